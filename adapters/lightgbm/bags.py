@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
-__all__ = ["BAGGING", "Sampling", "bag_sizes", "draw_rounds", "draw_rows", "read_sampling"]
+__all__ = ["BAGGING", "Sampling", "bag_sizes", "draw_rounds", "draw_rows", "positive_rows", "read_sampling"]
 
 UIntArray = NDArray[np.uint32]
 
@@ -101,6 +102,18 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
             f"{BAGGING}."
         )
     return Sampling(int(parameters["bagging_seed"]), frequency, fractions)
+
+
+def positive_rows(sampling: Sampling, target: NDArray[Any] | None) -> NDArray[np.bool_] | None:
+    """Return the rows of the positive label if bagging was balanced, else None; raises BagError if `target` is."""
+    if not sampling.is_balanced:
+        return None
+    if target is None:
+        raise BagError(
+            "This forest drew positive and negative rows with fractions of their own (pos_bagging_fraction, "
+            "neg_bagging_fraction), so its bags depend on y; pass y."
+        )
+    return np.asarray(target > 0)
 
 
 def _refuse_other_sampling(parameters: dict[str, str]) -> None:

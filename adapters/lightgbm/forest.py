@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
-from ens_plugin.adapters.lightgbm.bags import BAGGING, Sampling, read_sampling
+from ens_plugin.adapters.lightgbm.bags import BAGGING, positive_rows, read_sampling
 from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm.document.text import ModelText, parse_model, split_values
 from ens_plugin.adapters.lightgbm.document.tree_walk import TreeWalk
 from ens_plugin.adapters.lightgbm.document.truncation import truncated_forest
 from ens_plugin.adapters.lightgbm.objective import Objective, read_objective
-from ens_plugin.adapters.lightgbm.proof import fill_every_leaf, prove_bags
+from ens_plugin.adapters.lightgbm.proof import Grown, count_grown, fill_every_leaf, prove_bags
 from ens_plugin.adapters.lightgbm.row_bags import DrawnRows
 from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
 from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
@@ -134,6 +135,10 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         if self._is_linear:
             return outputs_by_member(self._linear_outputs, chosen, features, wanted)
         is_kept = members is None and features.leaves is not None
+        if members is None and not is_kept:
+            walked = self._walk.values(features, self._values)
+            if walked is not None:
+                return self._by_member(walked)
         return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members, wanted))
 
     def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
@@ -147,9 +152,10 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             warn_user(MAY_BE_REFIT, EnsPluginWarning)
         n_rows = features.shape[0]
         target = training_target(y, self.classes, n_rows)
-        positive = _positive_rows(sampling, target)
-        self._keep_leaves(features)
-        bags = prove_bags(self._text, sampling, n_rows, positive, lambda: self._leaf_blocks(features))
+        positive = positive_rows(sampling, target)
+        if not self._walk.is_by_bits:
+            self._keep_leaves(features)
+        bags = prove_bags(self._text, sampling, n_rows, positive, partial(self._count_grown, features))
         is_proved = target is not None and self._check_target(features, bags, target)
         return bags.with_proof(BagProof(target=is_proved))
 
@@ -186,8 +192,8 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             features = PreparedRows(features.table, self._leaves(features.table))
         try:
             sampling = read_sampling(self._text.parameters)
-            positive = _positive_rows(sampling, training_target(y, self.classes, features.shape[0]))
-            prove_bags(self._text, sampling, features.shape[0], positive, lambda: self._leaf_blocks(features))
+            positive = positive_rows(sampling, training_target(y, self.classes, features.shape[0]))
+            prove_bags(self._text, sampling, features.shape[0], positive, partial(self._count_grown, features))
         except (BagError, DataMismatchError):
             return fill_every_leaf(self._text, features.shape[0], self._leaf_blocks(features))
         return True
@@ -240,7 +246,11 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         for own, value, reached in zip(by_tree, values, leaves, strict=True):
             # Clipping never applies; without it, NumPy copies to check that all leaves are there.
             value.take(reached, out=own, mode="clip")
-        return by_tree if n_trees == 1 else by_tree.reshape(len(members), n_trees, -1).transpose(0, 2, 1)
+        return self._by_member(by_tree)
+
+    def _by_member(self, by_tree: NDArray[np.float64]) -> NDArray[np.float64]:
+        n_trees = self._text.trees_per_iteration
+        return by_tree if n_trees == 1 else by_tree.reshape(-1, n_trees, by_tree.shape[1]).transpose(0, 2, 1)
 
     def _check_covered(self) -> None:
         if not self._objective.is_covered:
@@ -318,6 +328,16 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         if features.leaves is None and not self._is_linear and n_bytes <= KEPT_BYTES:
             features.leaves = self._leaves(features.table)
 
+    def _count_grown(
+        self, features: PreparedRows, grown: Grown, rounds: Bags
+    ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+        bag_of = np.repeat(grown.round_of, self._text.trees_per_iteration)
+        counted = None if features.leaves is not None else self._walk.count(features, rounds, bag_of)
+        if counted is None:
+            return count_grown(grown, rounds, self._leaf_blocks(features))
+        found, reached = ([own[tree] for tree in grown.trees] for own in counted)
+        return found, reached
+
     def _leaf_blocks(self, features: PreparedRows) -> Iterator[tuple[slice, NDArray[Any]]]:
         # Bags are unpacked by whole bytes.
         rows_at_once = max(COUNTED_BYTES // len(self._text.trees) // 8, 1) * 8
@@ -366,17 +386,6 @@ def _labels(model: Any, objective: Objective) -> NDArray[Any] | None:
             "which does not score each label. Use objective='binary' or 'multiclass' and at least two labels."
         )
     return np.asarray(model.classes_)
-
-
-def _positive_rows(sampling: Sampling, target: NDArray[Any] | None) -> NDArray[np.bool_] | None:
-    if not sampling.is_balanced:
-        return None
-    if target is None:
-        raise BagError(
-            "This forest drew positive and negative rows with fractions of their own (pos_bagging_fraction, "
-            "neg_bagging_fraction), so its bags depend on y; pass y."
-        )
-    return np.asarray(target > 0)
 
 
 def _release() -> str:

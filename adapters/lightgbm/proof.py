@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 IntArray = NDArray[np.int64]
-LeafBlocks = Callable[[], Iterable[tuple[slice, NDArray[Any]]]]
+# Returns the rows of its bag, and all rows, in each leaf of each tree that has a split.
+Count = Callable[["Grown", Bags], tuple[list[IntArray], list[IntArray]]]
 
 MAX_CHANCE = 1e-9
 # Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
@@ -76,7 +77,7 @@ class Grown:
 
 
 def prove_bags(
-    model: ModelText, sampling: Sampling, n_rows: int, positive: NDArray[np.bool_] | None, leaf_blocks: LeafBlocks
+    model: ModelText, sampling: Sampling, n_rows: int, positive: NDArray[np.bool_] | None, count: Count
 ) -> Bags:
     """Return the bags of all iterations, proved against the leaf counts of every tree that has a split.
 
@@ -87,9 +88,8 @@ def prove_bags(
     n_rows : int
     positive : ndarray of bool, shape (n_rows,), or None
         Rows of the positive label, where bagging was balanced.
-    leaf_blocks : callable
-        Yields slices that cover all rows, each with the leaf of every tree that its rows reach, shape
-        (n_trees, rows of the slice).
+    count : callable
+        As :func:`count_grown`, for the training rows.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def prove_bags(
     for limits in attempts:
         by_row = limits[0] if positive is None else np.where(positive, limits[1], limits[0])
         rounds = draw_rounds(sampling.seed, by_row, int(grown.round_of[-1]) + 1, n_rows)
-        found, reached = count_grown(grown, rounds, leaf_blocks())
+        found, reached = count(grown, rounds)
         failure = judge_counts(grown, found, reached, n_rows, len(attempts))
         if failure is None:
             return Bags(rounds.bits[grown.round_of], n_rows)

@@ -162,14 +162,16 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
         counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
         outputs = np.empty((self.n_members, self.forest.n_groups, counted.shape[1]))
+        move = self.forest.walk.move_values or _move
         for label in range(self.forest.n_groups):
-            _move(margins[label], is_oob[label], outputs[:, label], counted)
+            move(margins[label], is_oob[label], outputs[:, label], counted)
         return outputs.transpose(0, 2, 1), counted
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""
         target = training_target(y, self.classes, features.shape[0])
-        self._keep_leaves(features)
+        if not self.forest.walk.is_by_bits:
+            self._keep_leaves(features)
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
 
@@ -276,6 +278,10 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
 
     def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
+        if features.leaves is None and features.base_margin is None:
+            walked = self.forest.walk.values(features, lambda: self._leaf_margins)
+            if walked is not None:
+                return walked
         leaves = self._reader.read(features, wanted) if features.leaves is None else features.leaves
         return self._tree_outputs(range(len(self.forest.trees)), leaves, features)
 

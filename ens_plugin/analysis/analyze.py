@@ -16,7 +16,7 @@ from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
 from ens_plugin.analysis.model_rows import RowChoice, read_rows
-from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows
+from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.outputs import analyze_outputs
 from ens_plugin.analysis.row_blocks import Progress
@@ -74,7 +74,7 @@ def analyze(
         Rows that belong together: repeated measurements of one patient, copies of one row.  A row then counts as
         in bag if any row of its group was drawn, the estimates hold for rows of new groups, and intervals treat
         each group as one independent draw.  ``"identical"`` puts rows with the same features and target into one
-        group.  None treats rows as independent; an error or a doubt reports data with many rows like copies.
+        group.  None treats rows as independent; an error or a doubt reports many rows that are copies or nearly so.
     metric : str, scorer or callable, optional
         The name of a scorer of scikit-learn (``"roc_auc"``, ``"average_precision"``, ``"neg_log_loss"``), or a scorer
         made by ``sklearn.metrics.make_scorer``: the curve has its values, with its own sign, greater is better.  Or a
@@ -215,7 +215,7 @@ def _analyzed(
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
-        rows = rows.without_features()
+        rows = with_member_findings(rows, evidence).without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
         if not judges:
             return report, None

@@ -16,7 +16,9 @@ from ens_plugin.analysis.build_report import compare_with_stored
 from ens_plugin.analysis.checks.changed_rows import doubt_about_changed_rows
 from ens_plugin.analysis.checks.distinct_rows import RowLikeness, row_likeness
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
+from ens_plugin.analysis.checks.near_copies import near_copy_doubts
 from ens_plugin.analysis.checks.refused_rows import training_bags
+from ens_plugin.analysis.checks.row_order import is_sorted
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import BlockReader
@@ -59,8 +61,10 @@ class ModelRows:
         Chance of each training row to be left out of one bag, where they differ, are known and no groups are given.
     positions : ndarray of int, shape (n_rows,), or None
         Places of these rows among those given; None where they are all of them.
+    is_sorted : bool
+        Whether the target or a column of training rows is in order.
     doubts, warnings : tuples of str
-        What casts doubt on held-out rows.
+        What casts doubt on the rows.
     """
 
     adapter: EnsembleAdapter
@@ -73,6 +77,7 @@ class ModelRows:
     proof: BagProof = field(default_factory=BagProof)
     chances: FloatArray | None = None
     positions: NDArray[np.intp] | None = None
+    is_sorted: bool = False
     doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -136,14 +141,18 @@ def read_rows(
     weight = row_weights(evaluation_weights(adapter, labels, options.sample_weight), target.size, metric)
     _refuse_one_value(adapter, labels.reshape(-1)[weight > 0], target[weight > 0], metric)
     features = _prepared(adapter, X, target.size)
-    likeness = row_likeness(options.groups, hash_rows(features, X), target, options.data)
+    table = hash_rows(features, X)
+    likeness = row_likeness(options.groups, table, target, options.data)
     adapter.check_members(features)
     rows = ModelRows(adapter, features, labels, target, weight, likeness)
     if options.data == "holdout":
         doubts, warnings = judge_held_out_rows(adapter, features, labels)
         changed = doubt_about_changed_rows(adapter, features, target)
         return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
-    return _with_bags(rows, training_bags(adapter, X, features, labels, target))
+    rows = _with_bags(rows, training_bags(adapter, X, features, labels, target))
+    if table is None or likeness.groups is not None:
+        return rows
+    return replace(rows, doubts=near_copy_doubts(table.table, target), is_sorted=is_sorted(table.table, target))
 
 
 def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:

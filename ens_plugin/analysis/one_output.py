@@ -13,6 +13,8 @@ from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
+from ens_plugin.analysis.checks.row_order import order_findings
+from ens_plugin.analysis.checks.unequal_bags import unequal_bag_doubts
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.model_rows import ModelRows
@@ -22,7 +24,7 @@ from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.tally import take_rows
 from ens_plugin.report.result import EnsembleReport
 
-__all__ = ["open_model", "report_on_rows", "tally_model_rows"]
+__all__ = ["open_model", "report_on_rows", "tally_model_rows", "with_member_findings"]
 
 
 def open_model(model: Any, X: Any, options: AnalysisOptions) -> tuple[EnsembleAdapter, Any, ResolvedOptions]:
@@ -64,6 +66,26 @@ def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progr
         evidence = evidence.sort_samples()
     weight = replace(evidence.weight, groups=rows.groups)
     return replace(evidence, weight=weight, chance=rows.chances, proof=rows.proof)
+
+
+def with_member_findings(rows: ModelRows, evidence: TalliedRows) -> ModelRows:
+    """Return training rows with doubts where bags are unequal, and where rows that follow each other belong together.
+
+    Parameters
+    ----------
+    rows : ModelRows
+        Their order is looked at without groups only, and where they are all of the training rows.
+    evidence : TalliedRows
+        :func:`tally_model_rows` of these rows.
+    """
+    if rows.bags is None:
+        return rows
+    rows = replace(rows, doubts=(*rows.doubts, *unequal_bag_doubts(rows.adapter, evidence.sample)))
+    assert rows.bags is not None
+    if rows.groups is not None or rows.positions is not None:
+        return rows
+    doubts, warnings = order_findings(rows.adapter, evidence.sample, rows.bags, sorted_rows=rows.is_sorted)
+    return replace(rows, doubts=(*rows.doubts, *doubts), warnings=(*rows.warnings, *warnings))
 
 
 def report_on_rows(

@@ -20,7 +20,7 @@ from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.metrics.joint import OutputMetric, mean_over_outputs
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
-from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows
+from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
@@ -168,7 +168,7 @@ def _analyze_output(
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings)
         output = _rows_for_stack(rows, settings.metric)
-        rows = rows.without_features()
+        rows = with_member_findings(rows, evidence).without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
     n_used, n_rows = output.rows.size, rows.target.size
     if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):

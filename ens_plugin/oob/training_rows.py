@@ -50,6 +50,8 @@ class TrainingRows:
     bags : Bags
         With groups, a row counts as drawn if any row of its group was.
     metric : ResolvedMetric or None
+    doubts : tuple of str
+        About rows that are nearly copies of each other.
     """
 
     adapter: EnsembleAdapter
@@ -61,12 +63,13 @@ class TrainingRows:
     groups: NDArray[np.int64] | None
     bags: Bags
     metric: ResolvedMetric | None
+    doubts: tuple[str, ...]
 
     def cautions(self) -> tuple[str, ...]:
-        """Return sentences about what the model does not prove of these rows."""
+        """Return what casts doubt on these rows, and what the model does not prove of them."""
         if not self.bags.proof.rows:
-            return (UNCHECKED_ROWS,)
-        return () if self.bags.proof.target else (UNPROVED_TARGET,)
+            return (*self.doubts, UNCHECKED_ROWS)
+        return self.doubts if self.bags.proof.target else (*self.doubts, UNPROVED_TARGET)
 
 
 def read_training_rows(
@@ -94,7 +97,9 @@ def read_training_rows(
     if rows.groups is None:
         compare_rows_with_stored(adapter, rows.features, rows.bags, rows.target)
     labels, features = rows.labels.reshape(-1), rows.features
-    return TrainingRows(adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved)
+    return TrainingRows(
+        adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved, rows.doubts
+    )
 
 
 def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[Any]) -> BoolArray:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import hash_rows, row_hashes
 from ens_plugin.analysis.rows.repeats import REFUSED_SHARE, record_hashes
-from ens_plugin.core.tallies.repeated_rows import column_halves, too_even
+from ens_plugin.core.likeness.repeated_rows import column_halves, too_even
 from ens_plugin.errors import InputError
 
 __all__ = ["Marks", "copies_finding", "merge_marks", "row_marks"]
@@ -71,7 +71,7 @@ def repeated_shares(marks: Marks) -> tuple[float, float]:
     """Return the share of rows whose record occurs more than once, and of rows that look like copies.
 
     The first is exact for the sampled records; the second counts, for each split of the columns, repeated rows
-    without near misses in the worse of its halves (:func:`ens_plugin.core.tallies.repeated_rows.copied_rows`).
+    without near misses in the worse of its halves (:func:`ens_plugin.core.likeness.repeated_rows.copied_rows`).
     """
     whole = marks[1, marks[0] == WHOLE]
     counts = np.unique(whole, return_counts=True)[1]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK
@@ -133,6 +134,99 @@ def test_threads_find_what_one_thread_finds() -> None:
     with ThreadPoolExecutor(4) as pool:
         parts = pool.map(lambda start: forest.read(X[start : start + 500], table), range(0, 5000, 500))
         np.testing.assert_array_equal(np.concatenate(list(parts), axis=1), forest.read(X, table))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [64, 255, 256, 700])
+@pytest.mark.parametrize("with_missing", [False, True])
+def test_the_search_by_bits_finds_what_comparisons_lead_to(dtype: Any, n_rows: int, with_missing: bool) -> None:
+    rng = np.random.default_rng(n_rows)
+    trees = [grown(rng, n_splits) for n_splits in (0, 255, 1, 2, 63, 255, 30, 100)]
+    X, wanted = rows_of(rng, n_rows, dtype), rng.random((5, n_rows)) < 0.4
+    if with_missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    forest = forest_of(trees, dtype)
+    assert forest._slices.is_shorter(range(2, 7), n_rows)
+    expected = np.array([[walked(tree, row) for row in X] for tree in trees])
+    for own in (np.uint16, np.int32, np.float64):
+        table = forest.table([np.arange(tree.left.size).astype(own) for tree in trees])
+        np.testing.assert_array_equal(forest.read(X, table), expected)
+        np.testing.assert_array_equal(forest.read(X, table, range(2, 7), wanted), np.where(wanted, expected[2:7], 0))
+
+
+@pytest.mark.parametrize("n_rows", [1, 9, 700])
+def test_rows_of_each_leaf_are_those_that_numpy_counts(n_rows: int) -> None:
+    rng = np.random.default_rng(8)
+    trees = [grown(rng, n_splits) for n_splits in (0, 255, 1, 60)]
+    X, in_bag = rows_of(rng, n_rows, np.float32), rng.random((2, n_rows)) < 0.6
+    forest, bag_of = forest_of(trees, np.float32), np.array([1, 0, 0, 1])
+    found = forest.count(X, np.packbits(in_bag, axis=1), bag_of)
+    edges = np.cumsum([tree.left.size for tree in trees])[:-1]
+    parts = [np.split(own, edges) for own in found]
+    leaves = forest.read(X, forest.table(numbers(trees)))
+    for tree, bag, reached, drawn, every in zip(trees, bag_of, leaves, *parts, strict=True):
+        expected = count_leaves(reached.astype(np.uint16), in_bag[bag], tree.left.size)
+        np.testing.assert_array_equal((drawn, every), expected)
+
+
+def test_nodes_that_no_path_leads_to_change_no_leaf() -> None:
+    tree = grown(np.random.default_rng(0), 40)
+    cut = tree._replace(left=tree.left.copy(), right=tree.right.copy())
+    cut.left[1] = cut.right[1] = -1
+    X = rows_of(np.random.default_rng(1), 200, np.float64)
+    forest = forest_of([cut] * 9)
+    expected = [walked(cut, row) for row in X]
+    assert forest._slices.is_shorter(range(9), 200)
+    np.testing.assert_array_equal(forest.read(X, forest.table(numbers([cut] * 9))), [expected] * 9)
+    _, every = forest.count(X, np.zeros((1, 25), np.uint8), np.zeros(9, int))
+    np.testing.assert_array_equal(every, np.tile(np.bincount(expected, minlength=cut.left.size), 9))
+
+
+def test_trees_that_the_search_by_bits_does_not_take_are_not_counted() -> None:
+    rng = np.random.default_rng(9)
+    endless = grown(rng, 3)
+    endless.threshold[0] = np.nan
+    for tree in (grown(rng, 256), grown(rng, 20, with_sets=True), endless):
+        forest, X = forest_of([tree]), rows_of(rng, 70, np.float64)
+        assert not forest.counts_leaves
+        assert forest.read(X, forest.table(numbers([tree])))[0].tolist() == [walked(tree, row) for row in X]
+        with pytest.raises(ValueError, match="too large"):
+            forest.count(X, np.zeros((1, 9), np.uint8), np.zeros(1, int))
+
+
+@pytest.mark.parametrize("n_rows", [1, 31, 100])
+def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
+    from ens_plugin.adapters.xgboost.trees import _move
+    from ens_plugin_walk import move_values
+
+    rng = np.random.default_rng(n_rows)
+    values, taken, filled = rng.random((40, n_rows)), *(rng.random((2, 40, n_rows)) < [[[0.5]], [[0.45]]])
+    filled &= np.cumsum(filled, axis=0) <= taken.sum(axis=0)
+    outputs, expected = np.empty((2, 40, 3, n_rows))
+    for label in range(3):
+        move_values(values + label, taken, outputs[:, label], filled)
+        _move(values + label, taken, expected[:, label], filled)
+    np.testing.assert_array_equal(outputs, expected)
+    for row in range(n_rows):
+        moved = outputs[filled[:, row], 1, row]
+        np.testing.assert_array_equal(moved, (values + 1)[taken[:, row], row][: moved.size])
+    for wrong in (outputs[:, 0, ::2], outputs[:, 0, :0], outputs[:, 0].astype(np.float32)):
+        with pytest.raises(ValueError, match="output"):
+            move_values(values[:, : wrong.shape[1]], taken[:, : wrong.shape[1]], wrong, filled)
+
+
+def test_few_trees_of_many_columns_are_walked_node_by_node() -> None:
+    trees = [grown(np.random.default_rng(seed), 60) for seed in range(N_FEATURES)]
+    assert forest_of(trees).counts_leaves
+    assert not forest_of(trees[1:]).counts_leaves
+    assert not forest_of(trees)._slices.is_shorter(range(N_FEATURES), 63)
+
+
+def test_bags_of_other_shapes_are_refused() -> None:
+    forest, X = forest_of([grown(np.random.default_rng(0), 3)]), np.zeros((9, N_FEATURES))
+    for bits, bag_of in ((np.zeros((1, 1)), [0]), (np.zeros((1, 2)), [1]), (np.zeros((1, 2)), [0, 0])):
+        with pytest.raises(ValueError, match="bag"):
+            forest.count(X, bits.astype(np.uint8), np.array(bag_of))
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,24 @@ imported("ens_plugin_walk")
 
 from ens_plugin.adapters.registry import find_adapter  # noqa: E402
 from ens_plugin.adapters.shared.trees import leaf_walk  # noqa: E402
+from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves  # noqa: E402
+from ens_plugin.core.tallies.bags import Bags  # noqa: E402
 
-N_MODELS = 700
+N_MODELS, N_COUNTED = 700, 100
 
 
-def walked_leaves(model: Any, rows: Any) -> Any:
-    """Return the leaves that the walk finds in all trees."""
+def walk_of(model: Any, rows: Any) -> tuple[Any, Any, Any]:
+    """Return the adapter, the prepared rows and the walk, which is used for them."""
     adapter = find_adapter(model)
     features = adapter.prepare(rows)
     walk: Any = adapter.forest.walk if hasattr(adapter, "forest") else getattr(adapter, "_walk")  # noqa: B009
     assert walk._walk.is_used
+    return adapter, features, walk
+
+
+def walked_leaves(model: Any, rows: Any) -> Any:
+    """Return the leaves that the walk finds in all trees."""
+    adapter, features, walk = walk_of(model, rows)
     if hasattr(walk, "leaves"):
         return walk.leaves(features, range(adapter.n_members))
     return walk._walk.leaves(features)
@@ -53,6 +61,39 @@ def test_no_leaf_differs_in_random_models(library: str) -> None:
     assert min(sizes) == 1
     assert max(sizes) > 200
     assert leaf_walk.is_installed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_nothing_differs_in_random_models_by_bits(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ens_plugin_walk.slices import Slices
+
+    imported(library)
+    monkeypatch.setattr(Slices, "is_shorter", lambda *_: True)
+    rng = np.random.default_rng(29)
+    n_counted = 0
+    for _ in range(N_COUNTED):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model, rows, own = MODELS[library](rng)
+            _, features, walk = walk_of(model, rows)
+        expected = own()
+        in_bag = rng.random(expected.shape) < 0.6
+        bag_of = [] if library == "xgboost" else [np.arange(expected.shape[0])]
+        counted = walk.count(features, Bags.from_mask(in_bag), *bag_of)
+        if counted is None:
+            continue
+        n_counted += 1
+        np.testing.assert_array_equal(walk.leaves(features, range(expected.shape[0])), expected)
+        n_leaves = [np.count_nonzero(np.asarray(tree.left) < 0) for tree in walk._walk.forest.trees]
+        by_tree = [
+            count_leaves(*pair, most) for pair, most in zip(zip(expected, in_bag, strict=True), n_leaves, strict=True)
+        ]
+        for found, parts in zip(counted, zip(*by_tree, strict=True), strict=True):
+            np.testing.assert_array_equal(
+                np.concatenate(found if library == "lightgbm" else [found]), np.concatenate(parts)
+            )
+    assert n_counted > N_COUNTED / 4
 
 
 @pytest.mark.slow

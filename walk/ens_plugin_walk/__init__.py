@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from ens_plugin_walk.forest import Forest, Tree
+from ens_plugin_walk.queues import move_values
 
-__all__ = ["Forest", "Tree"]
+__all__ = ["Forest", "Tree", "move_values"]

@@ -68,11 +68,14 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
     }
 }
 
+#include "slices.h"
+
 #define REAL float
 #define NODE Node32
 #define NAMED(name) name##_32
 #define NEXT_BELOW(x) nextafterf(x, -INFINITY)
 #include "walk_tree.h"
+#include "slice_rows.h"
 #undef REAL
 #undef NODE
 #undef NAMED
@@ -83,6 +86,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #define NAMED(name) name##_64
 #define NEXT_BELOW(x) nextafter(x, -INFINITY)
 #include "walk_tree.h"
+#include "slice_rows.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
@@ -124,9 +128,78 @@ static PyObject *walk(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *slice(PyObject *self, PyObject *arguments) {
+    unsigned long long values, wanted, cuts, cut_starts, splits, split_starts, leaves, leaf_starts;
+    unsigned long long roots, table, outputs, bits, bag_of, in_bag, all;
+    long long n_rows, n_features, n_trees, n_bytes, n_bag_bytes;
+    int is_double;
+    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKK)L(KKKL)(KKLKK)", &values, &wanted, &n_rows, &n_features, &is_double,
+                          &cuts, &cut_starts, &splits, &split_starts, &leaves, &leaf_starts, &n_trees, &roots, &table,
+                          &outputs, &n_bytes, &bits, &bag_of, &n_bag_bytes, &in_bag, &all))
+        return NULL;
+    const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
+    const Slices slices = {AT(cuts), AT(cut_starts), AT(splits), AT(split_starts), AT(leaves), AT(leaf_starts)};
+    const Trees trees = {AT(roots), n_trees};
+    const Output output = {AT(table), AT(outputs), n_bytes};
+    const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
+    Space *space = new_space(slices.cut_starts[n_features], n_features);
+    if (space == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    if (is_double)
+        slice_64(&rows, &slices, &trees, &output, &counts, space);
+    else
+        slice_32(&rows, &slices, &trees, &output, &counts, space);
+    Py_END_ALLOW_THREADS
+    free(space);
+    Py_RETURN_NONE;
+}
+
+/* Rows whose queues are filled together. */
+enum { STRIP = 32 };
+
+/* Each row's values that are taken go into a queue, in order, from which the places that are filled are served. */
+static void serve_strip(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
+                        int64_t n_rows, int64_t stride, int64_t width, double *queue, double *outputs) {
+    int64_t place[STRIP];
+    memset(queue, 0, (size_t)(n_members + 1) * STRIP * sizeof *queue);
+    for (int64_t i = 0; i < width; i++) place[i] = i;
+    /* A value that is not taken is written over by the next. */
+    for (int64_t member = 0; member < n_members; member++)
+        for (int64_t i = 0; i < width; i++) {
+            queue[place[i]] = values[member * n_rows + i];
+            place[i] += STRIP * taken[member * n_rows + i];
+        }
+    for (int64_t i = 0; i < width; i++) place[i] = i;
+    for (int64_t member = 0; member < n_members; member++)
+        for (int64_t i = 0; i < width; i++) {
+            outputs[member * stride + i] = queue[place[i]];
+            place[i] += STRIP * filled[member * n_rows + i];
+        }
+}
+
+static PyObject *serve(PyObject *self, PyObject *arguments) {
+    unsigned long long values, taken, filled, outputs;
+    long long n_members, n_rows, stride;
+    if (!PyArg_ParseTuple(arguments, "KKKLLLK", &values, &taken, &filled, &n_members, &n_rows, &stride, &outputs))
+        return NULL;
+    double *queue = malloc((size_t)(n_members + 1) * STRIP * sizeof *queue);
+    if (queue == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t row = 0; row < n_rows; row += STRIP) {
+        const int64_t width = n_rows - row < STRIP ? n_rows - row : STRIP;
+        serve_strip((const double *)AT(values) + row, (const uint8_t *)AT(taken) + row, (const uint8_t *)AT(filled) + row,
+                    n_members, n_rows, stride, width, queue, (double *)AT(outputs) + row);
+    }
+    Py_END_ALLOW_THREADS
+    free(queue);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
+    {"slice", slice, METH_VARARGS, "The same by bits; with the bits of bags, count rows by leaf instead."},
+    {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };
 

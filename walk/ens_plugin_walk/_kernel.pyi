@@ -30,3 +30,16 @@ def walk(
     n_bytes: int,
     /,
 ) -> None: ...
+def slice(
+    values: int,
+    wanted: int,
+    n_rows: int,
+    n_features: int,
+    is_double: bool,
+    slices: tuple[int, ...],
+    n_trees: int,
+    output: tuple[int, int, int, int],
+    counts: tuple[int, int, int, int, int],
+    /,
+) -> None: ...
+def serve(values: int, taken: int, filled: int, n_members: int, n_rows: int, stride: int, outputs: int, /) -> None: ...

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
+from ens_plugin_walk.slices import FEWEST_ROWS, NO_NODE, Slices, address, slices_of
 
 __all__ = ["Forest", "Tree"]
 
@@ -129,13 +131,10 @@ class Forest:
         ndarray, shape (n_trees, n_rows)
         """
         chosen = range(self.n_trees) if trees is None else trees
-        rows = np.ascontiguousarray(features, self.dtype)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
+        rows = self._checked_rows(features)
         if not 0 <= chosen.start <= chosen.stop <= self.n_trees or chosen.step != 1:
             raise ValueError(f"{chosen} is no range of {self.n_trees} trees")
-        n_rows, n_features = rows.shape
-        shape = (len(chosen), n_rows)
+        shape = (len(chosen), rows.shape[0])
         is_wanted = None if wanted is None else np.ascontiguousarray(wanted, np.bool_)
         if is_wanted is not None and is_wanted.shape != shape:
             raise ValueError(f"wanted has shape {is_wanted.shape}, not {shape}")
@@ -143,13 +142,70 @@ class Forest:
             raise ValueError("the table is not one of this forest")
         outputs = (np.empty if is_wanted is None else np.zeros)(shape, table.dtype)
         roots = self._roots[chosen.start : chosen.stop]
+        of_rows = (address(rows), address(is_wanted), shape[1], self.n_features, self.dtype == np.float64)
+        slices = self._slices
+        if slices is not None and slices.is_shorter(chosen, shape[1]):
+            output = (address(roots), address(table), address(outputs), table.dtype.itemsize)
+            _kernel.slice(*of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0))
+            return outputs
         _kernel.walk(
-            _address(rows), _address(is_wanted), n_rows, n_features, self.dtype == np.float64,
-            _address(self._nodes), _address(roots), len(chosen),
-            _address(self._set_words), _address(self._set_starts), self._least_category,
-            _address(table), _address(outputs), table.dtype.itemsize,
+            *of_rows, address(self._nodes), address(roots), len(chosen),
+            address(self._set_words), address(self._set_starts), self._least_category,
+            address(table), address(outputs), table.dtype.itemsize,
         )  # fmt: skip
         return outputs
+
+    @property
+    def counts_leaves(self) -> bool:
+        """Return whether :meth:`count` is fast: trees are small and not few, and none has sets of categories."""
+        return self._slices is not None and self._slices.is_shorter(range(self.n_trees), FEWEST_ROWS)
+
+    def count(
+        self, features: NDArray[Any], bits: NDArray[np.uint8], bag_of: NDArray[Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many rows reach each leaf: of those in the tree's bag, then of all.
+
+        Parameters
+        ----------
+        features : ndarray, shape (n_rows, n_features)
+        bits : ndarray of uint8, shape (n_bags, ceil(n_rows / 8))
+            Bags as ``np.packbits`` packs them.
+        bag_of : ndarray of int, shape (n_trees,)
+            Bag of each tree.
+
+        Returns
+        -------
+        in_bag, all : ndarrays of int, shape (n_nodes,)
+            By node, one tree after the other; 0 for nodes that are no leaves.
+        """
+        rows, slices = self._checked_rows(features), self._slices
+        bags, own = np.ascontiguousarray(bits, np.uint8), np.ascontiguousarray(bag_of, np.int64)
+        if slices is None:
+            raise ValueError("these trees are too large to count their leaves")
+        if bags.ndim != 2 or bags.shape[1] != -(-rows.shape[0] // 8):
+            raise ValueError(f"the bits of bags of {rows.shape[0]} rows have shape {bags.shape}")
+        if own.shape != (self.n_trees,) or (own < 0).any() or (own >= bags.shape[0]).any():
+            raise ValueError(f"each of {self.n_trees} trees has one of {bags.shape[0]} bags")
+        counts = np.zeros((2, slices.leaves.size), np.int64)
+        _kernel.slice(
+            address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
+            self.n_trees, (0, 0, 0, 0),
+            (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
+        )  # fmt: skip
+        starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
+        by_node = np.zeros((2, self._order.size), np.int64)
+        by_node[:, starts + self._order[starts + slices.leaves]] = counts
+        return by_node[0], by_node[1]
+
+    @cached_property
+    def _slices(self) -> Slices | None:
+        return None if self._set_starts is not None else slices_of(self._nodes, self._roots, self.n_features)
+
+    def _checked_rows(self, features: NDArray[Any]) -> NDArray[Any]:
+        rows = np.ascontiguousarray(features, self.dtype)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
+        return rows
 
     def _put(self, index: int, tree: Tree, first_set: int) -> None:
         start, stop = self._roots[index : index + 2]
@@ -171,14 +227,15 @@ class Forest:
         if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
             raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
-        left, right, feature, threshold, missing_left = map(_address, arrays[:5])
+        left, right, feature, threshold, missing_left = map(address, arrays[:5])
         found = _kernel.put_tree(
-            left, right, feature, threshold, missing_left, _address(sets),
+            left, right, feature, threshold, missing_left, address(sets),
             n_nodes, self.n_features, n_sets, self.dtype == np.float64,
-            _address(self._nodes[start:stop]), _address(self._order[start:stop]),
+            address(self._nodes[start:stop]), address(self._order[start:stop]),
         )  # fmt: skip
         if found < 0:
             raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
+        self._nodes["first"][start + found : stop] = NO_NODE
 
 
 def _joined_sets(trees: Sequence[Tree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
@@ -196,7 +253,3 @@ def _joined_sets(trees: Sequence[Tree]) -> tuple[NDArray[np.int64] | None, NDArr
     if not words:
         return None, None
     return np.concatenate(starts), np.concatenate(words)
-
-
-def _address(values: NDArray[Any] | None) -> int:
-    return 0 if values is None else int(values.ctypes.data)

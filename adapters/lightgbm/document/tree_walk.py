@@ -11,7 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin.adapters.lightgbm.document.text import CATEGORICAL, ModelText, TreeText
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
-from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
+from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, Table, compared_rows
+from ens_plugin.core.tallies.bags import Bags
 
 __all__ = ["TreeWalk"]
 
@@ -72,9 +73,55 @@ class TreeWalk:
         """
         if not self._walk.is_used:
             return None
-        return self._walk.read_blocks(
-            rows, lambda block: self._as_array(block.table), 8 * self._n_features, trees, wanted
-        )
+        return self._walk.read_blocks(self._table(rows), trees, wanted)
+
+    @property
+    def is_by_bits(self) -> bool:
+        """Return whether the walk finds all leaves again in less time than they are kept in."""
+        return self._walk.is_by_bits
+
+    def values(self, rows: Any, of_leaf: list[NDArray[Any]]) -> NDArray[Any] | None:
+        """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
+
+        None where the walk is not used, or the trees are too large for it to be fast.
+
+        Parameters
+        ----------
+        rows : PreparedRows
+        of_leaf : list of ndarray
+            Values of each tree's leaves, always the same.
+        """
+        if not self._walk.is_by_bits:
+            return None
+
+        def of_node() -> list[NDArray[Any]]:
+            return [np.concatenate([np.zeros(own.size - 1), own]) for own in of_leaf]
+
+        return self._walk.read_blocks(self._table(rows), name="values", values=of_node)
+
+    def count(
+        self, rows: Any, bags: Bags, bag_of: NDArray[Any]
+    ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] | None:
+        """Return how many rows reach each leaf of each tree: of those in the tree's bag, then of all.
+
+        None where the walk is not used, or the trees are too large.
+
+        Parameters
+        ----------
+        rows : PreparedRows
+        bags : Bags
+        bag_of : ndarray of int, shape (n_trees,)
+            Bag of each tree.
+        """
+        counted = self._walk.count(self._table(rows), bags, bag_of)
+        if counted is None:
+            return None
+        edges = np.cumsum([tree.n_leaves for tree in self._text.trees])[:-1]
+        in_bag, every = (np.split(own, edges) for own in counted)
+        return in_bag, every
+
+    def _table(self, rows: Any) -> Table:
+        return Table(rows.shape[0], 8 * self._n_features, lambda block: self._as_array(rows[block].table))
 
     def _as_array(self, table: Any) -> NDArray[Any] | None:
         """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can convert it."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, probe_rows
+from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.user_warnings import warn_user
 
-__all__ = ["COMPARED_ROWS", "LeafWalk", "compared_rows", "is_installed"]
+__all__ = ["COMPARED_ROWS", "LeafWalk", "Table", "compared_rows", "is_installed"]
+
+IntArray = NDArray[np.int64]
 
 # A comparison on fewer rows would prove little; the library itself finds their leaves.
 FEWEST_ROWS = 8
@@ -35,6 +38,23 @@ def is_installed() -> bool:
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
     """Return the positions of the rows on which the walk is compared with the library, evenly spread."""
     return spread_rows(n_rows, COMPARED_ROWS)
+
+
+class Table(NamedTuple):
+    """Rows in a library's own form, some of which are made an array at a time.
+
+    Attributes
+    ----------
+    n_rows : int
+    bytes_per_row : int
+        Of an array.
+    as_array : callable
+        Returns the rows of a slice as an array, or None where only the library can read them.
+    """
+
+    n_rows: int
+    bytes_per_row: int
+    as_array: Callable[[slice], NDArray[Any] | None]
 
 
 class LeafWalk:
@@ -100,6 +120,8 @@ class LeafWalk:
     def _difference(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> str | None:
         """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`compare`."""
         try:
+            if not hasattr(self._forest(rows.dtype), "count"):
+                return "no leaves (it is older than 0.2; pip install --upgrade 'ens-plugin[fast]')"
             probes = probe_rows(self.forest, rows)
             found, of_probes = self.leaves(rows), self.leaves(probes)
         except (ImportError, IndexError, KeyError, ValueError) as error:  # a broken build, or trees of an unknown form
@@ -148,36 +170,78 @@ class LeafWalk:
 
     def read_blocks(
         self,
-        rows: Any,
-        as_array: Callable[[Any], NDArray[Any] | None],
-        bytes_per_row: int,
+        table: Table,
         trees: range | None = None,
         wanted: NDArray[np.bool_] | None = None,
+        name: str = "leaves",
+        values: Callable[[], Sequence[NDArray[Any]]] | None = None,
     ) -> NDArray[Any] | None:
-        """Return the leaves of rows that are converted to arrays block by block; None where they cannot be converted.
+        """Return :meth:`leaves`, or :meth:`entries`, of a table that is made arrays; None where that cannot be."""
+        of_node = (lambda: self.forest.numbers) if values is None else values
+        outputs: NDArray[Any] | None = None
+        for block, array in self._arrays(table):
+            if array is None:
+                return None
+            own = None if wanted is None else wanted[:, block]
+            found = self.entries(name, of_node, array, trees, own)
+            if found.shape[1] == table.n_rows:
+                return found
+            if outputs is None:
+                outputs = np.empty((found.shape[0], table.n_rows), found.dtype)
+            outputs[:, block] = found
+        return outputs
+
+    @property
+    def is_by_bits(self) -> bool:
+        """Return whether the walk takes small trees, of all rows in less time than the leaves are kept in.
+
+        Then :meth:`count` returns counts of rows that are read as arrays.
+        """
+        return self.is_used and all(self._forest(dtype).counts_leaves for dtype in self._agrees)
+
+    def count(self, table: Table, bags: Bags, bag_of: NDArray[Any]) -> tuple[IntArray, IntArray] | None:
+        """Return how many rows reach each leaf: of those in the tree's bag, then of all; None where that cannot be.
+
+        The result is that of :func:`~ens_plugin.adapters.shared.trees.leaf_counts.count_leaves`.
 
         Parameters
         ----------
-        rows : table that is sliced by rows, with ``.shape``
-        as_array : callable
-            Returns some of the rows as an array, or None.  Nothing is found in arrays of a type not compared yet.
-        bytes_per_row : int
-            Of that array.
-        trees, wanted
-            As of :meth:`leaves`.
+        table : Table
+        bags : Bags
+            Of the rows of the table.
+        bag_of : ndarray of int, shape (n_trees,)
+            Bag of each tree.
+
+        Returns
+        -------
+        in_bag, all : ndarrays of int, shape (n_leaves,)
+            Leaves in the order of the nodes, one tree after the other.
         """
-        at_once = CHUNK_BYTES // max(bytes_per_row, 1)
-        if at_once < FEWEST_AT_ONCE:
+        if not self.is_by_bits:
             return None
-        n_trees = len(self.forest.trees) if trees is None else len(trees)
-        leaves = np.empty((n_trees, rows.shape[0]), self.forest.numbers[0].dtype)
-        for start in range(0, rows.shape[0], at_once):
-            block = slice(start, start + at_once)
-            array = as_array(rows[block])
-            if array is None or array.dtype not in self._agrees:
+        is_leaf = np.concatenate([np.asarray(tree.left) < 0 for tree in self.forest.trees])
+        counts = np.zeros((2, np.count_nonzero(is_leaf)), np.int64)
+        for block, array in self._arrays(table):
+            if array is None:
                 return None
-            leaves[:, block] = self.leaves(array, trees, None if wanted is None else wanted[:, block])
-        return leaves
+            found = self._forest(array.dtype).count(self.forest.cleaned(array), bags.part(block).bits, bag_of)
+            for total, own in zip(counts, found, strict=True):
+                total += own[is_leaf]
+        return counts[0], counts[1]
+
+    def _arrays(self, table: Table) -> Iterator[tuple[slice, NDArray[Any] | None]]:
+        """Yield the rows of a table as arrays; None for an array that cannot be made, or whose type was not compared.
+
+        Blocks start at whole bytes of bags.
+        """
+        at_once = CHUNK_BYTES // max(table.bytes_per_row, 1) // 8 * 8
+        if at_once < FEWEST_AT_ONCE:
+            yield slice(0, table.n_rows), None
+            return
+        for start in range(0, table.n_rows, at_once):
+            block = slice(start, min(start + at_once, table.n_rows))
+            array = table.as_array(block)
+            yield block, array if array is not None and array.dtype in self._agrees else None
 
     def _forest(self, dtype: DTypeLike) -> Any:
         key = np.dtype(dtype)

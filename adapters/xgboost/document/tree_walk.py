@@ -10,8 +10,9 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
-from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
+from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, Table, compared_rows
 from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.tallies.bags import Bags
 
 __all__ = ["TreeWalk"]
 
@@ -70,12 +71,57 @@ class TreeWalk:
         parts, done = [], 0
         for run in _runs(trees):
             own = None if wanted is None else wanted[done : done + len(run)]
-            found = self._walk.read_blocks(rows, _as_array, 4 * self._n_features, run, own)
+            found = self._walk.read_blocks(self._table(rows), run, own)
             if found is None:
                 return None
             parts.append(found)
             done += len(run)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def is_by_bits(self) -> bool:
+        """Return whether the walk finds all leaves again in less time than they are kept in."""
+        return self._walk.is_by_bits
+
+    @property
+    def move_values(self) -> Callable[..., None] | None:
+        """Return what copies rows' values in order to other places, with the arguments of `_move`; None without it."""
+        if not self._walk.is_used:
+            return None
+        from ens_plugin_walk import move_values
+
+        move: Callable[..., None] = move_values
+        return move
+
+    def values(self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> NDArray[Any] | None:
+        """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
+
+        None where the walk is not used, or the trees are too large for it to be fast.
+
+        Parameters
+        ----------
+        rows : Rows
+        of_leaf : callable
+            Returns the values of each tree's leaves, always the same.
+        """
+        if not self._walk.is_by_bits:
+            return None
+
+        def of_node() -> list[NDArray[Any]]:
+            numbers = self._walk.forest.numbers
+            return [own.take(number) for own, number in zip(of_leaf(), numbers, strict=True)]
+
+        return self._walk.read_blocks(self._table(rows), name="values", values=of_node)
+
+    def count(self, rows: Rows, bags: Bags) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return how many rows reach each leaf of all trees: of those in the tree's bag, then of all.
+
+        None where the walk is not used, or the trees are too large.
+        """
+        return self._walk.count(self._table(rows), bags, np.arange(len(self._trees)))
+
+    def _table(self, rows: Rows) -> Table:
+        return Table(rows.shape[0], 4 * self._n_features, lambda block: _as_array(rows[block]))
 
     def _numbers_of(self, nodes: NDArray[Any]) -> NDArray[Any]:
         numbers = self._walk.forest.numbers

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
@@ -11,7 +14,9 @@ from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, tally_values
+from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
@@ -23,6 +28,7 @@ FEWEST_SHARE = 0.05
 CONCENTRATED = 0.01
 # Values whose tail has a shape of 1/2 have no variance; with 1 they have no mean.
 LONGEST_TAIL = 0.75
+ROWS_OF_LUCK = 2000
 
 
 def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOptions) -> Estimates:
@@ -39,7 +45,7 @@ def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOpt
     assert isinstance(tally, (ValueTally, GroupedValues))
     weight = as_row_weight(data.weight, tally.trials.size)
     moments = _moments(tally, weight)
-    loss = fit_moments(moments)
+    loss = replace(fit_moments(moments), luck=_luck_of_members(sample, weight))
     rows = tally_values(sample.block)
     slopes = 2.0 * (rows.mean - rows.target)
     own_variance = slopes**2 * rows.variance / n_members
@@ -61,6 +67,18 @@ def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOpt
         cautions=_concentration(moments),
         doubts=_tail_doubts(moments, loss.tails[0]),
     )
+
+
+def _luck_of_members(sample: Sample, weight: RowWeight) -> float:
+    """Return the standard deviation of the members' mean variance by which members were trained, over all rows alike.
+
+    Members of small bags differ: one that drew an outlier errs on all rows.
+    """
+    part = sample.some_rows(ROWS_OF_LUCK)
+    rows = tally_values(part.block)
+    deviations = np.square(part.block.outputs - rows.mean) * (rows.trials / np.maximum(rows.trials - 1.0, 1.0))
+    relative = part.weight / part.weight.mean()
+    return math.sqrt(shared_luck_variance(deviations, part.block.counted, relative, weight.n_rows))
 
 
 def _concentration(moments: LossMoments) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
-from ens_plugin.core.tallies.repeated_rows import appended_rows, column_halves, copied_rows, numbered
+from ens_plugin.core.likeness.repeated_rows import appended_rows, column_halves, copied_rows, numbered
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import FEWEST_ROWS

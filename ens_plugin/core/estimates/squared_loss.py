@@ -8,6 +8,7 @@ from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
 
 from ens_plugin.core.tallies.row_groups import group_sums
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
@@ -36,6 +37,8 @@ class SquaredLoss:
         Skewness of the sampling distributions of both; 0 makes their intervals normal.
     moments : LossMoments or None
         Moments of the rows' terms; None where only the figures above are available.
+    luck : float
+        Standard deviation of member_variance by the members that happened to be trained, as far as all rows share it.
     """
 
     raw_asymptote: float
@@ -43,6 +46,7 @@ class SquaredLoss:
     covariance: FloatArray
     skewness: FloatArray = field(default_factory=lambda: np.zeros(2))
     moments: LossMoments | None = None
+    luck: float = 0.0
 
     @property
     def asymptote(self) -> float:
@@ -56,13 +60,14 @@ class SquaredLoss:
     def interval(self, sizes: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
         """Return the interval of the error on fresh rows at each size, cut at 0.
 
-        Distances of limits from estimates are combined over the two terms as standard deviations are.
+        Distances of limits from estimates are combined over the two terms, and the luck of the members, as standard
+        deviations are.
         """
         inverse = 1.0 / as_sizes(sizes)
         (below, v_below), (above, v_above) = np.transpose(self._distances(level))
-        error = self.error(sizes)
-        lower = error - _combined(below, inverse * v_below, self._correlation)
-        return np.maximum(lower, 0.0), error + _combined(above, inverse * v_above, self._correlation)
+        error, luck = self.error(sizes), inverse * self.luck * float(norm.ppf(0.5 + level / 2.0))
+        lower = error - np.hypot(_combined(below, inverse * v_below, self._correlation), luck)
+        return np.maximum(lower, 0.0), error + np.hypot(_combined(above, inverse * v_above, self._correlation), luck)
 
     @cached_property
     def tails(self) -> tuple[FittedTail | None, ...]:
@@ -116,8 +121,9 @@ class SquaredLoss:
             down = np.log(estimates) - np.log(np.maximum(estimates - distances[:, 0], 0.0))
         up = np.log1p(distances[:, 1] / estimates)
         centre = float(np.log(self.member_variance / (tolerance * self.asymptote)))
-        low = centre - float(_combined(up[0], down[1], -self._correlation))
-        high = centre + float(_combined(down[0], up[1], -self._correlation))
+        luck = self.luck / self.member_variance * float(norm.ppf(0.5 + level / 2.0))
+        low = centre - float(np.hypot(_combined(up[0], down[1], -self._correlation), luck))
+        high = centre + float(np.hypot(_combined(down[0], up[1], -self._correlation), luck))
         smallest, largest = np.exp(np.clip([low, high], -LARGEST_LOG, LARGEST_LOG))
         return (
             int(np.clip(np.floor(smallest), 1, max_size)),

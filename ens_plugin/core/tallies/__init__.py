@@ -6,7 +6,6 @@ from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.tallies.known_rows import match_training_rows, may_be_known
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
-from ens_plugin.core.tallies.repeated_rows import appended_rows, column_halves, copied_rows, numbered, too_even
 from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
 from ens_plugin.core.tallies.row_groups import design_effect, group_sums, small_number_factor
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
@@ -45,13 +44,10 @@ __all__ = [
     "SubsetRates",
     "SupportTally",
     "ValueTally",
-    "appended_rows",
     "as_row_weight",
     "both_scores",
     "bounds_by_members",
-    "column_halves",
     "concatenate",
-    "copied_rows",
     "count_members",
     "design_effect",
     "group_sums",
@@ -60,7 +56,6 @@ __all__ = [
     "may_be_known",
     "member_margins",
     "merge_paths",
-    "numbered",
     "represent",
     "row_quantiles",
     "sample_keys",
@@ -77,6 +72,5 @@ __all__ = [
     "tally_score_signs",
     "tally_support",
     "tally_values",
-    "too_even",
     "wrong_support",
 ]

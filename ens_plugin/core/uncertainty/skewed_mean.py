@@ -114,12 +114,15 @@ class FittedTail:
     def upper_limit(self, level: float) -> float:
         """Return the upper end of the interval of the mean at `level`."""
         wanted = 0.5 + level / 2.0
+        reach = 9.0 * float(self.spread.max())
+        low, high = float(self.centre.min()) - reach, float(self.centre.max()) + reach
 
-        def too_much(limit: float) -> float:
+        def too_much(share: float) -> float:
+            limit = low + share * (high - low)
             return float(self.posterior @ ndtr((limit - self.centre) / self.spread)) - wanted
 
-        reach = 9.0 * float(self.spread.max())
-        return float(brentq(too_much, float(self.centre.min()) - reach, float(self.centre.max()) + reach))
+        # As a share of the range, because the search ends at a fixed distance, which small targets are below.
+        return low + float(brentq(too_much, 0.0, 1.0)) * (high - low)
 
 
 def fit_tail(

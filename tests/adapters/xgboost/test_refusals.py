@@ -167,7 +167,8 @@ def test_members_that_do_not_add_up_to_the_prediction_are_refused() -> None:
 def unread(adapter: XGBoostTreesAdapter) -> XGBoostTreesAdapter:
     """The adapter without the leaf values it has read."""
     for name in ("_leaf_values", "_leaf_margins"):
-        del adapter.__dict__[name]
+        adapter.__dict__.pop(name, None)
+    adapter.forest.__dict__.pop("walk", None)  # keeps a table of these values
     return adapter
 
 

@@ -68,4 +68,6 @@ def test_the_line_is_that_of_least_squares_from_half_the_largest_size_on() -> No
     late = sizes >= 30
     assert np.count_nonzero(late) > 2
     slope, limit = np.polyfit(1.0 / sizes[late], averages[late], 1)
-    np.testing.assert_allclose(extrapolate(sizes, averages).at([800, np.inf]), [limit + slope / 800, limit])
+    # The last average lies off the line, by less and less beyond it.
+    apart = (averages[-1] - limit - slope / 60) * 60 / 800
+    np.testing.assert_allclose(extrapolate(sizes, averages).at([800, np.inf]), [limit + slope / 800 + apart, limit])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies import appended_rows, column_halves, copied_rows, numbered, too_even
+from ens_plugin.core.likeness import appended_rows, column_halves, copied_rows, numbered, too_even
 
 
 def test_rows_with_equal_hashes_share_a_number() -> None:

@@ -1,0 +1,20 @@
+"""Rows that are copies of each other, exactly or nearly, or belong together by their order; no estimates."""
+
+from __future__ import annotations
+
+from ens_plugin.core.likeness.adjacent_rows import AdjacentLosses, adjacent_losses
+from ens_plugin.core.likeness.near_rows import companions, interpolated, nearest_rows
+from ens_plugin.core.likeness.repeated_rows import appended_rows, column_halves, copied_rows, numbered, too_even
+
+__all__ = [
+    "AdjacentLosses",
+    "adjacent_losses",
+    "appended_rows",
+    "column_halves",
+    "companions",
+    "copied_rows",
+    "interpolated",
+    "nearest_rows",
+    "numbered",
+    "too_even",
+]

@@ -1,0 +1,55 @@
+"""Members of bags of unequal size are doubted where they err unequally, because a row's out-of-bag members differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import ens_plugin
+from ens_plugin import EnsembleReport
+
+FOUND = "The members were trained on unequal numbers of rows"
+
+
+def report_of(kind: type, sizes: tuple[int, ...], n_members: int = 30) -> EnsembleReport:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=300)
+    y = (y > 0).astype(int) if kind is DecisionTreeClassifier else y
+    bags = [rng.integers(0, 300, size) for size in rng.choice(sizes, n_members)]
+    members = ens_plugin.CustomEnsemble.from_estimators([kind().fit(X[bag], y[bag]) for bag in bags], bags)
+    return ens_plugin.analyze(members, X, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_members"), [(DecisionTreeRegressor, 9), (DecisionTreeRegressor, 30), (DecisionTreeClassifier, 30)]
+)
+def test_unequal_bags_are_doubted(kind: type, n_members: int) -> None:
+    report = report_of(kind, (8, 300), n_members)
+    assert any(doubt.startswith(FOUND) for doubt in report.basis.doubts)
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeRegressor, DecisionTreeClassifier])
+def test_equal_bags_are_let_pass(kind: type) -> None:
+    assert not any(doubt.startswith(FOUND) for doubt in report_of(kind, (150,)).basis.doubts)
+
+
+def test_unequal_bags_of_members_that_err_alike_are_let_pass() -> None:
+    assert not any(doubt.startswith(FOUND) for doubt in report_of(DummyRegressor, (100, 300)).basis.doubts)
+
+
+@pytest.mark.slow
+def test_bags_that_differ_by_chance_are_let_pass() -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(100, 4))
+        y = X[:, 0] + rng.normal(size=100)
+        groups = np.arange(100) // 2
+        for model, target in ((RandomForestRegressor, y), (RandomForestClassifier, (y > 0).astype(int))):
+            forest = model(40, max_samples=0.4, random_state=seed).fit(X, target)
+            for given in (None, groups):
+                report = ens_plugin.analyze(forest, X, target, groups=given)
+                assert not any(doubt.startswith(FOUND) for doubt in report.basis.doubts), (seed, given)
