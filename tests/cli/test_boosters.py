@@ -99,7 +99,7 @@ def test_a_booster_knows_labels_as_codes_only(run: Any) -> None:
     assert (code, out) == (2, "")
     message = " ".join(err.split())
     assert "does not have: ['benign', 'malignant']; its labels are [0, 1]" in message
-    assert "these are texts, and the ensemble's labels are numbers (as a booster's always are)" in message
+    assert "the labels of y are texts and the ensemble's are numbers" in message
 
 
 def test_other_columns_are_named(run: Any) -> None:

@@ -211,7 +211,7 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
 
 
 def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
-    """Return the largest subset size for which 90 % of the rows have members, and 50 %; both `limit` if that is given.
+    """Return the largest subset sizes for which 90 % and 50 % of the rows have members; twice `limit` if it is given.
 
     Raises
     ------

@@ -175,16 +175,15 @@ def _label_hint(unknown: list[Any], classes: NDArray[Any]) -> str:
     """Return how labels of another type become those of the ensemble; empty where the type is not the reason."""
     are_known_as_text = {str(label) for label in unknown} <= {str(label) for label in classes.tolist()}
     if are_known_as_text and all(isinstance(label, str) for label in classes.tolist()):
-        return ": these are no texts and those are, so convert y, with y.astype(str) for example"
+        return ": the ensemble's labels are texts and those of y are not, so convert y, with y.astype(str) for example"
     if classes.dtype.kind not in "biu" or not any(isinstance(label, str) for label in unknown):
         return ""
     if are_known_as_text:
         return (
-            f": these are texts and those are numbers, so convert y, with y.astype({classes.dtype.name!r}) for example"
+            ": the labels of y are texts and the ensemble's are numbers, so convert y, with "
+            f"y.astype({classes.dtype.name!r}) for example"
         )
-    return (
-        ": these are texts, and the ensemble's labels are numbers (as a booster's always are), so pass the code of each"
-    )
+    return ": the labels of y are texts and the ensemble's are numbers, as a booster's always are, so pass the code of each"
 
 
 def _remedy(adapter: EnsembleAdapter) -> str:
