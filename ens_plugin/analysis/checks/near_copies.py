@@ -157,6 +157,6 @@ def _doubt_about_lines(is_interpolated: NDArray[np.bool_]) -> str | None:
     return (
         f"{100 * share:.0f} % of the rows lie exactly on a line with two of their neighbours, as rows that an "
         "oversampler such as SMOTE made, or rows that were filled in. The members were then trained on what their rows "
-        "were made of, so the error is too low. Pass held-out rows, neither trained on nor oversampled, or train without "
-        f"the made rows. {SEPARATE_CASES}"
+        "were made of, so the error is too low. Pass held-out rows, neither trained on nor oversampled, or train "
+        f"without the made rows. {SEPARATE_CASES}"
     )
