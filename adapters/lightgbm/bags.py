@@ -105,7 +105,13 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
 
 
 def positive_rows(sampling: Sampling, target: NDArray[Any] | None) -> NDArray[np.bool_] | None:
-    """Return the rows of the positive label if bagging was balanced, else None; raises BagError if `target` is."""
+    """Return which rows have the positive label, if bagging was balanced; else None.
+
+    Raises
+    ------
+    BagError
+        If bagging was balanced and there is no target.
+    """
     if not sampling.is_balanced:
         return None
     if target is None:

@@ -183,7 +183,7 @@ def _label_hint(unknown: list[Any], classes: NDArray[Any]) -> str:
             ": the labels of y are texts and the ensemble's are numbers, so convert y, with "
             f"y.astype({classes.dtype.name!r}) for example"
         )
-    return ": the labels of y are texts and the ensemble's are numbers, as a booster's always are, so pass the code of each"
+    return ": the labels of y are texts and the ensemble's are numbers, as a booster's always are, so pass their codes"
 
 
 def _remedy(adapter: EnsembleAdapter) -> str:
