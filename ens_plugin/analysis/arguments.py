@@ -29,7 +29,7 @@ from ens_plugin.errors import InputError, TooFewMembersError
 
 __all__ = [
     "as_seed",
-    "check_wanted",
+    "check_options",
     "clip_sizes_to_oob",
     "granted_threads",
     "refuse_weighted_metric",
@@ -68,7 +68,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
         raise InputError(
             f"data must be 'oob' (the training rows) or 'holdout' (rows no member was trained on), got {shown(data)}."
         )
-    check_wanted(options)
+    check_options(options)
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
     metric = resolve_metric(options.metric, adapter)
@@ -90,8 +90,8 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
     )
 
 
-def check_wanted(options: AnalysisOptions) -> None:
-    """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that suits no ensemble."""
+def check_options(options: AnalysisOptions) -> None:
+    """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that is wrong for every ensemble."""
     check_metric(options.metric)
     if not isinstance(options.criterion, str) or options.criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(options.criterion)}.")

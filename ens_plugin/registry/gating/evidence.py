@@ -204,8 +204,9 @@ def compare_with_baseline(
         )
     if address is None:
         raise GateError(
-            "The policy compares with a baseline, and none was named. Name an alias or a version, with "
-            "--baseline champion or baseline='champion' for example."
+            "The policy compares with a baseline, and none was named. Name an alias of the same model, with "
+            "--baseline champion or baseline='champion' for example, or the URI of a version, such as "
+            f"'models:/{printable(version.name, 80)}/1'."
         )
     if address.version is None and alias_holder(client, address) is None:
         if policy.baseline_required:

@@ -10,7 +10,7 @@ from types import ModuleType
 from ens_plugin.adapters.entry_points import offered_adapters, offered_libraries
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import libraries, on_registration
-from ens_plugin.analysis.arguments import check_wanted
+from ens_plugin.analysis.arguments import check_options
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError
 from ens_plugin.report.text import printable
@@ -136,7 +136,7 @@ def autolog(
         )
     check_prefix(prefix)
     analysis = AnalysisOptions(metric=metric, criterion=criterion, confidence=confidence, tolerance=tolerance)
-    check_wanted(analysis)
+    check_options(analysis)
     checked = check_trackers(trackers)
     with _lock:
         _disable()
