@@ -91,7 +91,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
 
 
 def check_options(options: AnalysisOptions) -> None:
-    """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that is wrong for every ensemble."""
+    """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that is wrong for any model."""
     check_metric(options.metric)
     if not isinstance(options.criterion, str) or options.criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(options.criterion)}.")
