@@ -144,6 +144,19 @@ def test_grow_what_has_no_tags_of_scikit_learn() -> None:
     assert growth.n_members == ens_plugin.grow(ToyForest(), X, Y, tolerance=0.02, probe_size=20).n_members
 
 
+@pytest.mark.parametrize("learner", [ens_plugin.RightSizedRegressor, ens_plugin.RightSizedClassifier])
+def test_a_size_chosen_in_training_needs_a_task(learner: Any) -> None:
+    ens_plugin.register_adapter(OfUntagged)
+    with pytest.raises(UnsupportedModelError, match=r"Untagged, whose class does not state .* use ens_plugin\.grow"):
+        learner(Untagged()).fit(X, Y)
+
+
+def test_pruning_of_values_without_tags_is_refused() -> None:
+    ens_plugin.register_adapter(OfUntagged)
+    with pytest.raises(UnsupportedModelError):
+        ens_plugin.DynamicPruningClassifier(Untagged()).fit(X, Y)
+
+
 def test_grow_refuses_what_has_no_parameters() -> None:
     ens_plugin.register_adapter(OfUntagged)
     with pytest.raises(UnsupportedModelError, match="Closed has no get_params and no set_params"):

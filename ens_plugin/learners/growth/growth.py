@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone
 from tqdm import tqdm
 
 from ens_plugin.adapters.training import TrainedModel, TrainingRows
@@ -22,6 +22,7 @@ from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersErro
 from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
+from ens_plugin.learners.tasks import known_task
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
@@ -225,18 +226,11 @@ def _options(
 
 def _refuse_other_task(ensemble: Any, confidence: float | None) -> None:
     name = type(ensemble).__name__
-    if confidence is not None and _is_known_regressor(ensemble):
+    if confidence is not None and known_task(ensemble) == "regression":
         raise InputError(
             f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: set tolerance, "
             "how far its error may lie above that of the infinite ensemble."
         )
-
-
-def _is_known_regressor(ensemble: Any) -> bool:
-    try:
-        return bool(is_regressor(ensemble))
-    except AttributeError:  # no tags of scikit-learn: the task of another library's class is known after the training
-        return False
 
 
 def _refuse_no_parameters(ensemble: Any) -> None:
