@@ -273,7 +273,7 @@ def _notes(
     """Return what to do about failed requirements, and at which version the alias stays that was not moved."""
     failed = [check.requirement for check in decision.checks if not check.passed]
     of_report = [requirement for requirement in failed if requirement.table == "report"]
-    notes = report_remedies(of_report, tables["report"])
+    notes = report_remedies(of_report, tables.get("report", {}))
     if notes:
         notes.append(NEW_VERSION)
     notes += [
