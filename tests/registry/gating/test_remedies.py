@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ens_plugin.registry.gating.policy import Bound, Requirement
-from ens_plugin.registry.gating.remedies import report_remedy
+from ens_plugin.registry.gating.remedies import report_remedies, report_remedy
 
 SCALARS = {"error": 0.07, "error_upper": 0.09, "roc_auc": 0.91, "roc_auc_lower": 0.85, "size_ratio": 0.3}
 
@@ -31,3 +31,13 @@ def test_the_advice_fits_what_failed(name: str, bound: Bound, threshold: float, 
 def test_no_advice_where_no_single_one_is_right() -> None:
     assert report_remedy(Requirement("report", "bias", "max", 0.1), SCALARS) is None
     assert report_remedy(Requirement("report", "agreement", "max", 0.1), SCALARS) is None
+
+
+def test_more_and_fewer_members_are_not_advised_together() -> None:
+    agreement = Requirement("report", "agreement", "min", 0.99)
+    ratio = Requirement("report", "size_ratio", "max", 0.2)
+    error = Requirement("report", "error", "max", 0.05)
+    assert report_remedies([agreement, agreement], SCALARS) == [report_remedy(agreement, SCALARS)]
+    better, neither = report_remedies([agreement, error, ratio], SCALARS)
+    assert better == report_remedy(error, SCALARS)
+    assert "no size of this model" in neither
