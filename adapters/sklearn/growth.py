@@ -173,9 +173,10 @@ def judge_growth(
     else:
         is_proved = True
     if differing.any():
+        n_shown = _n_differing(tree, sums, is_leaf, differing)
         raise DataMismatchError(
-            f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {nodes.n_leaves} leaves "
-            f"of tree {member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
+            f"y is not the target the model was trained on: {n_shown} of {nodes.n_leaves} leaves of tree "
+            f"{member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
             'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
         )
     return is_proved
@@ -211,6 +212,20 @@ def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> B
         half = draws / 2 + CLOSE
         return np.asarray((sums.added["below"][is_leaf] > half) | (sums.added["above"][is_leaf] > half))
     return None
+
+
+def _n_differing(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, differing: BoolArray) -> int:
+    """Return how many leaves differ, for a message.
+
+    One changed label changes the factor of its label, and with it every leaf that has the label.  Where each draw has
+    weight 1, the factors are known to be 1.
+    """
+    nodes = tree.tree_
+    if "by_label" in sums.added and _counts_draws(nodes, sums, is_leaf):
+        weight = nodes.weighted_n_node_samples[is_leaf, None] * nodes.value[is_leaf, 0, :]
+        drawn = sums.added["by_label"].reshape(nodes.node_count, -1)[is_leaf]
+        differing = (np.abs(weight - drawn) > CLOSE * np.maximum(weight, drawn).sum(axis=1, keepdims=True)).any(axis=1)
+    return int(np.count_nonzero(differing))
 
 
 def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:

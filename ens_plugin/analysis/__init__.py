@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.analyze import analyze_rows, run_analysis
     from ens_plugin.analysis.arguments import clip_sizes_to_oob, resolve_options, row_weights
     from ens_plugin.analysis.build_report import UNCHECKED_ROWS, UNPROVED_TARGET
-    from ens_plugin.analysis.options import AnalysisOptions
+    from ens_plugin.analysis.options import AnalysisOptions, ScorerOfLabel
     from ens_plugin.analysis.row_blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
 
 __all__ = [
     "UNCHECKED_ROWS",
     "UNPROVED_TARGET",
     "AnalysisOptions",
+    "ScorerOfLabel",
     "TalliedRows",
     "analyze_rows",
     "clip_sizes_to_oob",
@@ -30,6 +31,7 @@ __all__ = [
 
 _HOME_OF = {
     "AnalysisOptions": "ens_plugin.analysis.options",
+    "ScorerOfLabel": "ens_plugin.analysis.options",
     "TalliedRows": "ens_plugin.analysis.row_blocks",
     "UNCHECKED_ROWS": "ens_plugin.analysis.build_report",
     "UNPROVED_TARGET": "ens_plugin.analysis.build_report",

@@ -19,6 +19,8 @@ from ens_plugin.core.validation import FloatArray, as_count
 from ens_plugin.oob.columns import ColumnTable, column_table
 from ens_plugin.oob.mean_outputs import mean_outputs
 from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
+from ens_plugin.report.tables import wrapped
+from ens_plugin.report.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PermutationImportance", "oob_permutation_importance"]
 
+SHOWN_COLUMNS = 10
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PermutationImportance:
     """How much the out-of-bag error rises when a column is permuted, with the names of scikit-learn's result.
 
@@ -70,6 +74,15 @@ class PermutationImportance:
     error: float
     n_rows: int
     warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Return the most important columns and the warnings as text."""
+        table = self.to_frame().sort_values("importances_mean", ascending=False, kind="stable").head(SHOWN_COLUMNS)
+        n_columns = len(self.feature_names)
+        which = "the most important first" if n_columns <= SHOWN_COLUMNS else f"the {SHOWN_COLUMNS} most important"
+        cautions = (line for text in self.warnings for line in wrapped(f"Warning: {printable(text)}", later="  "))
+        title = f"PermutationImportance of {n_columns} columns, {which}:"
+        return "\n".join([title, table.to_string(line_width=80), *cautions])
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each column of X, in the order of X."""

@@ -19,6 +19,7 @@ __all__ = ["draw_importances"]
 
 DRAWN_COLUMNS = 20
 THICKNESS = 0.8
+LINES = "\nlines: two standard errors to each side"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,8 @@ def _draw(ax: Axes, ensembles: list[_Importances]) -> None:
         )
         _importances_of[bars[0]] = one
     ax.set_yticks(range(len(columns)), columns, parse_math=False)
-    ax.set_xlabel("Rise of the out-of-bag error")
+    has_lines = any(width > 0 for one in ensembles for width in one.half_width.values())
+    ax.set_xlabel("Rise of the out-of-bag error" + LINES * has_lines)
     if len(ensembles) > 1:
         merge_legend(ax)
 

@@ -111,7 +111,13 @@ def _mean_is_the_prediction(case: AdapterCase) -> None:
     adapter = case.adapter
     total, count = case.summed_outputs(np.ones((adapter.n_members, case.n_rows), dtype=bool))
     mean = total / count.reshape(-1, *(1,) * (total.ndim - 1))
-    own = case.predict(case.model, case.X)
+    own = np.asarray(case.predict(case.model, case.X))
+    if mean.ndim == 2 and own.ndim == 1:
+        raise AdapterCheckError(
+            f"The mean outputs have a column for each of {mean.shape[1]} labels, and what the model predicts has none. "
+            "Pass predict= to the check, a function (model, X) that returns the probabilities, or of a vote the share "
+            "of the members by label."
+        )
     _require_same(adapter.inverse_link(mean), own, case.tolerance, "mean outputs")
 
 

@@ -63,8 +63,8 @@ for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_
 # default because it works for rare labels too.  :doc:`/how-to/size` has the choices.
 #
 # The intervals of the metrics are wide, because few rows have the rare label.  The estimate is the best guess, and the
-# upper end of its interval is safe.  By the Brier score it is below the 200 trees, and the forest can be cut to it.  By
-# the AUC and the average precision it is above 200: keep all trees, or train a forest of the upper end's size.
+# upper end of its interval is safe.  By the Brier score the upper end is below 200, and the forest can be cut to it.
+# By the AUC and the average precision the upper end is above 200: keep all trees, or train a forest of that size.
 # (``ens_plugin.grow`` trains the estimate, not the upper end.)
 
 for found in (report, by_auc):

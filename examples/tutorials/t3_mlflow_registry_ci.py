@@ -29,7 +29,7 @@ os.chdir(folder)
 os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
 logging.getLogger("alembic").setLevel(logging.WARNING)
 logging.getLogger("mlflow").setLevel(logging.ERROR)
-mlflow.set_tracking_uri("sqlite:///mlflow.db")
+mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 
 # %%

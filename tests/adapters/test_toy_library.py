@@ -110,6 +110,59 @@ def test_grow() -> None:
     np.testing.assert_array_equal(growth.model.predict(X), ToyForest(growth.n_members).fit(X, Y).predict(X))
 
 
+class Untagged:
+    """A class of a library that does not derive its estimators from those of scikit-learn."""
+
+    def __init__(self, n_trees: int = 60, random_state: int = 0) -> None:
+        self.n_trees, self.random_state = n_trees, random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {"n_trees": self.n_trees, "random_state": self.random_state}
+
+    def set_params(self, **params: Any) -> Untagged:
+        vars(self).update(params)
+        return self
+
+    def fit(self, X: Any, y: Any) -> Untagged:
+        vars(self).update(vars(ToyForest(**self.get_params()).fit(X, y)))
+        return self
+
+
+class Closed:
+    """An estimator without parameters that could be set."""
+
+
+class OfUntagged(ToyAdapter):
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        return isinstance(model, (Untagged, Closed))
+
+
+def test_grow_what_has_no_tags_of_scikit_learn() -> None:
+    ens_plugin.register_adapter(OfUntagged)
+    growth = ens_plugin.grow(Untagged(), X, Y, tolerance=0.02, probe_size=20)
+    assert growth.n_members == ens_plugin.grow(ToyForest(), X, Y, tolerance=0.02, probe_size=20).n_members
+
+
+@pytest.mark.parametrize("learner", [ens_plugin.RightSizedRegressor, ens_plugin.RightSizedClassifier])
+def test_a_size_chosen_in_training_needs_a_task(learner: Any) -> None:
+    ens_plugin.register_adapter(OfUntagged)
+    with pytest.raises(UnsupportedModelError, match=r"Untagged, whose class does not state .* use ens_plugin\.grow"):
+        learner(Untagged()).fit(X, Y)
+
+
+def test_pruning_of_values_without_tags_is_refused() -> None:
+    ens_plugin.register_adapter(OfUntagged)
+    with pytest.raises(UnsupportedModelError):
+        ens_plugin.DynamicPruningClassifier(Untagged()).fit(X, Y)
+
+
+def test_grow_refuses_what_has_no_parameters() -> None:
+    ens_plugin.register_adapter(OfUntagged)
+    with pytest.raises(UnsupportedModelError, match="Closed has no get_params and no set_params"):
+        ens_plugin.grow(Closed(), X, Y)
+
+
 def test_pruning_refuses_before_training_what_the_library_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(ToyAdapter):
         @classmethod

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -67,3 +68,18 @@ def test_what_a_user_drew_stays() -> None:
     own = ax.barh([5.0], [1.0])
     SECOND.plot(FIRST.plot(ax))
     assert own[0] in ax.patches
+
+
+def test_the_text_has_the_most_important_columns_first() -> None:
+    names = tuple(f"x{place}" for place in range(12))
+    lines = str(found(names, [float(place == 7) for place in range(12)])).splitlines()
+    assert lines[0] == "PermutationImportance of 12 columns, the 10 most important:"
+    assert lines[3].startswith("x7 ")
+    assert len([line for line in lines if line.startswith("x")]) == 10
+
+
+def test_the_axis_names_the_lines_where_there_are_any() -> None:
+    certain = found(("a", "b"), [1.0, 2.0])
+    assert "two standard errors" in certain.plot(ax=new_axes()).get_xlabel()
+    unknown = replace(certain, standard_error=np.full(2, np.nan))
+    assert unknown.plot(ax=new_axes()).get_xlabel() == "Rise of the out-of-bag error"

@@ -266,3 +266,10 @@ def test_rounding_is_told_from_other_outputs() -> None:
     with pytest.raises(AdapterCheckError) as raised:
         check_adapter(FOREST, X, Y, samples=drawn)
     assert "rounding" not in str(raised.value)
+
+
+def test_labels_in_place_of_probabilities_are_told_what_to_pass() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = RandomForestClassifier(10, random_state=0).fit(X, y)
+    with pytest.raises(AdapterCheckError, match=r"column for each of 3 labels.*Pass predict="):
+        check_adapter(model, X, y, predict=lambda model, X: model.predict(X))

@@ -26,6 +26,9 @@ COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
 FEWEST_AT_ONCE = 64
 
+_OLD = "no leaves (it is older than 0.2; pip install --upgrade 'ens-plugin[fast]')"
+_REPORT = " Please report this with the versions of both."
+
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
 OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
 
@@ -113,7 +116,7 @@ class LeafWalk:
             self._tables.clear()
             warn_user(
                 f"ens-plugin-walk finds {found}, so it is not used for this model: the library finds the leaves, which "
-                "takes longer and changes no figure. Please report this with the versions of both.",
+                f"takes longer and changes no figure.{'' if found == _OLD else _REPORT}",
                 EnsPluginWarning,
             )
 
@@ -121,7 +124,7 @@ class LeafWalk:
         """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`compare`."""
         try:
             if not hasattr(self._forest(rows.dtype), "count"):
-                return "no leaves (it is older than 0.2; pip install --upgrade 'ens-plugin[fast]')"
+                return _OLD
             probes = probe_rows(self.forest, rows)
             found, of_probes = self.leaves(rows), self.leaves(probes)
         except (ImportError, IndexError, KeyError, ValueError) as error:  # a broken build, or trees of an unknown form

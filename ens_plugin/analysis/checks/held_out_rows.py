@@ -93,6 +93,6 @@ def _training_rows() -> DataMismatchError:
     return DataMismatchError(
         "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
         'would be far too low. Leave out {data="holdout"}, with all training rows in training order, to judge each by '
-        "its out-of-bag members, or pass rows that were not used for training. Only such rows will do where every "
-        "member was trained on all rows, as with bootstrap=False."
+        "its out-of-bag members. Or leave out the rows that were used for training, and pass the others; there is no "
+        "other way where every member was trained on all rows, as with bootstrap=False."
     )

@@ -12,7 +12,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.analysis.metrics.positive_label import resolve_scorer_of_label
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, accepts_weights
-from ens_plugin.analysis.metrics.scorers import has_greatest, is_scorer, resolve_scorer, scorer_called
+from ens_plugin.analysis.metrics.scorers import RANKED, RANKINGS, has_greatest, is_scorer, resolve_scorer, scorer_called
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
@@ -50,7 +50,8 @@ def resolve_metric(metric: Metric | None, adapter: EnsembleAdapter) -> ResolvedM
     if has_greatest(metric):
         raise InputError(
             f"metric={name} is a function, and lower values of a function are taken as better, but greater values of "
-            f"this one are better. Pass its name as in sklearn.metrics.get_scorer_names(), or make_scorer({name})."
+            f"this one are better. Pass its name as in sklearn.metrics.get_scorer_names(), or make_scorer({name}"
+            f"{RANKED if name in RANKINGS else ''})."
         )
     return _own(metric, one_line(name if isinstance(name, str) else type(metric).__name__))
 

@@ -18,7 +18,7 @@ from ens_plugin.analysis.metrics.stored_outputs import LabelOutputs, Probability
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
 
-__all__ = ["has_greatest", "is_of_scikit_learn", "is_scorer", "resolve_scorer", "scorer_called"]
+__all__ = ["RANKED", "RANKINGS", "has_greatest", "is_of_scikit_learn", "is_scorer", "resolve_scorer", "scorer_called"]
 
 N_NEAR = 5
 # Ranges of functions in sklearn.metrics with greater values for better predictions; infinite where there is no bound.
@@ -28,6 +28,8 @@ SHARES = (
     "fowlkes_mallows_score", "normalized_mutual_info_score", "rand_score", "v_measure_score",
 )  # fmt: skip
 RANKINGS = ("average_precision_score", "roc_auc_score")
+# The argument of make_scorer that they need.
+RANKED = ", response_method='predict_proba'"
 CORRELATIONS = (
     "matthews_corrcoef", "cohen_kappa_score", "balanced_accuracy_score", "adjusted_mutual_info_score",
     "adjusted_rand_score",
@@ -115,7 +117,7 @@ def scorer_called(name: str) -> Callable[..., float]:
     if name in known:
         found: Callable[..., float] = get_scorer(name)
         return found
-    near = get_close_matches(name[:80], known, n=N_NEAR, cutoff=0.5)
+    near = get_close_matches(name[:80].lower(), known, n=N_NEAR, cutoff=0.5)
     hint = f"near are {', '.join(map(repr, near))}. " if near else ""
     raise InputError(
         f"metric={shown(name)} is no name of a scorer of scikit-learn; {hint}sklearn.metrics.get_scorer_names() "
@@ -252,6 +254,18 @@ def _refuse_other_task(name: str, function: str, *, is_classifier: bool) -> None
         )
 
 
+def _scorer_of_label(name: str, classes: Sequence[Any] | None) -> str:
+    """Return the call that makes a scorer of a name with the last label as the positive one."""
+    label = "..." if classes is None else shown(np.asarray(classes).tolist()[-1])
+    if name not in get_scorer_names():
+        return f"make_scorer({name}, pos_label={label}{RANKED if name in RANKINGS else ''})"
+    scorer = get_scorer(name)
+    response = getattr(scorer, "_response_method", "predict")
+    first = response if isinstance(response, str) else "predict_proba"
+    needed = "" if first == "predict" else f", response_method={first!r}"
+    return f"make_scorer({scorer._score_func.__name__}, pos_label={label}{needed})"
+
+
 def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -> NoReturn:
     """Raise InputError for a scorer that failed, with the remedy for the usual causes."""
     text = str(error)
@@ -259,8 +273,8 @@ def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -
     if "pos_label" in text:
         labels = "" if classes is None else f" The labels are {shown(np.asarray(classes).tolist()[:10])}."
         remedy = (
-            f"{labels} Name the positive one: make_scorer(function, pos_label=...), for a metric of probabilities with "
-            "response_method='predict_proba' too; at the prompt --positive-label, in a policy positive_label."
+            f"{labels} Name the positive one: {_scorer_of_label(name, classes)} if it is that one; at the prompt "
+            "--positive-label, in a policy positive_label."
         )
     elif "multi_class" in text:
         remedy = " Use 'roc_auc_ovr' or 'roc_auc_ovo', which are of more than two labels."

@@ -75,4 +75,4 @@ def cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -
     )
     found += f"a mean of {mean:.3g}" + (f", {negative} of {variance.size} negative" if negative else "")
     advice = f"about {n_members * spread / (0.5 * mean):.0f}" if mean > 0.1 * spread else "many more"
-    return (f"{found}. Train {advice} members, or use only the mean.",)
+    return (f"{found}. Train {advice} members, or use only the mean over the rows.",)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone
 from tqdm import tqdm
 
 from ens_plugin.adapters.training import TrainedModel, TrainingRows
@@ -18,10 +18,11 @@ from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
 from ens_plugin.core.validation import as_confidence, as_count, as_positive
-from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError
+from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError
 from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
+from ens_plugin.learners.tasks import known_task
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
@@ -131,6 +132,7 @@ def grow(
     first, limit = _sizes(method, probe_size, max_size)
     options = _options(metric, criterion, confidence, tolerance, limit, sample_weight)
     trainer = find_trainer(split_pipeline(estimator)[0])
+    _refuse_no_parameters(split_pipeline(estimator)[0])
     _refuse_other_task(split_pipeline(estimator)[0], confidence)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
@@ -224,10 +226,21 @@ def _options(
 
 def _refuse_other_task(ensemble: Any, confidence: float | None) -> None:
     name = type(ensemble).__name__
-    if is_regressor(ensemble) and confidence is not None:
+    if confidence is not None and known_task(ensemble) == "regression":
         raise InputError(
             f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: set tolerance, "
             "how far its error may lie above that of the infinite ensemble."
+        )
+
+
+def _refuse_no_parameters(ensemble: Any) -> None:
+    missing = [name for name in ("get_params", "set_params") if not hasattr(ensemble, name)]
+    if missing:
+        name = type(ensemble).__name__
+        raise UnsupportedModelError(
+            f"This {name} has no {' and no '.join(missing)}, by which it is copied and its number of members is set. "
+            f"Derive {name} from sklearn.base.BaseEstimator, or give it both methods; or train it, and pass it to "
+            "ens_plugin.analyze."
         )
 
 

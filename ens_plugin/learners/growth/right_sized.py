@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -20,6 +20,7 @@ from ens_plugin.learners.growth.growth import MAX_SIZE, grow
 from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth
 from ens_plugin.learners.growth.pipelines import split_pipeline
+from ens_plugin.learners.tasks import known_task
 
 __all__ = ["RightSizedClassifier", "RightSizedRegressor"]
 
@@ -83,13 +84,17 @@ class _RightSized(BaseEstimator):
     def _grow(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, **wanted: Any) -> Growth:
         unfitted = self._unfitted()
         ensemble = split_pipeline(unfitted)[0]
-        is_own, other = is_regressor, "RightSizedClassifier"
+        own, other = "regression", "RightSizedClassifier"
         if isinstance(self, ClassifierMixin):
-            is_own, other = is_classifier, "RightSizedRegressor"
-        if not is_own(ensemble):
+            own, other = "classification", "RightSizedRegressor"
+        task, name = known_task(ensemble), type(ensemble).__name__
+        if task is None:
             raise UnsupportedModelError(
-                f"A {type(self).__name__} cannot train a {type(ensemble).__name__}; use {other}."
+                f"A {type(self).__name__} cannot train a {name}, whose class does not state whether it predicts labels "
+                f"or values. Derive {name} from a mixin of sklearn.base and BaseEstimator, or use ens_plugin.grow."
             )
+        if task != own:
+            raise UnsupportedModelError(f"A {type(self).__name__} cannot train a {name}; use {other}.")
         return grow(
             unfitted,
             X,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -32,6 +32,7 @@ from ens_plugin.learners.pruning.stopping_rules import (
     out_of_bag_outputs,
     row_prior,
 )
+from ens_plugin.learners.tasks import known_task
 
 __all__ = ["DynamicPruningClassifier", "PrunedPrediction"]
 
@@ -240,7 +241,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
                 "fitted on them. Pass a fitted ensemble as sklearn.frozen.FrozenEstimator(ensemble), or leave "
                 "data='oob'."
             )
-        if is_regressor(self.estimator):
+        if known_task(self.estimator) == "regression":
             raise UnsupportedModelError(
                 f"{type(self.estimator).__name__} is a regressor: its members have no label to settle. Pass a "
                 "classifier."

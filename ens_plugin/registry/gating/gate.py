@@ -26,7 +26,7 @@ from ens_plugin.registry.gating.evidence import (
 )
 from ens_plugin.registry.gating.lease import Lease, lease
 from ens_plugin.registry.gating.policy import Policy, Requirement, check_share_bounds, read_policy, scorer_of
-from ens_plugin.registry.gating.remedies import NEW_VERSION, report_remedy
+from ens_plugin.registry.gating.remedies import NEW_VERSION, report_remedies
 from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
@@ -272,10 +272,8 @@ def _notes(
 ) -> tuple[str, ...]:
     """Return what to do about failed requirements, and at which version the alias stays that was not moved."""
     failed = [check.requirement for check in decision.checks if not check.passed]
-    of_report = [
-        report_remedy(requirement, tables["report"]) for requirement in failed if requirement.table == "report"
-    ]
-    notes = [note for note in of_report if note is not None]
+    of_report = [requirement for requirement in failed if requirement.table == "report"]
+    notes = report_remedies(of_report, tables.get("report", {}))
     if notes:
         notes.append(NEW_VERSION)
     notes += [

@@ -220,7 +220,8 @@ def _bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise InputError(
-                f"There is no policy file {shown(str(path))}. Write one as docs/reference/gate-policy.md shows."
+                f"There is no policy file {shown(str(path))}. Write one of two lines, [report] and "
+                "error_upper.max = 0.08 for example; docs/reference/gate-policy.md has all keys."
             )
         with path.open("rb") as file:
             content = file.read(FILE_LIMIT + 1)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ens_plugin.registry.gating.policy import Requirement
 
-__all__ = ["NEW_VERSION", "report_remedy"]
+__all__ = ["NEW_VERSION", "report_remedies", "report_remedy"]
 
 NEW_VERSION = "Log the report of the new model, register it and gate that version."
 _MORE = "Train more members, with ens_plugin.grow for example."
 _FEWER = "Cut the model to fewer members, with ens_plugin.rightsize for example."
+_NEITHER = (
+    "Some of these bounds need more members, others fewer, so that no size of this model meets all of them. Train a "
+    "better model, or change one of the bounds."
+)
 _BETTER = "Train a better model: more members remove no more than excess_error."
 _BETTER_SCORE = "Train a better model: with infinitely many members, this one only reaches asymptotic_{}."
 _ROWS = "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
@@ -25,6 +29,22 @@ _BY_SIZE = {
 _OTHER = {"max": "min", "min": "max"}
 _ENDS, _SHORTFALL, _LIMIT = ("_lower", "_upper"), "_shortfall", "asymptotic_"
 _OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
+
+
+def report_remedies(failed: Sequence[Requirement], scalars: Mapping[str, float]) -> list[str]:
+    """Return what to do where scalars of the report fail their bounds: each remedy once, and none against another.
+
+    Examples
+    --------
+    >>> failed = [Requirement("report", "agreement", "min", 0.99), Requirement("report", "size_ratio", "max", 2.0)]
+    >>> report_remedies(failed, {"agreement": 0.98, "size_ratio": 3.0})[0][:40]
+    'Some of these bounds need more members, '
+    """
+    remedies = [report_remedy(requirement, scalars) for requirement in failed]
+    found = list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
+    if _MORE in found and _FEWER in found:
+        return [*(remedy for remedy in found if remedy not in (_MORE, _FEWER)), _NEITHER]
+    return found
 
 
 def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str | None:

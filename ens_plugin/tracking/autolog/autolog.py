@@ -137,6 +137,8 @@ def autolog(
     check_prefix(prefix)
     analysis = AnalysisOptions(metric=metric, criterion=criterion, confidence=confidence, tolerance=tolerance)
     check_options(analysis)
+    if criterion == "metric" and metric is None:
+        raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")
     checked = check_trackers(trackers)
     with _lock:
         _disable()

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
+import ens_plugin
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn import SklearnForestAdapter
+from ens_plugin.errors import DataMismatchError
 
 
 def switches(seed: int, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -92,3 +94,12 @@ def test_neighbours_recognise_the_rows_that_they_store_in_any_order() -> None:
     adapter, order = find_adapter(neighbours), rng.permutation(100)
     assert adapter.verify_rows(adapter.prepare(X[order]), y[order]) == "training"
     assert adapter.verify_rows(adapter.prepare(X[100:]), y[100:]) != "training"
+
+
+def test_one_changed_label_is_in_one_leaf() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    forest = RandomForestClassifier(30, random_state=0).fit(X, y)
+    for row in range(5):
+        with pytest.raises(DataMismatchError, match=r"on: 1 of \d+ leaves of tree"):
+            ens_plugin.analyze(forest, X, np.where(np.arange(200) == row, 1 - y, y))

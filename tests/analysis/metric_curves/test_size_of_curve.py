@@ -12,9 +12,9 @@ from sklearn.metrics import make_scorer, zero_one_loss
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, Resampled
-from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.estimates.extrapolation import extrapolate
 from tests.forests import Array
 

@@ -22,8 +22,8 @@ from sklearn.metrics import (
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis import ScorerOfLabel
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
-from ens_plugin.analysis.options import ScorerOfLabel
 from ens_plugin.errors import InputError
 
 X, CODES = load_breast_cancer(return_X_y=True)

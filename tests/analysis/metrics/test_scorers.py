@@ -26,6 +26,7 @@ from sklearn.svm import LinearSVC
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
+from ens_plugin.analysis.metrics.scorers import scorer_called
 from ens_plugin.errors import InputError
 
 TWO = load_breast_cancer(return_X_y=True)
@@ -186,13 +187,31 @@ class TestRefusals:
         with pytest.raises(InputError, match="f1_macro"):
             analyze(*FORESTS["three"], metric="f1")
 
+    def test_the_scorer_of_a_positive_label_is_written_out(self) -> None:
+        X, y = TWO
+        names = np.where(y == 1, "no", "yes")
+        forest = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, names)
+        needed = r"make_scorer\(average_precision_score, pos_label='yes', response_method='predict_proba'\)"
+        with pytest.raises(InputError, match=needed):
+            analyze(forest, X, names, metric="average_precision")
+
+    def test_a_ranking_as_a_function_needs_probabilities(self) -> None:
+        X, y = TWO
+        forest = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, y)
+        with pytest.raises(InputError, match=r"average_precision_score, response_method='predict_proba'\)"):
+            analyze(forest, X, y, metric=average_precision_score)
+
+    def test_capitals_in_a_name_do_not_hide_what_is_near(self) -> None:
+        with pytest.raises(InputError, match="'roc_auc'"):
+            scorer_called("AUC")
+
     def test_positive_label_that_is_not_there(self) -> None:
         X, y = TWO
         names = np.where(y == 1, "benign", "malignant")
         forest = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, names)
-        with pytest.raises(InputError, match=r"benign.*pos_label=\.\.\."):
+        with pytest.raises(InputError, match=r"benign.*make_scorer\(f1_score, pos_label='malignant'\)"):
             analyze(forest, X, names, metric="f1")
-        with pytest.raises(InputError, match=r"benign.*pos_label=\.\.\."):
+        with pytest.raises(InputError, match=r"benign.*make_scorer\(f1_score, pos_label='malignant'\)"):
             analyze(forest, X, names, metric=make_scorer(f1_score, pos_label="spam"))
 
     def test_ranking_that_takes_labels(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.analysis.options import ScorerOfLabel
+from ens_plugin.analysis import ScorerOfLabel
 from ens_plugin.errors import InputError
 from ens_plugin.registry.gating import REPORT_SCALARS, Requirement, read_policy
 from tests.reports import HOSTILE_STRINGS, all_reports

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ens_plugin.registry.gating.policy import Bound, Requirement
-from ens_plugin.registry.gating.remedies import report_remedy
+from ens_plugin.registry.gating.remedies import report_remedies, report_remedy
 
 SCALARS = {"error": 0.07, "error_upper": 0.09, "roc_auc": 0.91, "roc_auc_lower": 0.85, "size_ratio": 0.3}
 
@@ -40,3 +40,13 @@ def test_advice_for_a_score_names_a_scalar_that_its_report_has(name: str) -> Non
     assert found is not None
     assert "asymptotic_r2" in found
     assert "excess_error" not in found
+
+
+def test_more_and_fewer_members_are_not_advised_together() -> None:
+    agreement = Requirement("report", "agreement", "min", 0.99)
+    ratio = Requirement("report", "size_ratio", "max", 0.2)
+    error = Requirement("report", "error", "max", 0.05)
+    assert report_remedies([agreement, agreement], SCALARS) == [report_remedy(agreement, SCALARS)]
+    better, neither = report_remedies([agreement, error, ratio], SCALARS)
+    assert better == report_remedy(error, SCALARS)
+    assert "no size of this model" in neither

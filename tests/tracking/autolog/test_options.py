@@ -295,6 +295,11 @@ def test_unknown_metric_is_refused_at_once() -> None:
         autolog(metric="roc_auk")
 
 
+def test_a_criterion_without_its_metric_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="needs a metric"):
+        autolog(criterion="metric")
+
+
 def test_criterion_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
     autolog(criterion="agreement", confidence=0.9, log_artifacts=False, max_overhead=PATIENT)
     model = classifier().fit(X, y)
