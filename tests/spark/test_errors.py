@@ -90,7 +90,7 @@ def test_single_label_is_refused(session: Any) -> None:
         ({"feature_cols": [*COLUMNS[:-1], "height"]}, "no column 'height'"),
         ({"label_col": "answer"}, "no column 'answer'"),
         ({"feature_cols": []}, "feature_cols is empty"),
-        ({"feature_cols": [*COLUMNS, "y"]}, "'y' is among feature_cols"),
+        ({"feature_cols": [*COLUMNS, "y"]}, "Column 'y' holds labels"),
         ({"feature_cols": [*COLUMNS[:-1], "word"]}, "'word' (string)"),
         ({"label_col": "word"}, "'word' is of type string, but the ensemble's labels are 0, 1"),
         ({"weight_col": "word"}, "'word' is of type string, but weights must be numbers"),
