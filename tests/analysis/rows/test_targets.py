@@ -52,7 +52,7 @@ def test_values_become_floats() -> None:
         ([0, 1], [[0, 1], [1, 0]], "dimension"),
         ([0, 1], [0, 1, 2], r"does not have: \[2\]"),
         ([0, 1], ["0", "1"], "does not have.*convert y, with y.astype"),
-        ([0, 1], ["no", "yes"], "does not have.*pass the code of each"),
+        ([0, 1], ["no", "yes"], "does not have.*pass their codes"),
         (["a", "b"], np.array(["a", None, "b"], dtype=object), "1 missing"),
         (["a", "b"], ["a", None, "b"], "1 missing"),
         (["a", "b", "nan"], ["a", float("nan"), "b"], "1 missing"),
