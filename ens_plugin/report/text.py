@@ -215,7 +215,7 @@ def _brier_price(recommendation: SizeRecommendation, now: int) -> str:
     # The excess is proportional to 1 / size, so it is known at sizes that are not tabulated, too.
     of_one = float(recommendation.values[-1] * recommendation.sizes[-1])
     there, here = (f"{100.0 * of_one / size:.2f} %" for size in (recommendation.size, now))
-    return f", and the Brier score {there} above the limit instead of {here}"
+    return f", and the Brier score {there} instead of {here} above its limit"
 
 
 def _demand(recommendation: SizeRecommendation) -> str:

@@ -111,7 +111,7 @@ def test_verdict_on_probabilities_has_the_brier_score_where_the_error_stays(size
     )
     now = re.search(r"is (\S+ %) above", report.recommendation.reason)
     assert now is not None
-    assert verdict(report).endswith(f", and the Brier score 0.50 % above the limit instead of {now[1]}.")
+    assert verdict(report).endswith(f", and the Brier score 0.50 % instead of {now[1]} above its limit.")
 
 
 def test_verdict_names_the_demand_of_a_regression() -> None:
