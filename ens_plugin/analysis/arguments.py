@@ -28,6 +28,7 @@ from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
 __all__ = [
+    "NO_METRIC",
     "as_seed",
     "check_options",
     "clip_sizes_to_oob",
@@ -40,6 +41,7 @@ __all__ = [
 IntArray = NDArray[np.int64]
 
 N_DEFAULT_SIZES = 220
+NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for example."
 MIN_TOLERANCE = 1e-9
 DEFAULT_CONFIDENCE = 0.99
 DEFAULT_TOLERANCE = 0.01
@@ -111,7 +113,7 @@ def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metri
     """Return the name that reports have for the criterion of the recommended size."""
     criterion, task = options.criterion, adapter.info.task
     if criterion == "metric" and metric is None:
-        raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")
+        raise InputError(NO_METRIC)
     is_about_labels = task == "classification" and options.confidence is not None
     if criterion == "metric" or (criterion == "auto" and metric is not None and not is_about_labels):
         return "metric"

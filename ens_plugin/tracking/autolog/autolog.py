@@ -10,7 +10,7 @@ from types import ModuleType
 from ens_plugin.adapters.entry_points import offered_adapters, offered_libraries
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import libraries, on_registration
-from ens_plugin.analysis.arguments import check_options
+from ens_plugin.analysis.arguments import NO_METRIC, check_options
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError
 from ens_plugin.report.text import printable
@@ -138,7 +138,7 @@ def autolog(
     analysis = AnalysisOptions(metric=metric, criterion=criterion, confidence=confidence, tolerance=tolerance)
     check_options(analysis)
     if criterion == "metric" and metric is None:
-        raise InputError("criterion='metric' needs a metric: pass metric='roc_auc' for example.")
+        raise InputError(NO_METRIC)
     checked = check_trackers(trackers)
     with _lock:
         _disable()
