@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ens_plugin.core.likeness.near_rows import companions, interpolated, nearest_rows
+from ens_plugin.core.likeness.near_rows import Rows, companions, interpolated, nearest_rows
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import FloatArray
 
@@ -53,7 +54,7 @@ def near_copy_doubts(table: Any, target: NDArray[Any]) -> tuple[str, ...]:
         Empty for fewer than 100 rows or two such columns, and for sparse rows.
     """
     values, is_real = _compared_columns(table)
-    if len(values) < FEWEST_ROWS or values.shape[1] < FEWEST_COLUMNS or target.ndim > 1:
+    if len(values) < FEWEST_ROWS or is_real.size < FEWEST_COLUMNS or target.ndim > 1:
         return ()
     queries = spread_rows(len(values), QUERIES)
     first = _Alike.of(values, is_real, queries[::FIRST_STEP])
@@ -73,21 +74,43 @@ class _Alike(NamedTuple):
     interpolated: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, values: FloatArray, is_real: NDArray[np.bool_], rows: NDArray[np.intp]) -> _Alike:
+    def of(cls, values: Rows, is_real: NDArray[np.bool_], rows: NDArray[np.intp]) -> _Alike:
         neighbours, distances = nearest_rows(values, rows, min(NEAREST, len(values) // 4))
         on_lines = np.zeros(rows.size, dtype=bool)
         if np.count_nonzero(is_real) >= FEWEST_REAL_COLUMNS:
-            on_lines = interpolated(values[:, is_real], rows, neighbours)
+            on_lines = interpolated(values[rows][..., is_real], values[neighbours][..., is_real])
         return cls(rows, neighbours, companions(distances), on_lines)
 
 
-def _compared_columns(table: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return numeric columns with many values, scaled to compare them, and whether nearly all values differ.
+@dataclass(frozen=True, eq=False)
+class _ScaledColumns:
+    """Some columns of a table, scaled to compare them where rows are read: a whole copy of them could be too large.
 
-    Mean, variance and number of values are those of up to 1000 rows.  Missing and infinite values are put at the mean.
+    Missing and infinite values are put at the mean.
     """
-    numbers = _numbers(table)
-    some = numbers[spread_rows(len(numbers), LOOKED_AT)].astype(np.float64)
+
+    table: Any
+    chosen: NDArray[np.intp]
+    mean: FloatArray
+    spread: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.table.shape[0])
+
+    def __getitem__(self, rows: Any, /) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = (_numbers(self.table, rows, self.chosen) - self.mean) / self.spread
+        return np.where(np.isfinite(values), values, 0.0)
+
+
+def _compared_columns(table: Any) -> tuple[_ScaledColumns, NDArray[np.bool_]]:
+    """Return up to 64 numeric columns with many values, and whether nearly all values differ in each.
+
+    Mean, variance and number of values are those of up to 1000 rows.
+    """
+    numeric = _numeric_columns(table)
+    columns = numeric[spread_rows(numeric.size, MOST_COLUMNS)]
+    some = _numbers(table, spread_rows(table.shape[0], LOOKED_AT), columns).astype(np.float64)
     is_known = np.isfinite(some)
     n_known = np.maximum(is_known.sum(axis=0), 1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -95,22 +118,27 @@ def _compared_columns(table: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
         spread = np.sqrt(np.square(np.where(is_known, some - mean, 0.0)).sum(axis=0) / n_known)
     n_values = np.array([np.unique(column).size for column in some.T], dtype=np.intp)
     chosen = np.flatnonzero((n_values > FEWEST_VALUES) & (spread > 0) & np.isfinite(spread))
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = (numbers[:, chosen] - mean[chosen]) / spread[chosen]
-    if not np.isfinite(values).all():
-        values = np.where(np.isfinite(values), values, 0.0)
-    return values, n_values[chosen] > DISTINCT_SHARE * len(some)
+    is_real = n_values[chosen] > DISTINCT_SHARE * len(some)
+    return _ScaledColumns(table, columns[chosen], mean[chosen], spread[chosen]), is_real
 
 
-def _numbers(table: Any) -> NDArray[Any]:
-    """Return up to 64 numeric columns, shape (n_rows, n_columns); of none for sparse rows."""
+def _numeric_columns(table: Any) -> NDArray[np.intp]:
+    """Return the positions of the numeric columns; of none for sparse rows."""
     if isinstance(table, pd.DataFrame):
-        numeric = [place for place, dtype in enumerate(table.dtypes) if _is_numeric(dtype)]
-        chosen = [numeric[place] for place in spread_rows(len(numeric), MOST_COLUMNS)] if numeric else []
-        return np.asarray(table.iloc[:, chosen].to_numpy(dtype=np.float64, na_value=np.nan))
-    if not isinstance(table, np.ndarray) or table.dtype.kind not in "fiu":
-        return np.empty((table.shape[0], 0))
-    return np.asarray(table[:, spread_rows(table.shape[1], MOST_COLUMNS)])
+        return np.flatnonzero([_is_numeric(dtype) for dtype in table.dtypes])
+    is_numeric = isinstance(table, np.ndarray) and table.dtype.kind in "fiu"
+    return np.arange(table.shape[1] if is_numeric else 0)
+
+
+def _numbers(table: Any, rows: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
+    """Return some columns of the rows at a slice or an array of positions, shape (..., n_columns)."""
+    if isinstance(rows, np.ndarray) and rows.ndim > 1:
+        return _numbers(table, rows.ravel(), columns).reshape(*rows.shape, columns.size)
+    if columns.size == 0:
+        return np.empty((rows.size, 0))
+    if isinstance(table, pd.DataFrame):
+        return np.asarray(table.iloc[rows, columns].to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(table[rows][:, columns])
 
 
 def _is_numeric(dtype: Any) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["companions", "interpolated", "nearest_rows"]
+__all__ = ["Rows", "companions", "interpolated", "nearest_rows"]
 
 FloatArray = NDArray[np.float64]
 PlaceArray = NDArray[np.intp]
@@ -23,13 +25,25 @@ MOST_STRAIGHT = 0.1
 ROWS_AT_ONCE = 8192
 
 
-def nearest_rows(values: FloatArray, queries: PlaceArray, n_nearest: int) -> tuple[PlaceArray, FloatArray]:
+class Rows(Protocol):
+    """Rows of numbers, some of which are read at a time: an array, or a table that is scaled where it is read."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    def __getitem__(self, rows: Any, /) -> FloatArray:
+        """Return the rows at a slice or an array of positions, with one more dimension than the positions."""
+        ...
+
+
+def nearest_rows(values: Rows, queries: PlaceArray, n_nearest: int) -> tuple[PlaceArray, FloatArray]:
     """Return the nearest other rows of some rows, and their Euclidean distances, in ascending order of these.
 
     Parameters
     ----------
-    values : ndarray, shape (n_rows, n_columns)
-        Finite, and scaled so that columns can be compared.
+    values : Rows, for example ndarray, of shape (n_rows, n_columns)
+        Finite, and scaled so that columns can be compared.  At most 8192 rows are read at once.
     queries : ndarray of int, shape (n_queries,)
         Positions of the rows whose neighbours are wanted.
     n_nearest : int
@@ -104,15 +118,15 @@ def companions(distances: FloatArray) -> PlaceArray:
     return found
 
 
-def interpolated(values: FloatArray, queries: PlaceArray, neighbours: PlaceArray) -> NDArray[np.bool_]:
+def interpolated(rows: FloatArray, neighbours: FloatArray) -> NDArray[np.bool_]:
     """Return which rows lie on a straight line with two of their neighbours, as interpolated rows do.
 
     Parameters
     ----------
-    values : ndarray, shape (n_rows, n_columns)
+    rows : ndarray, shape (n_queries, n_columns)
         Real numbers, of which hardly two are equal in a column.
-    queries : ndarray of int, shape (n_queries,)
-    neighbours : ndarray of int, shape (n_queries, n_nearest)
+    neighbours : ndarray, shape (n_queries, n_nearest, n_columns)
+        Rows near each of these.
 
     Returns
     -------
@@ -123,13 +137,13 @@ def interpolated(values: FloatArray, queries: PlaceArray, neighbours: PlaceArray
     --------
     >>> values = np.random.default_rng(0).normal(size=(9, 4))
     >>> values[0] = 0.7 * values[1] + 0.3 * values[2]
-    >>> interpolated(values, np.array([0, 5]), np.array([[1, 2, 3, 4, 6, 7, 8]] * 2)).tolist()
+    >>> interpolated(values[[0, 5]], values[[[1, 2, 3, 4, 6, 7, 8]] * 2]).tolist()
     [True, False]
     """
-    found = np.zeros(queries.size, dtype=bool)
+    found = np.zeros(len(rows), dtype=bool)
     n_pairs = neighbours.shape[1] * (neighbours.shape[1] - 1) / 2
-    for place, (row, others) in enumerate(zip(queries, neighbours, strict=True)):
-        moved = values[others] - values[row]
+    for place, (row, others) in enumerate(zip(rows, neighbours, strict=True)):
+        moved = others - row
         moved = moved[np.count_nonzero(moved, axis=1) >= FEWEST_MOVED]
         length = np.sqrt(np.square(moved).sum(axis=1))
         moved = moved / length[:, None]
