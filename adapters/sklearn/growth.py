@@ -8,7 +8,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.distributed_bags import ProofStatistics
+from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
 from ens_plugin.adapters.shared.trees.leaf_counts import target_ranges
 from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
 from ens_plugin.errors import DataMismatchError
@@ -21,6 +21,8 @@ FloatArray = NDArray[np.float64]
 # Rounding of sums that scikit-learn updates by additions and subtractions, relative to the leaf and to the whole bag.
 CLOSE = 1e-6
 ROUNDING = 1e-12
+# The rows of a bag are copied in parts: all at once they are half the size of the table.
+ROWS_AT_ONCE = 65_536
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
 # From release 1.9 on, weights decide which rows are drawn, and have no effect inside a tree.
@@ -62,9 +64,9 @@ def check_growth(
     """
     draws = np.bincount(drawn, minlength=features.shape[0])
     in_bag = np.flatnonzero(draws)
-    own = None if target is None else target[in_bag]
-    sums = growth_sums(tree, features[in_bag], own, draws[in_bag])
-    return judge_growth(tree, sums, member, weights_are_known=weights_are_known)
+    parts = [in_bag[start : start + ROWS_AT_ONCE] for start in range(0, max(in_bag.size, 1), ROWS_AT_ONCE)]
+    sums = [growth_sums(tree, features[rows], None if target is None else target[rows], draws[rows]) for rows in parts]
+    return judge_growth(tree, merge_sums(sums), member, weights_are_known=weights_are_known)
 
 
 def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
@@ -25,6 +24,7 @@ from ens_plugin.core.estimates.cell_votes import (
     gather_cells,
     has_few_cells,
 )
+from ens_plugin.core.likeness.repeated_rows import numbered
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.result import EnsembleReport
@@ -50,8 +50,7 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
     >>> row_cells(hash_rows(None, np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))).tolist()
     [0, 1, 0]
     """
-    # Numbered by first appearance, which does not depend on the hash.
-    return None if rows is None else pd.factorize(rows.hashes)[0].astype(np.int32)
+    return None if rows is None else numbered(rows.hashes)
 
 
 @dataclass(frozen=True, eq=False)

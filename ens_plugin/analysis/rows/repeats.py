@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
@@ -113,10 +112,10 @@ def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.
             "for each row."
         )
     # Numbered by first appearance, as groups given by the user.
-    return np.asarray(pd.factorize(records)[0], dtype=np.int64)
+    return records.astype(np.int64)
 
 
-def _records(rows: HashedRows, target: NDArray[Any]) -> NDArray[np.int64] | None:
+def _records(rows: HashedRows, target: NDArray[Any]) -> NDArray[np.int32] | None:
     if rows.hashes.size != target.size:
         return None
     return numbered(record_hashes(rows.hashes, target))

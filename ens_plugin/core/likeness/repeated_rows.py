@@ -19,15 +19,37 @@ MOST_CELLS = 50
 ROWS_PER_CELL = 10
 
 
-def numbered(hashes: Hashes) -> NDArray[np.int64]:
-    """Return a number for each row, equal for rows with equal hashes, shape (n_rows,).
+def numbered(hashes: Hashes) -> NDArray[np.int32]:
+    """Return a number for each row, equal for rows with equal hashes, in the order in which these first appear.
+
+    Parameters
+    ----------
+    hashes : ndarray of uint64, shape (n_rows,)
+
+    Returns
+    -------
+    ndarray of int32, shape (n_rows,)
+        From 0 without gaps.
 
     Examples
     --------
-    >>> numbered(np.array([7, 3, 7], dtype=np.uint64)).tolist()
-    [1, 0, 1]
+    >>> numbered(np.array([7, 3, 7, 5], dtype=np.uint64)).tolist()
+    [0, 1, 0, 2]
     """
-    return np.asarray(np.unique(hashes, return_inverse=True)[1])
+    ordered = np.sort(hashes)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if repeated.size == 0:
+        return np.arange(hashes.size, dtype=np.int32)
+    del ordered
+    # In most tables few rows are repeated, and only these are sorted once more.
+    rows = np.flatnonzero(np.isin(hashes, repeated))
+    _, first, which = np.unique(hashes[rows], return_index=True, return_inverse=True)
+    first_row = rows[first[which]]
+    is_first = np.ones(hashes.size, dtype=bool)
+    is_first[rows] = rows == first_row
+    number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
+    number[rows] = number[first_row]
+    return number
 
 
 def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:

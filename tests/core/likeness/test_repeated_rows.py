@@ -7,9 +7,12 @@ from numpy.typing import NDArray
 from ens_plugin.core.likeness import appended_rows, column_halves, copied_rows, numbered, too_even
 
 
-def test_rows_with_equal_hashes_share_a_number() -> None:
-    hashes = np.array([9, 2, 9, 5, 2], dtype=np.uint64)
-    assert numbered(hashes).tolist() == [2, 0, 2, 1, 0]
+@pytest.mark.parametrize("n_values", [1, 3, 30, 300, 10**6])
+def test_rows_with_equal_hashes_share_a_number_in_order_of_appearance(n_values: int) -> None:
+    hashes = np.random.default_rng(0).integers(0, n_values, 300).astype(np.uint64)
+    number_of: dict[int, int] = {}
+    expected = [number_of.setdefault(value, len(number_of)) for value in hashes.tolist()]
+    assert numbered(hashes).tolist() == expected
 
 
 def test_halves_are_complements_of_half_the_columns() -> None:
