@@ -3,6 +3,7 @@ r"""Variance over seeds that all rows have in common, estimated from pairs of ou
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,28 +135,50 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
     :math:`C_{ij}` is the covariance over the members that are out of bag for both rows, about the means over these
     members.  A member that has row j in its bag predicts a close row i differently, so that means over all
     out-of-bag members of a row would count variation by the bags as covariance.  Sums over all pairs are products of
-    matrices; for many rows, only pairs within strided blocks are used, about 2e8 products in all.
+    matrices, of at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8
+    products in all.
     """
-    weighted = squares = degrees = 0.0
+    total = np.zeros(3)
     for rows in _blocks(slopes.size, outputs.shape[0]):
         # Copied once, because every pass over a strided block is as slow as the copy.
         is_counted = np.ascontiguousarray(is_oob[:, rows])
-        counted = is_counted.astype(np.float32)
         deviations, unit = _deviations(np.ascontiguousarray(outputs[:, rows]), is_counted, slopes[rows])
-        together = counted.T @ counted
-        sums = deviations.T @ counted
-        freedom = np.maximum(together - 1.0, 0.0)
-        products = deviations.T @ deviations - sums * sums.T / np.maximum(together, 1.0)
-        products *= freedom > 0
-        np.fill_diagonal(products, 0.0)
-        np.fill_diagonal(freedom, 0.0)
-        weighted += float(products.sum(dtype=np.float64)) * unit**2
-        squares += float(np.einsum("ij,ij->", products, products, dtype=np.float64)) * unit**4
-        degrees += float(freedom.sum(dtype=np.float64))
+        counted = is_counted.astype(np.float32)
+        starts = range(0, counted.shape[1], PART_ROWS)
+        parts = [_Part(*(array[:, start : start + PART_ROWS] for array in (deviations, counted))) for start in starts]
+        sums = np.sum([_pair_sums(*pair) for pair in combinations_with_replacement(parts, 2)], axis=0)
+        total += sums * [unit**2, unit**4, 1.0]
+    weighted, squares, degrees = total.tolist()
     if degrees == 0.0:
         return PairMean(0.0, np.inf)
     # The matrices hold each pair twice.
     return PairMean(weighted / degrees, 2.0 * squares / degrees**2)
+
+
+class _Part(NamedTuple):
+    """Deviations of some rows, and which members count for them as 0 or 1, shape (n_members, n_rows) each."""
+
+    deviations: NDArray[np.float32]
+    counted: NDArray[np.float32]
+
+
+def _pair_sums(first: _Part, second: _Part) -> FloatArray:
+    """Return the sums of products, of their squares and of members less one over pairs of rows in both orders.
+
+    A pair has one row of each part, and its product is its covariance times its members less one.
+    """
+    together = first.counted.T @ second.counted
+    sums = first.deviations.T @ second.counted
+    others = sums if second is first else second.deviations.T @ first.counted
+    freedom = np.maximum(together - 1.0, 0.0)
+    products = first.deviations.T @ second.deviations - sums * others.T / np.maximum(together, 1.0)
+    products *= freedom > 0
+    if second is first:
+        np.fill_diagonal(products, 0.0)
+        np.fill_diagonal(freedom, 0.0)
+    squares = np.einsum("ij,ij->", products, products, dtype=np.float64)
+    totals = (products.sum(dtype=np.float64), squares, freedom.sum(dtype=np.float64))
+    return np.array(totals, dtype=np.float64) * (1.0 if second is first else 2.0)
 
 
 def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:

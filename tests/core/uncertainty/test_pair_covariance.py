@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -31,8 +33,10 @@ def by_pairs(outputs: Floats, is_oob: Mask, slopes: Floats) -> tuple[float, floa
     return np.sum(scaled) / np.sum(freedom), np.sum(np.square(scaled)) / np.sum(freedom) ** 2
 
 
+@pytest.mark.parametrize("part_rows", [1024, 7])
 @pytest.mark.parametrize("share", [0.4, 0.1])
-def test_each_pair_has_its_own_members_and_means(share: float) -> None:
+def test_each_pair_has_its_own_members_and_means(share: float, part_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_covariance, "PART_ROWS", part_rows)
     data = correlated(25, 30, 0, share)
     found = mean_pair_covariance(*data)
     expected = by_pairs(*data)
@@ -57,6 +61,16 @@ def test_many_rows_are_taken_in_blocks_of_rows_from_everywhere(monkeypatch: pyte
     part = mean_pair_covariance(outputs, is_oob, slopes)
     assert part.mean == pytest.approx(whole.mean, rel=0.1)
     assert part.variance > 3 * whole.variance
+
+
+def test_few_members_of_many_rows_take_little_memory() -> None:
+    data = correlated(3, 6000, 3)
+    tracemalloc.start()
+    try:
+        mean_pair_covariance(*data)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_without_pairs_a_rows_own_variance_is_left() -> None:
