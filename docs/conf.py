@@ -90,7 +90,10 @@ html_theme_options = {
     "footer_end": [],
     "pygments_light_style": "tango",
 }
-html_sidebars = {"index": []}
+# These pages have no others beside them.
+html_sidebars = {"index": [], "faq": [], "glossary": []}
+# Of a method, the list of a page's contents shows the name alone: with its class's it is cut off.
+toc_object_entries_show_parents = "hide"
 
 _PAGE = re.compile(r"``docs/([\w/-]+)\.md``")
 

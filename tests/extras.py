@@ -11,6 +11,7 @@ __all__ = [
     "INSTALL",
     "NEEDS_PYSPARK",
     "NEEDS_WALK",
+    "NOTEBOOKS",
     "Extra",
     "imported",
     "lightgbm",
@@ -38,6 +39,8 @@ INSTALL = {
     "xgboost": "pip install xgboost-cpu",
     "ydf": "pip install ydf",
 }
+# What executes and exports a notebook.
+NOTEBOOKS = ("nbconvert", "nbclient", "ipykernel")
 
 
 def imported(library: str) -> Any:

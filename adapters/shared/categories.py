@@ -46,12 +46,12 @@ def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) ->
     ----------
     table : DataFrame
     trained : mapping of str to sequence
-        By column, the categories that the model was trained on.
+        By column, the categories that the model was trained on.  The columns are no categories yet.
 
     Returns
     -------
     DataFrame
-        A copy; columns that are categories already stay as they are.
+        A copy.
 
     Raises
     ------
@@ -65,13 +65,7 @@ def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) ->
     >>> table["city"].cat.categories.tolist(), table["city"].cat.codes.tolist()
     (['b', 'a', 'c', 'z'], [0, 1, 3])
     """
-    return table.assign(
-        **{
-            name: _as_categories(table[name], list(own))
-            for name, own in trained.items()
-            if not hasattr(table[name].dtype, "categories")
-        }
-    )
+    return table.assign(**{name: _as_categories(table[name], list(own)) for name, own in trained.items()})
 
 
 def trained_columns(X: Any, names: Sequence[str]) -> Any:

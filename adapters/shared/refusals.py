@@ -14,10 +14,11 @@ GROWABLE = (
 
 _SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
-    "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and the "
-    "forests of other libraries that docs/reference/models.md lists. For yet another library, write an adapter: "
-    "register it with ens_plugin.register_adapter for this Python process, or install it as a package with an entry "
-    "point for the command line and every other process (docs/how-to/adapters-package.md)."
+    "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and "
+    "forests of imbalanced-learn, quantile-forest, scikit-survival, EconML, YDF and H2O. For yet another library, "
+    "write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) describes: register it with "
+    "ens_plugin.register_adapter for this Python process, or install it as a package with an entry point of the group "
+    "'ens_plugin.adapters' for the command line and every other process."
 )
 _ARRAYS = (
     "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "

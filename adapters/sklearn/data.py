@@ -58,7 +58,7 @@ def check_learner(model: Any, known: tuple[type, ...]) -> None:
             f"{type(model).__name__} replaces {', '.join(replaced)} of scikit-learn's {parent.__name__}, so its bags "
             "or its votes may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
             "instead, or register an adapter for it with ens_plugin.register_adapter, or install one as a package "
-            "(docs/how-to/adapters-package.md), which the command line finds too."
+            "with an entry point of the group 'ens_plugin.adapters', which the command line finds too."
         )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ens_plugin.core.validation import printable
 from ens_plugin.errors import InputError
@@ -138,11 +138,43 @@ class EnsembleReport(ReportContent):
             ) from error
         return report_from_dict(cls, content)
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write the report as one self-contained HTML page to `path`, and return the path."""
-        from ens_plugin.report.html import write_page
+    @overload
+    def to_html(self, path: None = None) -> str: ...
 
-        return write_page(self, path)
+    @overload
+    def to_html(self, path: str | Path) -> Path: ...
+
+    def to_html(self, path: str | Path | None = None) -> str | Path:
+        """Return the report as one self-contained HTML page, or write the page to a file.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            File to write; an existing one is replaced.
+
+        Returns
+        -------
+        str or Path
+            The text of the page without a `path`, else the path of the file.
+
+        Raises
+        ------
+        InputError
+            If the directory of `path` does not exist, `path` is a directory, or the file cannot be written.
+
+        Examples
+        --------
+        >>> import ens_plugin
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+        >>> report.to_html()[:15]
+        '<!DOCTYPE html>'
+        """
+        from ens_plugin.report.html import render_page, write_page
+
+        return render_page(self) if path is None else write_page(self, path)
 
     def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
         """Draw the error curve with its interval, the marked sizes, and the infinite ensemble's error.

@@ -59,8 +59,8 @@ for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_
     print(f"{name:18}  {recommended.size} trees, interval {recommended.interval}, by {recommended.criterion}")
 
 # %%
-# The size by the error is chosen by the probabilities (the Brier score), not by the number of wrong labels: that is the
-# default because it works for rare labels too.  :doc:`/how-to/size` has the choices.
+# The first of these sizes is that of the plain report.  It is chosen by the probabilities (the Brier score), not by the
+# number of wrong labels, because that works for rare labels too.  :doc:`/how-to/size` has the choices.
 #
 # The intervals of the metrics are wide, because few rows have the rare label.  The estimate is the best guess, and the
 # upper end of its interval is safe.  By the Brier score the upper end is below 200, and the forest can be cut to it.

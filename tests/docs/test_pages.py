@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 from pathlib import Path
@@ -39,6 +40,30 @@ def test_every_page_that_is_named_exists() -> None:
     }
     assert len(named) > 50
     assert [pair for pair in sorted(named) if not (ROOT / pair[1]).exists()] == []
+
+
+def test_no_message_names_a_page() -> None:
+    texts = [
+        (path, text)
+        for folder in ("ens_plugin", "adapters", "walk")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for text in texts_beside_docstrings(path)
+    ]
+    texts += [(path, path.read_text(encoding="utf-8")) for path in (ROOT / "ens_plugin").rglob("*.j2")]
+    assert len(texts) > 1000
+    # An installed package has no pages.
+    assert [(name_of(path), text) for path, text in texts if re.search(r"\bdocs/|\.md\b", text)] == []
+
+
+def texts_beside_docstrings(path: Path) -> list[str]:
+    """The string constants of a module that are no statement of their own, those within f-strings included."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    ]
 
 
 def test_every_relative_link_of_the_readme_leads_somewhere() -> None:

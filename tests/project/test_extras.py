@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.extras import INSTALL, NOTEBOOKS
+
 ROOT = Path(__file__).parents[2]
 TRACKERS = "wandb,tensorboardX,tensorboard,dvclive"
+# 270 MB.
+TOO_LARGE = {"h2o"}
 WITH_EXTRAS = "from tests.extras import .*(lightgbm|xgboost|needs_trackers)"
 
 
@@ -40,3 +44,12 @@ def test_tests_pass_without_any_optional_library() -> None:
     counts = re.search(r"(\d+) passed, (\d+) skipped", done.stdout)
     assert counts is not None
     assert min(map(int, counts.groups())) > 100
+
+
+def test_the_libraries_of_slow_tests_are_installed_before_these_are_run() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").partition("install_libraries() {")[2]
+    development = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\ndev = [")[2].partition("\n]")[0]
+    installed = {*re.findall(r"[\w-]+", script.partition("\n}")[0] + development)}
+    # The distribution or the extra that a command names; the walk has a function of its own.
+    needed = {re.sub(r".*\[(.*)\].*", r"\1", command.split()[2].strip("',")) for command in INSTALL.values()}
+    assert sorted({*needed, *NOTEBOOKS} - {*TOO_LARGE, "./walk", "server"} - installed) == []

@@ -250,6 +250,10 @@ def test_page_is_the_same_every_time_whatever_the_users_style() -> None:
         assert render_page(reports.classification_report()) == page("classification")
 
 
+def test_a_page_without_a_path_is_returned_as_text() -> None:
+    assert REPORTS["classification"].to_html() == page("classification")
+
+
 @pytest.mark.slow
 def test_write_page_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "report.html"

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.extras import NOTEBOOKS
+
 CHROMIUM = pytest.importorskip("tests.tracking.chromium", reason="playwright is not installed: pip install playwright")
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "notebook.md").read_text(encoding="utf-8")
 CELLS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -40,7 +42,7 @@ SEEN = """cards => cards.map(card => {
 def python_of_notebooks() -> str | None:
     """The interpreter that has nbconvert: this one, or that of ENS_PLUGIN_NOTEBOOK_PYTHON."""
     named = os.environ.get("ENS_PLUGIN_NOTEBOOK_PYTHON", sys.executable)
-    code = "import ipykernel, nbclient, nbconvert"
+    code = f"import {', '.join(NOTEBOOKS)}"
     found = subprocess.run([named, "-c", code], capture_output=True, check=False).returncode == 0
     return named if found else None
 
@@ -49,11 +51,12 @@ PYTHON = python_of_notebooks()
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(CHROMIUM.CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
     pytest.mark.skipif(
         PYTHON is None,
-        reason="nbconvert or ipykernel is not installed: pip install nbconvert ipykernel, or name an interpreter that "
-        "has them in ENS_PLUGIN_NOTEBOOK_PYTHON",
+        reason=f"needs {', '.join(NOTEBOOKS)}: pip install {' '.join(NOTEBOOKS)}, or name an interpreter that has "
+        "them in ENS_PLUGIN_NOTEBOOK_PYTHON",
     ),
 ]
 

@@ -24,8 +24,9 @@ UNKNOWN_ROWS = (
 FEW_COLUMNS, LARGE_SHARE = 3, 0.25
 SHOWN_COLUMNS = 3
 LIKE_TRAINING_ROWS = (
-    "These rows may be the ones the model was trained on, in another order: every leaf of every tree holds as many of "
-    "them as of its training rows. If they are, the members have fitted them, and every error here is far too low."
+    "These rows may be the ones the model was trained on, in another order or with others among them: every leaf of "
+    "every tree holds at least as many of them as of its training rows. If they are, the members have fitted them, and "
+    "every error here is far too low. Pass only rows that were not used for training."
 )
 
 

@@ -59,6 +59,10 @@ OF_THE_ERROR = {
 OF_THE_LABELS = {("report", name): SHARE for name in ("agreement", "member_error", "member_variance", "bias")}
 Ranges = Mapping[tuple[str, str], tuple[float, float]]
 FILE_LIMIT = 1_000_000
+_EXAMPLE = (
+    f"A policy is two lines at least, [report] and error_upper.max = 0.08 for example. Under [report] are bounds on "
+    f"{', '.join(REPORT_SCALARS)}; under [baseline] {', '.join((NO_WORSE, *BASELINE_SCALARS))}."
+)
 DOTTED = " Names of metrics with dots go into quotes."
 
 
@@ -219,10 +223,7 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 def _bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise InputError(
-                f"There is no policy file {shown(str(path))}. Write one of two lines, [report] and "
-                "error_upper.max = 0.08 for example; docs/reference/gate-policy.md has all keys."
-            )
+            raise InputError(f"There is no policy file {shown(str(path))}. {_EXAMPLE}")
         with path.open("rb") as file:
             content = file.read(FILE_LIMIT + 1)
     except OSError as error:
@@ -240,9 +241,7 @@ def _parsed(encoded: bytes, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(encoded.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(
-            f"The policy file {str(path)!r} is not TOML: {error}. docs/reference/gate-policy.md shows a policy."
-        ) from error
+        raise InputError(f"The policy file {str(path)!r} is not TOML: {error}. {_EXAMPLE}") from error
 
 
 def _policy(content: Mapping[str, Any], digest: str) -> Policy:

@@ -17,6 +17,7 @@ from ens_plugin.tracking.trackers.protocol import METHODS, Tracker
 __all__ = ["MLFLOW", "NAMES", "check_tracker", "check_trackers", "kind_of", "log_to"]
 
 MLFLOW = "mlflow"
+_DESCRIBED = "which help(ens_plugin.tracking.Tracker) describes"
 
 
 class _Library(NamedTuple):
@@ -147,8 +148,8 @@ def _check_name(name: str) -> None:
         hint = f"; near is {' or '.join(map(repr, near))}" if near else ""
         raise InputError(
             f"tracker={printable(repr(name), 80)} is no name of a tracker{hint}. The names are "
-            f"{', '.join(map(repr, NAMES))}; any other tracker is an object with the methods {_listed(METHODS)} "
-            "(see docs/how-to/trackers.md)."
+            f"{', '.join(map(repr, NAMES))}; any other tracker is an object with the methods {_listed(METHODS)}, "
+            f"{_DESCRIBED}."
         )
     library = _LIBRARIES.get(name)
     if library is not None and not any(all(map(_is_installed, group)) for group in library.packages):
@@ -171,8 +172,8 @@ def _check_methods(tracker: object) -> None:
     if isinstance(tracker, ModuleType):
         what = f"the module {tracker.__name__}"
     raise InputError(
-        f"tracker= is {what}, {problem}. Pass {_advice(tracker)}an object with the methods {_listed(METHODS)} (see "
-        "docs/how-to/trackers.md)."
+        f"tracker= is {what}, {problem}. Pass {_advice(tracker)}an object with the methods {_listed(METHODS)}, "
+        f"{_DESCRIBED}."
     )
 
 

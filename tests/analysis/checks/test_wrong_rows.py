@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -121,6 +122,13 @@ def test_training_rows_of_few_values_are_doubted_in_another_order() -> None:
     assert "may be the ones the model was trained on" in first_lines(report)
     fresh = ens_plugin.analyze(model, rounded[FRESH], LABELS[FRESH], data="holdout", sizes=[1])
     assert fresh.warnings == fresh.basis.doubts == ()
+
+
+def test_a_whole_table_of_which_half_the_rows_were_trained_on_is_doubted() -> None:
+    table, labels = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(20, random_state=0).fit(table[::2], labels[::2])
+    report = ens_plugin.analyze(forest, table, labels, data="holdout", sizes=[1])
+    assert "the model was trained on, in another order or with others among them" in first_lines(report)
 
 
 def test_held_out_rows_that_nothing_can_check_come_with_a_warning() -> None:
