@@ -37,7 +37,9 @@ from ens_plugin.core.tallies.tally import (
 from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, draw_errors
 from ens_plugin.core.uncertainty.intervals import (
+    PosteriorDraws,
     density_error_sd,
+    draw_posteriors,
     posterior_error_sd,
     size_draws,
     size_interval,
@@ -87,7 +89,8 @@ def estimate_classification(
     member_sd = _member_sd(sample, settings, ties_to, sd) if has_scores else sd
     curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
-    draws = draw_errors(models, anchor, settings.max_size, settings.random_state)
+    drawn = [draw_posteriors(model, settings.random_state) for model in models]
+    draws = draw_errors(models, anchor, settings.max_size, drawn)
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.concatenate([settings.sizes, [n_members], draws.sizes[:-1]]))
         own, at_now, above = np.split(shift, [settings.sizes.size, settings.sizes.size + 1])
@@ -102,7 +105,7 @@ def estimate_classification(
         bias=float(limit),
         loss="0-1 error",
     )
-    recommendation = _classification_size(size_model, n_members, settings)
+    recommendation = _classification_size(size_model, drawn[0], n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, error_draws=draws)
 
 
@@ -121,7 +124,8 @@ def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_score
     sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     anchor = _anchor(models, _subset_rates(tally, sample, weight, settings), sample, member_error, weight)
-    return draw_errors(models, anchor, settings.max_size, settings.random_state)
+    drawn = [draw_posteriors(model, settings.random_state) for model in models]
+    return draw_errors(models, anchor, settings.max_size, drawn)
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
@@ -309,12 +313,14 @@ def _check(
     return float(np.abs(mean_error(models, sizes) - unbiased).max())
 
 
-def _classification_size(model: RowModel, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
+def _classification_size(
+    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions
+) -> SizeRecommendation:
     def mean_agreement(size: float) -> float:
         return float(model_agreement(model, [size])[0])
 
     size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
-    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state)
+    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
     if isinstance(model, AnchoredAgreement):
         draws = model.spread(draws, settings.random_state)
     agreement = mean_agreement(n_members)
