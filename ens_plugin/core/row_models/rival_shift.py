@@ -58,9 +58,11 @@ def _simulated_model(
 ) -> MarginModel:
     """Fit a margin model to votes simulated from label shares."""
     n = np.maximum(np.round(votes.trials * votes_per_member), 2.0)
-    found = rng.multinomial(n.astype(np.int64), drawn).astype(np.float64)
+    found = rng.multinomial(n.astype(np.int64), drawn)
     rows = np.arange(n.size)
-    true, rival = found[rows, votes.target], found[rows, strongest_rival(found, votes.target)]
+    true, rival = (
+        found[rows, labels].astype(np.float64) for labels in (votes.target, strongest_rival(found, votes.target))
+    )
     margin = (true - rival) / n
     variance = ((true + rival) / n - margin**2) * n / (n - 1.0) / votes_per_member
     return fit_margins(margin, np.sqrt(np.maximum(variance, 0.0)), votes.trials, weight)
