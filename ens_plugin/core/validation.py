@@ -31,6 +31,7 @@ __all__ = [
     "as_weight",
     "check_finite",
     "check_shares",
+    "code_index",
     "one_line",
     "pair_index",
     "printable",
@@ -43,6 +44,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MAX_SIZE = 1_000_000_000
+CODES_PER_ROW = 16  # that are counted rather than sorted
 LARGEST = 1e100  # of values and weights: their squares, summed over rows, stay finite
 
 
@@ -202,8 +204,23 @@ def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
     """Return the index of each row's pair among the distinct pairs, in ascending order of (first, second)."""
     if np.any(first != np.floor(first)) or np.any(second != np.floor(second)):
         return np.asarray(np.unique(first + 1j * second, return_inverse=True)[1])
-    code = (first * (second.max() + 1) + second).astype(np.int64)
-    return np.asarray(np.unique(code, return_inverse=True)[1])
+    return code_index((first * (second.max() + 1) + second).astype(np.int64))
+
+
+def code_index(code: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the index of each code among the distinct codes, in ascending order.
+
+    Examples
+    --------
+    >>> code_index(np.array([7, -3, 7])).tolist()
+    [1, 0, 1]
+    """
+    lowest = code.min()
+    if code.max() - lowest > CODES_PER_ROW * code.size:
+        return np.asarray(np.unique(code, return_inverse=True)[1])
+    # A tenth of the time of a sort.
+    place = code - lowest
+    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place])
 
 
 def as_positive(value: float, name: str) -> float:
