@@ -45,6 +45,7 @@ class LabelVotes:
     trials: FloatArray
     target: IntArray
 
+    @cached_property
     def per_member(self) -> float:
         """Return the effective number of votes of one member: 1 for votes, more for probabilities."""
         n = self.trials[:, None]
@@ -160,7 +161,7 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     """
     target = votes.target
     rows = np.arange(target.size)
-    support = votes.support * votes.per_member()
+    support = votes.support * votes.per_member
     rival_votes = support.copy()
     rival_votes[rows, target] = 0.0
     confusion = _confusion(rival_votes, target, weight)
@@ -217,8 +218,10 @@ def _meeting_chance(once: float, twice: float, part: FloatArray, mass: float) ->
 
 def _confusion(rival_votes: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:
     n_labels = rival_votes.shape[1]
-    votes = np.zeros((n_labels, n_labels))
-    np.add.at(votes, target, rival_votes * weight[:, None])
+    row, label = np.nonzero(rival_votes)
+    cell = np.ravel_multi_index((target[row], label), (n_labels, n_labels))
+    summed = np.bincount(cell, rival_votes[row, label] * weight[row], n_labels**2)
+    votes = summed.astype(np.float64).reshape(n_labels, n_labels)
     overall = votes.sum(axis=0)
     votes += PRIOR_VOTES * overall / max(float(overall.sum()), LEAST_SHARE) + LEAST_VOTES
     np.fill_diagonal(votes, 0.0)

@@ -59,7 +59,7 @@ class MarginModel:
         See RowModel.
     shift : float
         Distance by which the margins are too low, because the strongest rival was selected by its noisy votes.
-    shift_size : float
+    shift_size : float, or ndarray with one for each size whose error is wanted
         Size of ensembles whose own choice among rivals is so noisy that only half of the shift applies.
     """
 
@@ -72,7 +72,7 @@ class MarginModel:
     group: IntArray
     point_weights: FloatArray
     shift: float = 0.0
-    shift_size: float = 0.0
+    shift_size: float | FloatArray = 0.0
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability of a wrong label, a negative mean margin, by size and point, shape (n_sizes, 400)."""
