@@ -192,12 +192,12 @@ def as_sizes(sizes: ArrayLike) -> FloatArray:
     array = np.atleast_1d(as_numbers(sizes, "sizes"))
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"sizes must be a non-empty list of ensemble sizes, got shape {array.shape}.")
+    if ((array >= 1) & (array == np.floor(array)) & ((array <= MAX_SIZE) | np.isinf(array))).all():
+        return array
     finite = array[np.isfinite(array)]
     if np.any(finite > MAX_SIZE):
         raise InputError(f"sizes must be at most {MAX_SIZE}, or infinity; got {finite.max():g}.")
-    if np.isnan(array).any() or np.any(array < 1) or np.any(finite != np.floor(finite)):
-        raise InputError(f"sizes must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
-    return array
+    raise InputError(f"sizes must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
 
 
 def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:

@@ -85,9 +85,10 @@ def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     support = label_support(block, block.counted)
     squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.counted).sum(axis=1)
     mean = support / trials[:, None]
-    variance = np.maximum(squares - trials * (mean**2).sum(axis=1), 0.0) / (trials - 1.0)
+    length = (mean**2).sum(axis=1)
+    variance = np.maximum(squares - trials * length, 0.0) / (trials - 1.0)
     scale = _scale(block.n_labels)
-    return scale * _squared_error(mean, block.target), scale * variance
+    return scale * _squared_error(mean, length, block.target), scale * variance
 
 
 def brier_terms_of_scores(
@@ -124,8 +125,8 @@ def _terms_by_halves(
     trials = count_members(block.counted)
 
     def score(support: FloatArray, number: FloatArray) -> FloatArray:
-        probabilities = inverse_link(support / np.maximum(number, 1.0)[:, None])
-        return _scale(block.n_labels) * _squared_error(np.asarray(probabilities, dtype=np.float64), block.target)
+        probabilities = np.asarray(inverse_link(support / np.maximum(number, 1.0)[:, None]), dtype=np.float64)
+        return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
 
     squared = score(label_support(block, block.counted), trials)
     support, number = _sums_by_rank(block)
@@ -165,10 +166,11 @@ def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     return support.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
 
 
-def _squared_error(probabilities: FloatArray, target: NDArray[Any]) -> FloatArray:
+def _squared_error(probabilities: FloatArray, length: FloatArray, target: NDArray[Any]) -> FloatArray:
+    """Return the squared distance of each row's probabilities, of this squared length, from its label's indicators."""
     rows = np.arange(target.size)
     of_truth = probabilities[rows, target]
-    return np.asarray((probabilities**2).sum(axis=1) - of_truth**2 + (1.0 - of_truth) ** 2)
+    return np.asarray(length - of_truth**2 + (1.0 - of_truth) ** 2)
 
 
 def _scale(n_labels: int) -> float:
