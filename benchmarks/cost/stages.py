@@ -39,6 +39,7 @@ STAGES: Mapping[str, Sequence[str]] = {
     "intervals": (
         f"{CORE}.uncertainty.intervals:density_error_sd",
         f"{CORE}.uncertainty.intervals:posterior_error_sd",
+        f"{CORE}.uncertainty.intervals:draw_posteriors",
         f"{CORE}.uncertainty.intervals:size_draws",
         f"{CORE}.uncertainty.error_draws:draw_errors",
         f"{CORE}.uncertainty.member_jackknife:left_out_sd",

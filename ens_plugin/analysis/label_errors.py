@@ -100,7 +100,8 @@ def _errors(
     for code, rows in enumerate(rows_of):
         if not rows.size:
             continue
-        rows = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
+        if rows.size > MOST_ROWS:
+            rows = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
         weight = _row_weight(sample, groups, rows)
         n_rows = float(weight.effective().sum())
         if n_rows < FEWEST_ROWS:

@@ -31,6 +31,7 @@ __all__ = [
     "as_weight",
     "check_finite",
     "check_shares",
+    "code_index",
     "one_line",
     "pair_index",
     "printable",
@@ -43,6 +44,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MAX_SIZE = 1_000_000_000
+CODES_PER_ROW = 16  # that are counted rather than sorted
 LARGEST = 1e100  # of values and weights: their squares, summed over rows, stay finite
 
 
@@ -190,20 +192,35 @@ def as_sizes(sizes: ArrayLike) -> FloatArray:
     array = np.atleast_1d(as_numbers(sizes, "sizes"))
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"sizes must be a non-empty list of ensemble sizes, got shape {array.shape}.")
+    if ((array >= 1) & (array == np.floor(array)) & ((array <= MAX_SIZE) | np.isinf(array))).all():
+        return array
     finite = array[np.isfinite(array)]
     if np.any(finite > MAX_SIZE):
         raise InputError(f"sizes must be at most {MAX_SIZE}, or infinity; got {finite.max():g}.")
-    if np.isnan(array).any() or np.any(array < 1) or np.any(finite != np.floor(finite)):
-        raise InputError(f"sizes must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
-    return array
+    raise InputError(f"sizes must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
 
 
 def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
     """Return the index of each row's pair among the distinct pairs, in ascending order of (first, second)."""
     if np.any(first != np.floor(first)) or np.any(second != np.floor(second)):
         return np.asarray(np.unique(first + 1j * second, return_inverse=True)[1])
-    code = (first * (second.max() + 1) + second).astype(np.int64)
-    return np.asarray(np.unique(code, return_inverse=True)[1])
+    return code_index((first * (second.max() + 1) + second).astype(np.int64))
+
+
+def code_index(code: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the index of each code among the distinct codes, in ascending order.
+
+    Examples
+    --------
+    >>> code_index(np.array([7, -3, 7])).tolist()
+    [1, 0, 1]
+    """
+    lowest = code.min()
+    if code.max() - lowest > CODES_PER_ROW * code.size:
+        return np.asarray(np.unique(code, return_inverse=True)[1])
+    # A tenth of the time of a sort.
+    place = code - lowest
+    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place])
 
 
 def as_positive(value: float, name: str) -> float:

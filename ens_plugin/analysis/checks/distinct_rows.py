@@ -121,7 +121,7 @@ def with_distinct_rows(
         return report
     used = (evidence.tally.trials >= 1) & (evidence.weight.total > 0)
     cell = cell[used]
-    n_distinct = int(np.unique(cell).size)
+    n_distinct = int(np.count_nonzero(np.bincount(cell)))
     basis = replace(report.basis, n_distinct=n_distinct)
     if report.task != "classification" or not has_few_cells(cell):
         return replace(report, basis=basis)

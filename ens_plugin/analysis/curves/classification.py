@@ -37,7 +37,9 @@ from ens_plugin.core.tallies.tally import (
 from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, draw_errors
 from ens_plugin.core.uncertainty.intervals import (
+    PosteriorDraws,
     density_error_sd,
+    draw_posteriors,
     posterior_error_sd,
     size_draws,
     size_interval,
@@ -83,11 +85,14 @@ def estimate_classification(
     anchor = _anchor(models, rates, sample, member_error, weight)
     size_model = _size_model(models[0], rates, sample)
     ties_to = _ties_to(tally, sample)
-    sd = _classification_sd(models[0], tally, sample, weight, n_members, groups)
-    member_sd = _member_sd(sample, settings, ties_to, sd) if has_scores else sd
+    outputs = _deciding_outputs(tally, sample.block)
+    noise = _row_noise(models[0], n_members)
+    sd = algorithmic_sd(outputs, sample, *noise, weight, n_members, groups)
+    member_sd = _member_sd(outputs, sample, settings, ties_to, sd) if has_scores else sd
     curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
-    draws = draw_errors(models, anchor, settings.max_size, settings.random_state)
+    drawn = [draw_posteriors(model, settings.random_state) for model in models]
+    draws = draw_errors(models, anchor, settings.max_size, drawn)
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.concatenate([settings.sizes, [n_members], draws.sizes[:-1]]))
         own, at_now, above = np.split(shift, [settings.sizes.size, settings.sizes.size + 1])
@@ -102,7 +107,7 @@ def estimate_classification(
         bias=float(limit),
         loss="0-1 error",
     )
-    recommendation = _classification_size(size_model, n_members, settings)
+    recommendation = _classification_size(size_model, drawn[0], n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, error_draws=draws)
 
 
@@ -121,7 +126,8 @@ def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_score
     sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
     member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
     anchor = _anchor(models, _subset_rates(tally, sample, weight, settings), sample, member_error, weight)
-    return draw_errors(models, anchor, settings.max_size, settings.random_state)
+    drawn = [draw_posteriors(model, settings.random_state) for model in models]
+    return draw_errors(models, anchor, settings.max_size, drawn)
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
@@ -224,15 +230,24 @@ def _classification_curve(
     return curve, cautions
 
 
-def _member_sd(sample: Sample, settings: ResolvedOptions, ties_to: float, seed_sd: float) -> FloatArray:
+def _member_sd(
+    margins: FloatArray, sample: Sample, settings: ResolvedOptions, ties_to: float, seed_sd: float
+) -> FloatArray:
     """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
-    part = sample.some_rows(JACKKNIFE_ROWS)
+    part = replace(sample, block=replace(sample.block, outputs=margins)).some_rows(JACKKNIFE_ROWS)
+    # In one memory order, because rounding depends on it.
+    known = np.ascontiguousarray(part.block.outputs)
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
-    return np.maximum(seed_sd, left_out_sd(_margins(part.block), part.block.counted, part.weight, sizes))
+    return np.maximum(seed_sd, left_out_sd(known, part.block.counted, part.weight, sizes))
 
 
-def _margins(block: RowBlock) -> FloatArray:
-    """Return each member's margin over the wrong label that all members support most, shape (n_members, n_rows)."""
+def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDArray[Any]:
+    """Return the members' outputs whose mean decides whether a row's label is wrong, shape (n_members, n_rows).
+
+    Of two labels the support for the wrong one; else the margin over the wrong label that all members support most.
+    """
+    if isinstance(tally, SupportTally):
+        return wrong_support(block)
     return member_margins(block, strongest_rival(label_support(block, block.counted), block.target))
 
 
@@ -309,12 +324,14 @@ def _check(
     return float(np.abs(mean_error(models, sizes) - unbiased).max())
 
 
-def _classification_size(model: RowModel, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
+def _classification_size(
+    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions
+) -> SizeRecommendation:
     def mean_agreement(size: float) -> float:
         return float(model_agreement(model, [size])[0])
 
     size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
-    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state)
+    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
     if isinstance(model, AnchoredAgreement):
         draws = model.spread(draws, settings.random_state)
     agreement = mean_agreement(n_members)
@@ -339,28 +356,10 @@ def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight:
     return float(1.0 - model_agreement(model, [1])[0])
 
 
-def _classification_sd(
-    model: RowModel,
-    tally: SupportTally | MarginTally,
-    sample: Sample,
-    weight: RowWeight,
-    n_members: int,
-    groups: NDArray[np.integer] | None,
-) -> float:
-    outputs, slopes, own_variance = _row_noise(model, tally, sample, n_members)
-    return algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups)
-
-
-def _row_noise(
-    model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
-) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-    """Return the members' outputs for the sampled rows, and the slope and own variance of each row."""
+def _row_noise(model: RowModel, n_members: int) -> tuple[FloatArray, FloatArray]:
+    """Return the slope and the own variance of each sampled row."""
     odd_size = n_members - (n_members + 1) % 2
-    slopes, own_variance = row_slopes(model, odd_size), row_variances(model, odd_size)
-    block = sample.block
-    if isinstance(tally, SupportTally):
-        return wrong_support(block), slopes, own_variance
-    return _margins(block), slopes, own_variance
+    return row_slopes(model, odd_size), row_variances(model, odd_size)
 
 
 def seed_noise(
@@ -381,8 +380,10 @@ def seed_noise(
     """
     weight = as_row_weight(None, tally.trials.size)
     model = row_models(tally, weight, None, None, sample, has_scores)[0]
-    outputs, slopes, _ = _row_noise(model, tally, sample, n_members)
-    shared = shared_luck_variance(outputs, sample.block.counted, slopes, tally.trials.size)
+    slopes, _ = _row_noise(model, n_members)
+    shared = shared_luck_variance(
+        _deciding_outputs(tally, sample.block), sample.block.counted, slopes, tally.trials.size
+    )
     if not extrapolates:
         return shared
     return shared + deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))

@@ -14,7 +14,7 @@ from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, label_support, member_margins, strongest_rival
+from ens_plugin.core.tallies.tally import RowBlock, count_members, label_support, member_margins, strongest_rival
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
@@ -120,11 +120,12 @@ def fit_contests(sample: Sample) -> RowModel:
     lead = np.argmax(support, axis=1)
     against = strongest_rival(support, lead)
     margins = member_margins(RowBlock(block.outputs, block.counted, lead, block.n_labels), against)
-    trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
+    trials = count_members(block.counted)
     # In one memory order whatever that of the outputs, because rounding depends on the order.
-    known = np.ascontiguousarray(margins * block.counted)
-    mean = known.sum(axis=0) / trials
-    deviations = np.ascontiguousarray((known - mean) * block.counted)
+    deviations = np.multiply(margins, block.counted, order="C")
+    mean = deviations.sum(axis=0) / trials
+    deviations -= mean
+    deviations *= block.counted
     sd = np.sqrt(np.einsum("ti,ti->i", deviations, deviations) / (trials - 1.0))
     weight = RowWeight(np.tile(sample.weight / 2, 2), np.full(2 * trials.size, 0.5), np.tile(sample.weight**2 / 2, 2))
     return fit_margins(np.append(mean, -mean), np.tile(sd, 2), np.tile(trials, 2), weight)

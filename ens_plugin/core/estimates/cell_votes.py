@@ -51,7 +51,7 @@ class CellVotes:
 
 def has_few_cells(cell: NDArray[np.integer]) -> bool:
     """Return whether there are at most 200 cells, with four rows or more on average."""
-    n_cells = np.unique(cell).size
+    n_cells = np.count_nonzero(np.bincount(cell))
     return bool(n_cells <= MAX_CELLS and cell.size >= ROWS_PER_CELL * n_cells)
 
 

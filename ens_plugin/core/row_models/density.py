@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -32,13 +32,20 @@ class Density:
     weights : ndarray, shape (400,)
         Probability of each cell of the grid.
     coefficients : ndarray, shape (n_columns,)
-    covariance : ndarray, shape (n_columns, n_columns)
-        Inverse of the penalised Hessian: covariance of the coefficients (Laplace).
+    maximum : _Reached
+        The penalised log-likelihood at these coefficients.
     """
 
     weights: FloatArray
     coefficients: FloatArray
-    covariance: FloatArray
+    maximum: _Reached
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Return the inverse of the penalised Hessian, covariance of the coefficients (Laplace); symmetric."""
+        # Many fits serve an estimate only, without its uncertainty.
+        _, hessian = self.maximum.derivatives()
+        return _positive_inverse(hessian)
 
 
 @lru_cache(maxsize=1)
@@ -91,8 +98,7 @@ def fit_density(
     precision = np.full(coefficients.size, 1.0 / ROUGHNESS_SCALE**2)
     precision[:2] = 1.0 / BETA_VARIANCE
     reached = _maximize(_Objective(likelihood, counts, centre, precision), coefficients)
-    _, hessian = reached.derivatives()
-    return Density(reached.weights, reached.coefficients, _positive_inverse(hessian))
+    return Density(reached.weights, reached.coefficients, reached)
 
 
 def cell_weights(coefficients: FloatArray) -> FloatArray:

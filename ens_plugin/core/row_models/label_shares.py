@@ -45,6 +45,7 @@ class LabelVotes:
     trials: FloatArray
     target: IntArray
 
+    @cached_property
     def per_member(self) -> float:
         """Return the effective number of votes of one member: 1 for votes, more for probabilities."""
         n = self.trials[:, None]
@@ -107,23 +108,31 @@ class LabelShares:
         point = np.count_nonzero(self._reached[mixture.group] < rng.random((self.target.size, 1)), axis=1)
         return np.asarray(mixture.support[np.minimum(point, mixture.support.size - 1)])
 
+    @cached_property
+    def _reached_rivals(self) -> FloatArray:
+        """Return the posterior probability that a label or one before it is the main rival, (n_rows, n_labels)."""
+        gain = _by_rival(self.rival_votes, self._base, self._bonus)
+        chance = np.exp(gain - gain.max(axis=1, keepdims=True)) * self.confusion[self.target]
+        return np.cumsum(chance / chance.sum(axis=1, keepdims=True), axis=1)
+
     def _rival_shares(self, rng: np.random.Generator) -> FloatArray:
         rows = np.arange(self.target.size)
-        gain = _by_rival(self.rival_votes, self._base(), self._bonus())
-        chance = np.exp(gain - gain.max(axis=1, keepdims=True)) * self.confusion[self.target]
-        reached = np.cumsum(chance / chance.sum(axis=1, keepdims=True), axis=1)
-        rival = np.count_nonzero(reached < rng.random((rows.size, 1)), axis=1)
-        shape = self._base() + self.rival_votes
-        shape[rows, np.minimum(rival, shape.shape[1] - 1)] += self._bonus()
+        rival = np.count_nonzero(self._reached_rivals < rng.random((rows.size, 1)), axis=1)
+        shape = self._base + self.rival_votes
+        shape[rows, np.minimum(rival, shape.shape[1] - 1)] += self._bonus
         drawn = rng.standard_gamma(shape)
         drawn[rows, self.target] = 0.0
         return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300))
 
+    @cached_property
     def _base(self) -> FloatArray:
+        """Return the mass of the Dirichlet distribution on each label without the main rival's, (n_rows, n_labels)."""
         spread = self.concentration * (1.0 - self.rival_part)
         return np.asarray(np.maximum(spread * self.confusion[self.target], LEAST_SHARE))
 
+    @property
     def _bonus(self) -> float:
+        """Return the mass on the main rival alone."""
         return self.concentration * self.rival_part
 
 
@@ -152,7 +161,7 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     """
     target = votes.target
     rows = np.arange(target.size)
-    support = votes.support * votes.per_member()
+    support = votes.support * votes.per_member
     rival_votes = support.copy()
     rival_votes[rows, target] = 0.0
     confusion = _confusion(rival_votes, target, weight)
@@ -209,8 +218,10 @@ def _meeting_chance(once: float, twice: float, part: FloatArray, mass: float) ->
 
 def _confusion(rival_votes: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:
     n_labels = rival_votes.shape[1]
-    votes = np.zeros((n_labels, n_labels))
-    np.add.at(votes, target, rival_votes * weight[:, None])
+    row, label = np.nonzero(rival_votes)
+    cell = np.ravel_multi_index((target[row], label), (n_labels, n_labels))
+    summed = np.bincount(cell, rival_votes[row, label] * weight[row], n_labels**2)
+    votes = summed.astype(np.float64).reshape(n_labels, n_labels)
     overall = votes.sum(axis=0)
     votes += PRIOR_VOTES * overall / max(float(overall.sum()), LEAST_SHARE) + LEAST_VOTES
     np.fill_diagonal(votes, 0.0)

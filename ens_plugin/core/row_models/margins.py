@@ -19,13 +19,13 @@ from scipy.special import ndtr
 from ens_plugin.core.row_models.density import N_CELLS, Density, fit_density
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import FloatArray, as_sizes, as_values, pair_index
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values, code_index, pair_index
 
 __all__ = ["MarginModel", "fit_margins"]
 
 IntArray = NDArray[np.integer]
 
-SPREAD_CELLS = 200
+SPREAD_LEVELS = np.arange(1, 200) / 200
 SPREAD_BANDWIDTH = 0.075
 FEWEST_SPREAD_ROWS = 20.0
 LEAST_VARIANCE = 0.02
@@ -59,7 +59,7 @@ class MarginModel:
         See RowModel.
     shift : float
         Distance by which the margins are too low, because the strongest rival was selected by its noisy votes.
-    shift_size : float
+    shift_size : float, or ndarray with one for each size whose error is wanted
         Size of ensembles whose own choice among rivals is so noisy that only half of the shift applies.
     """
 
@@ -72,7 +72,7 @@ class MarginModel:
     group: IntArray
     point_weights: FloatArray
     shift: float = 0.0
-    shift_size: float = 0.0
+    shift_size: float | FloatArray = 0.0
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability of a wrong label, a negative mean margin, by size and point, shape (n_sizes, 400)."""
@@ -147,8 +147,10 @@ def fit_margins(
     w = entry_weight.effective()
     # Rows without weight must not change the grid.
     n_alike = (w > 0).astype(np.float64) * (1.0 if entry_weight.rows is None else entry_weight.rows)
-    margins, spreads = _spread_function(m, d, n, w, n_alike)
-    support, distance = _even_grid(m, margins, spreads, n_alike)
+    # All quantiles together, because the rows are sorted for them.
+    *edges, low, high = row_quantiles(m, [*SPREAD_LEVELS, TAIL_SHARE, 1.0 - TAIL_SHARE], n_alike)
+    margins, spreads = _spread_function(m, d, n, w, np.unique(edges))
+    support, distance = _even_grid(low, high, margins, spreads)
     place, step = _places(m, support, distance), distance[1] - distance[0]
     group = _group_rows(place, n, entry_weight.n_rows)
     counts = np.bincount(group, w).astype(np.float64)
@@ -163,14 +165,13 @@ def fit_margins(
 
 
 def _spread_function(
-    m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, n_alike: FloatArray
+    m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, edges: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return ascending mean margins, and the spread of one member on rows with these means, both shape (n_cells,).
 
-    Rows with neighbouring margins are pooled in cells, and the cells' variances are smoothed by rank.
+    Rows with margins between two of the ascending edges are pooled in a cell, and the cells' variances are smoothed by
+    rank.
     """
-    levels = np.arange(1, SPREAD_CELLS) / SPREAD_CELLS
-    edges = np.unique(row_quantiles(m, levels, n_alike))
     mass, margin, variance = np.zeros((3, edges.size + 1))
     for rows in _parts(m.size):
         cell = np.searchsorted(edges, m[rows], side="right")
@@ -191,14 +192,11 @@ def _spread_function(
     return margin, np.sqrt(np.maximum(smooth, least))
 
 
-def _even_grid(
-    m: FloatArray, margins: FloatArray, spreads: FloatArray, n_alike: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _even_grid(low: float, high: float, margins: FloatArray, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return 400 mean margins, and their distances from 0 in spreads, which are evenly spaced.
 
-    0 is a boundary between two cells, so that each cell is on one side of it.
+    They reach from `low` to `high` at least.  0 is a boundary between two cells, so that each is on one side of it.
     """
-    low, high = row_quantiles(m, [TAIL_SHARE, 1.0 - TAIL_SHARE], n_alike)
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     padding = PADDING * max(high - low, LEAST_SPREAD * float(spreads.max()))
     fine = np.linspace(low - padding, high + padding, FINE_POINTS)
@@ -267,4 +265,4 @@ def _group_rows(place: FloatArray, n: FloatArray, n_rows: int) -> IntArray:
         octave = np.floor(np.log2(n[rows]) * COUNTS_PER_OCTAVE)
         most = np.exp2((octave + 1.0) / COUNTS_PER_OCTAVE)
         cell[rows] = octave * n_cells + np.floor((place[rows] - lowest) * CELLS_PER_ERROR * np.sqrt(most))
-    return np.asarray(np.unique(cell, return_inverse=True)[1])
+    return code_index(cell)

@@ -40,7 +40,7 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float
     """
     rng = np.random.default_rng(SEED)
     weight = weight / weight.mean()
-    shares, votes_per_member = fit_label_shares(votes, weight), votes.per_member()
+    shares, votes_per_member = fit_label_shares(votes, weight), votes.per_member
     typical = float(np.average(votes.trials, weights=weight))
     sizes = np.array([*(np.ceil(ratio * typical) for ratio in SIZES_PER_MEMBER), np.inf])
     models, errors = [], []
@@ -58,9 +58,11 @@ def _simulated_model(
 ) -> MarginModel:
     """Fit a margin model to votes simulated from label shares."""
     n = np.maximum(np.round(votes.trials * votes_per_member), 2.0)
-    found = rng.multinomial(n.astype(np.int64), drawn).astype(np.float64)
+    found = rng.multinomial(n.astype(np.int64), drawn)
     rows = np.arange(n.size)
-    true, rival = found[rows, votes.target], found[rows, strongest_rival(found, votes.target)]
+    true, rival = (
+        found[rows, labels].astype(np.float64) for labels in (votes.target, strongest_rival(found, votes.target))
+    )
     margin = (true - rival) / n
     variance = ((true + rival) / n - margin**2) * n / (n - 1.0) / votes_per_member
     return fit_margins(margin, np.sqrt(np.maximum(variance, 0.0)), votes.trials, weight)
@@ -81,22 +83,25 @@ def _shift(models: Sequence[MarginModel], truth: float) -> float:
         return float(_mean_error(models, shift, 0.0, np.array([np.inf]))[0]) - truth
 
     reach = min(*(float(model.distance[-1]) for model in models), *(-float(model.distance[0]) for model in models))
-    if excess(0.0) * excess(reach) < 0.0:
+    unshifted = excess(0.0)
+    if unshifted * excess(reach) < 0.0:
         return float(brentq(excess, 0.0, reach, xtol=1e-6))
-    if excess(0.0) * excess(-reach) < 0.0:
+    if unshifted * excess(-reach) < 0.0:
         return float(brentq(excess, -reach, 0.0, xtol=1e-6))
     return 0.0
 
 
 def _shift_size(models: Sequence[MarginModel], shift: float, sizes: FloatArray, truth: FloatArray) -> float:
     """Return the size, in typical members of a row, at which applying half of the shift fits the true errors best."""
-    typical = sizes[0]
-    misfits = [
-        float(np.sum((_mean_error(models, shift, ratio * typical, sizes) - truth) ** 2)) for ratio in SHIFT_SIZES
-    ]
-    return float(SHIFT_SIZES[int(np.argmin(misfits))])
+    # All at once: an error at few sizes takes as long as one at many.
+    shift_sizes, each = np.repeat(SHIFT_SIZES * sizes[0], sizes.size), np.tile(sizes, SHIFT_SIZES.size)
+    errors = _mean_error(models, shift, shift_sizes, each).reshape(SHIFT_SIZES.size, sizes.size)
+    return float(SHIFT_SIZES[int(np.argmin(np.sum((errors - truth) ** 2, axis=1)))])
 
 
-def _mean_error(models: Sequence[MarginModel], shift: float, shift_size: float, sizes: FloatArray) -> FloatArray:
+def _mean_error(
+    models: Sequence[MarginModel], shift: float, shift_size: float | FloatArray, sizes: FloatArray
+) -> FloatArray:
+    """Return the mean of the models' errors at each size, with one shift size or one for each of the sizes."""
     shifted = [replace(model, shift=shift, shift_size=shift_size) for model in models]
     return np.asarray(np.mean([model_error(model, sizes) for model in shifted], axis=0))

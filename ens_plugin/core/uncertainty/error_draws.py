@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.anchoring import Anchor, mean_error
 from ens_plugin.core.row_models.row_model import RowModel
-from ens_plugin.core.uncertainty.intervals import N_DRAWS, draw_posteriors, odd_grid
+from ens_plugin.core.uncertainty.intervals import N_DRAWS, PosteriorDraws, odd_grid
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["ErrorDraws", "combine_draws", "draw_errors", "size_of_approach"]
@@ -60,14 +60,16 @@ class ErrorDraws:
         >>> found.close_size(0.1), found.close_size(0.001)
         (5.0, inf)
         """
-        return _first_close(self.sizes, self.error, tolerance) if self.is_known else np.inf
+        return float(_first_close(self.sizes, self.error[None], tolerance)[0]) if self.is_known else np.inf
 
     def close_size_draws(self, tolerance: float) -> FloatArray:
         """Return :meth:`close_size` of each draw, shape (n_draws,)."""
-        return np.array([_first_close(self.sizes, draw, tolerance) for draw in self.draws])
+        return _first_close(self.sizes, self.draws, tolerance)
 
 
-def draw_errors(models: Sequence[RowModel], anchor: Anchor | None, max_size: int, random_state: int) -> ErrorDraws:
+def draw_errors(
+    models: Sequence[RowModel], anchor: Anchor | None, max_size: int, drawn: Sequence[PosteriorDraws | None]
+) -> ErrorDraws:
     """Return the error of the fitted models by size, with draws of their densities from the Laplace approximation.
 
     Parameters
@@ -78,19 +80,20 @@ def draw_errors(models: Sequence[RowModel], anchor: Anchor | None, max_size: int
         What subsets of the members add to the models' errors; taken as known.
     max_size : int
         Largest size of the grid.
-    random_state : int
+    drawn : sequence of PosteriorDraws or None
+        :func:`ens_plugin.core.uncertainty.intervals.draw_posteriors` of each model.
     """
     sizes = np.append(odd_grid(max_size).astype(np.float64), np.inf)
     shift = np.zeros(sizes.size) if anchor is None else anchor.at(sizes)
-    draws = np.mean([_model_draws(model, sizes, random_state) for model in models], axis=0)
+    draws = np.mean([_model_draws(model, sizes, own) for model, own in zip(models, drawn, strict=True)], axis=0)
     return ErrorDraws(sizes, mean_error(list(models), sizes) + shift, draws + shift)
 
 
-def _model_draws(model: RowModel, sizes: FloatArray, random_state: int) -> FloatArray:
+def _model_draws(model: RowModel, sizes: FloatArray, drawn: PosteriorDraws | None) -> FloatArray:
     by_point = model.error_by_point(sizes)
-    if model.density is None:
+    if drawn is None:
         return np.tile(by_point @ model.point_weights, (N_DRAWS, 1))
-    return np.asarray(draw_posteriors(model, model.density, np.random.default_rng(random_state)) @ by_point.T)
+    return np.asarray(drawn.means @ by_point.T)
 
 
 def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
@@ -106,10 +109,17 @@ def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
     )
 
 
-def _first_close(sizes: FloatArray, error: FloatArray, tolerance: float) -> float:
-    """Return the odd size from which on the error stays within the tolerance of its limit, or infinity."""
-    close = size_of_approach(sizes, error[:-1] - (1.0 + tolerance) * max(error[-1], 0.0))
-    return float(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
+def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
+    """Return the odd size from which on each curve stays within the tolerance of its limit, or infinity.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (n_sizes,)
+    errors : ndarray, shape (n_curves, n_sizes)
+    tolerance : float
+    """
+    close = sizes_of_approach(sizes, errors[:, :-1] - (1.0 + tolerance) * np.maximum(errors[:, -1:], 0.0))
+    return np.asarray(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
 
 
 def size_of_approach(sizes: FloatArray, excess: FloatArray) -> float:
@@ -127,11 +137,17 @@ def size_of_approach(sizes: FloatArray, excess: FloatArray) -> float:
     >>> size_of_approach(np.array([1.0, 2.0, 4.0, np.inf]), np.array([2.0, 1.0, -1.0]))
     2.6666666666666665
     """
-    far = np.flatnonzero(excess > 0)
-    if far.size == 0:
-        return float(sizes[0])
-    last = int(far[-1])
-    if last == excess.size - 1:
-        return np.inf
-    part = excess[last] / (excess[last] - excess[last + 1])
-    return float(1.0 / (1.0 / sizes[last] + part * (1.0 / sizes[last + 1] - 1.0 / sizes[last])))
+    return float(sizes_of_approach(sizes, excess[None])[0])
+
+
+def sizes_of_approach(sizes: FloatArray, excess: FloatArray) -> FloatArray:
+    """Return :func:`size_of_approach` of several curves; `excess` has shape (n_curves, n_sizes - 1)."""
+    is_far = excess > 0
+    n_finite = excess.shape[1]
+    last = n_finite - 1 - np.argmax(is_far[:, ::-1], axis=1)
+    found = np.where(is_far.any(axis=1), np.inf, sizes[0])
+    curve = np.flatnonzero(is_far.any(axis=1) & (last < n_finite - 1))
+    here, beyond = last[curve], last[curve] + 1
+    part = excess[curve, here] / (excess[curve, here] - excess[curve, beyond])
+    found[curve] = 1.0 / (1.0 / sizes[here] + part * (1.0 / sizes[beyond] - 1.0 / sizes[here]))
+    return found

@@ -2,7 +2,7 @@ r"""Intervals for two separate sources of uncertainty: the data (fresh rows) and
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from ens_plugin.core.row_models.row_model import RowModel, group_means, mean_pos
 from ens_plugin.core.validation import FloatArray
 
 __all__ = [
+    "PosteriorDraws",
     "algorithmic_variance",
     "density_error_sd",
     "draw_posteriors",
@@ -118,24 +119,57 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: f
     return np.clip(centre - half, 0.0, e), np.clip(centre + half, e, 1.0)
 
 
+class PosteriorDraws(NamedTuple):
+    """Draws of a model's density from its Laplace approximation, and what belongs to each.
+
+    Attributes
+    ----------
+    means : ndarray, shape (n_draws, n_points)
+        Mean posterior of the rows under each density.
+    levels : ndarray, shape (n_draws, 1)
+        Independent uniform numbers, for what is drawn given the density.
+    """
+
+    means: FloatArray
+    levels: FloatArray
+
+
+def draw_posteriors(model: RowModel, random_state: int, n_draws: int = N_DRAWS) -> PosteriorDraws | None:
+    """Draw densities from the Laplace approximation of a model's density; None for a point mass."""
+    if model.density is None:
+        return None
+    rng = np.random.default_rng(random_state)
+    factor = np.linalg.cholesky(model.density.covariance)
+    steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
+    means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
+    return PosteriorDraws(means, rng.random((n_draws, 1)))
+
+
 def size_draws(
-    model: RowModel, confidence: float, max_size: int, random_state: int, n_draws: int = N_DRAWS
+    model: RowModel,
+    confidence: float,
+    max_size: int,
+    random_state: int,
+    n_draws: int = N_DRAWS,
+    *,
+    drawn: PosteriorDraws | None = None,
 ) -> FloatArray:
     """Return draws of the recommended size from its posterior, shape (n_draws,); infinity where above `max_size`.
 
     For each, a density is drawn from its Laplace approximation, then the rows' parameters from their
     posteriors under that density.  The share of rows that disagree is then a sum of independent terms,
     whose posterior is taken as a gamma distribution with the exact mean and variance.
+
+    `drawn` are the :func:`draw_posteriors` of a model of the same density, where they are known already.
     """
-    if model.density is None:
+    drawn = draw_posteriors(model, random_state, n_draws) if drawn is None else drawn
+    if drawn is None:
         return np.ones(n_draws)
-    rng = np.random.default_rng(random_state)
     sizes = odd_grid(max_size)
     disagreement = 1.0 - model.agreement_by_point(sizes)
     variance = _disagreement_variance(model, disagreement)
-    means = draw_posteriors(model, model.density, rng, n_draws)
-    mean = np.maximum(np.tensordot(means, disagreement, axes=([1], [1])), 1e-12)
-    levels = rng.random((n_draws, 1))
+    mean = np.maximum(np.tensordot(drawn.means, disagreement, axes=([1], [1])), 1e-12)
+    levels = drawn.levels
     shape, scale = mean**2 / variance, variance / mean
     # The share falls with the size.  A quantile takes ten times as long as a probability: only the two on both sides of
     # the wanted share are computed.
@@ -151,18 +185,6 @@ def size_draws(
 def odd_grid(max_size: int) -> NDArray[np.int64]:
     """Return log-spaced odd sizes up to `max_size`."""
     return np.asarray(np.unique((np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1))
-
-
-def draw_posteriors(model: RowModel, density: Density, rng: np.random.Generator, n_draws: int = N_DRAWS) -> FloatArray:
-    """Return mean posteriors of the rows under draws of the density from its Laplace approximation.
-
-    Returns
-    -------
-    ndarray, shape (n_draws, n_points)
-    """
-    factor = np.linalg.cholesky(density.covariance)
-    steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
-    return mean_posterior(model, cell_weights(density.coefficients + steps))
 
 
 def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import model_error
+from ens_plugin.core.tallies.tally import count_members
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["left_out_sd"]
@@ -52,8 +53,8 @@ def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatAr
     n_members = margins.shape[0]
     if n_members < FEWEST_MEMBERS:
         return np.zeros(wanted.size)
-    group = np.arange(n_members) % min(N_GROUPS, n_members // 2)
-    parts = np.array([_sums(margins[group == one], counted[group == one]) for one in range(int(group.max()) + 1)])
+    n_groups = min(N_GROUPS, n_members // 2)
+    parts = np.array([_sums(margins[one::n_groups], counted[one::n_groups]) for one in range(n_groups)])
     errors = [_error(sums, weight, wanted) for sums in parts.sum(axis=0) - parts]
     return np.asarray(np.sqrt(len(errors) - 1.0) * np.std(errors, axis=0))
 
@@ -61,7 +62,7 @@ def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatAr
 def _sums(margins: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
     """Return the number of members that count, and their summed margins and squared margins, shape (3, n_rows)."""
     known = np.where(counted, margins, 0.0)
-    return np.array([counted.sum(axis=0), known.sum(axis=0), np.square(known).sum(axis=0)])
+    return np.array([count_members(counted), known.sum(axis=0), np.square(known).sum(axis=0)])
 
 
 def _error(sums: FloatArray, weight: FloatArray, sizes: FloatArray) -> FloatArray:

@@ -64,11 +64,11 @@ def test_two_members_meet_as_often_as_their_shares_imply() -> None:
 
 def test_hard_votes_are_worth_one_vote_and_means_of_votes_as_many() -> None:
     shares, target = label_shares(4000, 5, 5)
-    assert votes_of(shares, target, 7, 6).per_member() == pytest.approx(1.0, abs=1e-9)
+    assert votes_of(shares, target, 7, 6).per_member == pytest.approx(1.0, abs=1e-9)
     rng = np.random.default_rng(7)
     members = rng.multinomial(4, np.broadcast_to(shares, (9, *shares.shape))) / 4
     soft = LabelVotes(members.sum(axis=0), (members**2).sum(axis=0), np.full(4000, 9.0), target)
-    assert soft.per_member() == pytest.approx(4.0, rel=0.03)
+    assert soft.per_member == pytest.approx(4.0, rel=0.03)
 
 
 def test_drawn_shares_have_the_error_of_the_rows_they_were_fitted_to() -> None:

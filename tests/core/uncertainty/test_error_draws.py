@@ -30,6 +30,17 @@ def test_the_first_close_size(slope: float, bend: float, tolerance: float) -> No
     assert found == exact or abs(found / exact - 1.0) < 0.04
 
 
+def test_the_size_of_each_draw_is_found_alone() -> None:
+    shapes = [(0.05, 0.0), (0.3, -1.0), (-0.1, 0.0), (5.0, 0.0), (0.2, -0.1)]
+    draws = np.array([curve(*shape).error for shape in shapes])
+    found = ErrorDraws(SIZES, draws[0], draws).close_size_draws(0.001)
+    exact = np.array([searched(*shape, 0.001) for shape in shapes])
+    assert np.isinf(exact).sum() == 2
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(exact))
+    known = np.isfinite(exact)
+    np.testing.assert_allclose(found[known], exact[known], rtol=0.04)
+
+
 def test_an_error_below_its_limit_is_close_enough() -> None:
     assert curve(-0.1, 0.0).close_size(0.01) == 1.0
 

@@ -19,6 +19,7 @@ from ens_plugin.core.uncertainty import (
     size_interval,
     wilson_interval,
 )
+from ens_plugin.core.uncertainty.intervals import draw_posteriors
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -131,6 +132,10 @@ class TestSizeDraws:
         one, again, other = (size_draws(model, 0.99, 20001, seed) for seed in (1, 1, 2))
         np.testing.assert_array_equal(one, again)
         assert (one != other).any()
+
+    def test_posteriors_that_are_known_give_the_same_draws(self, model: Mixture) -> None:
+        known = size_draws(model, 0.99, 20001, 3, drawn=draw_posteriors(model, 3))
+        np.testing.assert_array_equal(known, size_draws(model, 0.99, 20001, 3))
 
     def test_order_of_the_rows_does_not_matter(self) -> None:
         k, n = counts(200, 20)
