@@ -11,6 +11,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.shared.compiled_sums import compiled_sums
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.tallies.bags import BagProof, Bags
@@ -248,13 +249,14 @@ class BlockReader:
 
 def tally_block(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
     """Return the tally of a block of rows that suits the task and the outputs of its ensemble."""
+    sums = compiled_sums(block)
     if adapter.info.task == "regression":
-        return tally_values(block)
+        return tally_values(block, sums.of_values)
     if _has_one_score(adapter, block):
-        return tally_score_signs(block)
+        return tally_score_signs(block, sums.of_values)
     if block.n_labels == 2 and adapter.output_kind != "scores":
         return tally_support(block)
-    return tally_margins(block)
+    return tally_margins(block, sums.of_margins)
 
 
 def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:

@@ -88,6 +88,8 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "walk_tree.h"
 #include "slice_rows.h"
 
+#include "tallies.h"
+
 #define AT(address) ((void *)(uintptr_t)(address))
 
 static PyObject *put_tree(PyObject *self, PyObject *arguments) {
@@ -158,23 +160,38 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
 enum { STRIP = 32 };
 
 /* Each row's values that are taken go into a queue, in order, from which the places that are filled are served. */
-static void serve_strip(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
-                        int64_t n_rows, int64_t stride, int64_t width, double *queue, double *outputs) {
-    int64_t place[STRIP];
+static INLINE void serve_strip(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
+                               int64_t n_rows, int64_t stride, int width, double *queue, double *outputs) {
+    int32_t place[STRIP];
     memset(queue, 0, (size_t)(n_members + 1) * STRIP * sizeof *queue);
-    for (int64_t i = 0; i < width; i++) place[i] = i;
+    for (int i = 0; i < width; i++) place[i] = i;
     /* A value that is not taken is written over by the next. */
     for (int64_t member = 0; member < n_members; member++)
-        for (int64_t i = 0; i < width; i++) {
+        for (int i = 0; i < width; i++) {
             queue[place[i]] = values[member * n_rows + i];
             place[i] += STRIP * taken[member * n_rows + i];
         }
-    for (int64_t i = 0; i < width; i++) place[i] = i;
+    for (int i = 0; i < width; i++) place[i] = i;
     for (int64_t member = 0; member < n_members; member++)
-        for (int64_t i = 0; i < width; i++) {
+        for (int i = 0; i < width; i++) {
             outputs[member * stride + i] = queue[place[i]];
             place[i] += STRIP * filled[member * n_rows + i];
         }
+}
+
+static INLINE void serve_rows(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
+                              int64_t n_rows, int64_t stride, double *queue, double *outputs) {
+    for (int64_t row = 0; row < n_rows; row += STRIP)
+        if (n_rows - row >= STRIP)
+            serve_strip(values + row, taken + row, filled + row, n_members, n_rows, stride, STRIP, queue, outputs + row);
+        else
+            serve_strip(values + row, taken + row, filled + row, n_members, n_rows, stride, (int)(n_rows - row), queue,
+                        outputs + row);
+}
+
+WIDE static void serve_wide(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
+                            int64_t n_rows, int64_t stride, double *queue, double *outputs) {
+    serve_rows(values, taken, filled, n_members, n_rows, stride, queue, outputs);
 }
 
 static PyObject *serve(PyObject *self, PyObject *arguments) {
@@ -185,13 +202,25 @@ static PyObject *serve(PyObject *self, PyObject *arguments) {
     double *queue = malloc((size_t)(n_members + 1) * STRIP * sizeof *queue);
     if (queue == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
-    for (int64_t row = 0; row < n_rows; row += STRIP) {
-        const int64_t width = n_rows - row < STRIP ? n_rows - row : STRIP;
-        serve_strip((const double *)AT(values) + row, (const uint8_t *)AT(taken) + row, (const uint8_t *)AT(filled) + row,
-                    n_members, n_rows, stride, width, queue, (double *)AT(outputs) + row);
-    }
+    (HAS_WIDE ? serve_wide : serve_rows)(AT(values), AT(taken), AT(filled), n_members, n_rows, stride, queue, AT(outputs));
     Py_END_ALLOW_THREADS
     free(queue);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tally(PyObject *self, PyObject *arguments) {
+    unsigned long long outputs, counted, target, sums;
+    long long n_members, n_rows, n_labels, by_member, by_row, by_label;
+    if (!PyArg_ParseTuple(arguments, "KK(LLL)(LLL)KK", &outputs, &counted, &n_members, &n_rows, &n_labels, &by_member,
+                          &by_row, &by_label, &target, &sums))
+        return NULL;
+    const Members members = {AT(outputs), AT(counted), n_members, n_rows, n_labels, by_member, by_row, by_label};
+    double *space = calloc((size_t)n_labels * 4 * WIDTH, sizeof *space);
+    if (space == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    tally_rows(&members, AT(target), space, AT(sums));
+    Py_END_ALLOW_THREADS
+    free(space);
     Py_RETURN_NONE;
 }
 
@@ -199,6 +228,7 @@ static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; with the bits of bags, count rows by leaf instead."},
+    {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };

@@ -43,3 +43,12 @@ def slice(
     /,
 ) -> None: ...
 def serve(values: int, taken: int, filled: int, n_members: int, n_rows: int, stride: int, outputs: int, /) -> None: ...
+def tally(
+    outputs: int,
+    counted: int,
+    shape: tuple[int, int, int],
+    steps: tuple[int, int, int],
+    target: int,
+    sums: int,
+    /,
+) -> None: ...
