@@ -104,6 +104,11 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             self.forest.walk.compare(rows, self._own_nodes)
         return rows
 
+    @property
+    def reads_few_rows_fast(self) -> bool:
+        """Whether the compiled walk reads the outputs."""
+        return self.forest.walk.is_by_bits
+
     def _own_nodes(self, rows: Rows) -> NDArray[Any]:
         """Return the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees)."""
         return np.asarray(self.booster.predict(rows.matrix(), pred_leaf=True)).reshape(rows.shape[0], -1)
