@@ -159,50 +159,64 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
 /* Rows whose queues are filled together. */
 enum { STRIP = 32 };
 
+/* Values by member and row; or by member and leaf, with the leaf of each member and row. */
+typedef struct {
+    const double *values;
+    const uint8_t *leaves; /* NULL for values by row */
+    const uint8_t *taken, *filled;
+    int64_t n_members, n_rows, n_leaves, stride;
+} Queues;
+
 /* Each row's values that are taken go into a queue, in order, from which the places that are filled are served. */
-static INLINE void serve_strip(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
-                               int64_t n_rows, int64_t stride, int width, double *queue, double *outputs) {
+static INLINE void serve_strip(const Queues *queues, int64_t start, int width, double *queue, double *outputs) {
     int32_t place[STRIP];
-    memset(queue, 0, (size_t)(n_members + 1) * STRIP * sizeof *queue);
+    memset(queue, 0, (size_t)(queues->n_members + 1) * STRIP * sizeof *queue);
     for (int i = 0; i < width; i++) place[i] = i;
     /* A value that is not taken is written over by the next. */
-    for (int64_t member = 0; member < n_members; member++)
+    for (int64_t member = 0; member < queues->n_members; member++) {
+        const int64_t own = member * queues->n_rows + start;
+        const double *of_leaf = queues->values + member * queues->n_leaves;
         for (int i = 0; i < width; i++) {
-            queue[place[i]] = values[member * n_rows + i];
-            place[i] += STRIP * taken[member * n_rows + i];
+            queue[place[i]] = queues->leaves == NULL ? queues->values[own + i] : of_leaf[queues->leaves[own + i]];
+            place[i] += STRIP * queues->taken[own + i];
         }
+    }
     for (int i = 0; i < width; i++) place[i] = i;
-    for (int64_t member = 0; member < n_members; member++)
+    for (int64_t member = 0; member < queues->n_members; member++) {
+        const int64_t own = member * queues->n_rows + start;
         for (int i = 0; i < width; i++) {
-            outputs[member * stride + i] = queue[place[i]];
-            place[i] += STRIP * filled[member * n_rows + i];
+            outputs[member * queues->stride + start + i] = queue[place[i]];
+            place[i] += STRIP * queues->filled[own + i];
         }
+    }
 }
 
-static INLINE void serve_rows(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
-                              int64_t n_rows, int64_t stride, double *queue, double *outputs) {
-    for (int64_t row = 0; row < n_rows; row += STRIP)
-        if (n_rows - row >= STRIP)
-            serve_strip(values + row, taken + row, filled + row, n_members, n_rows, stride, STRIP, queue, outputs + row);
+static INLINE void serve_rows(const Queues *queues, double *queue, double *outputs) {
+    for (int64_t start = 0; start < queues->n_rows; start += STRIP)
+        if (queues->n_rows - start >= STRIP)
+            serve_strip(queues, start, STRIP, queue, outputs);
         else
-            serve_strip(values + row, taken + row, filled + row, n_members, n_rows, stride, (int)(n_rows - row), queue,
-                        outputs + row);
+            serve_strip(queues, start, (int)(queues->n_rows - start), queue, outputs);
 }
 
-WIDE static void serve_wide(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
-                            int64_t n_rows, int64_t stride, double *queue, double *outputs) {
-    serve_rows(values, taken, filled, n_members, n_rows, stride, queue, outputs);
+WIDE static void serve_wide(const Queues *queues, double *queue, double *outputs) {
+    serve_rows(queues, queue, outputs);
 }
 
 static PyObject *serve(PyObject *self, PyObject *arguments) {
-    unsigned long long values, taken, filled, outputs;
-    long long n_members, n_rows, stride;
-    if (!PyArg_ParseTuple(arguments, "KKKLLLK", &values, &taken, &filled, &n_members, &n_rows, &stride, &outputs))
+    unsigned long long values, leaves, taken, filled, outputs;
+    long long n_members, n_rows, n_leaves, stride;
+    if (!PyArg_ParseTuple(arguments, "KKKKLLLLK", &values, &leaves, &taken, &filled, &n_members, &n_rows, &n_leaves,
+                          &stride, &outputs))
         return NULL;
+    const Queues queues = {AT(values), AT(leaves), AT(taken), AT(filled), n_members, n_rows, n_leaves, stride};
     double *queue = malloc((size_t)(n_members + 1) * STRIP * sizeof *queue);
     if (queue == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
-    (HAS_WIDE ? serve_wide : serve_rows)(AT(values), AT(taken), AT(filled), n_members, n_rows, stride, queue, AT(outputs));
+    if (HAS_WIDE)
+        serve_wide(&queues, queue, AT(outputs));
+    else
+        serve_rows(&queues, queue, AT(outputs));
     Py_END_ALLOW_THREADS
     free(queue);
     Py_RETURN_NONE;
