@@ -164,6 +164,7 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             return super().block(features, bags, rows)
         by_tree = ~bags.in_bag(rows)
         is_oob, leaves = self._by_class(by_tree), self._walked_leaves(features)
+        # By leaf where the leaves are known, which takes an eighth of the memory, else by row.
         margins = self._leaf_table if leaves is not None else self._by_class(self._tree_values(features, by_tree))
         fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
         counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
