@@ -238,6 +238,11 @@ class EnsembleAdapter(ABC):
         is_oob = ~bags.in_bag(rows)
         return self.outputs(features, wanted=is_oob), is_oob
 
+    @property
+    def reads_few_rows_fast(self) -> bool:
+        """Whether outputs of few rows take no longer, by row, than of many, so that blocks may fit into a cache."""
+        return False
+
     def encode_target(self, y: NDArray[Any]) -> NDArray[Any] | None:
         """Return the target as label codes or values if it has a form of the library's own; else None, as by default.
 

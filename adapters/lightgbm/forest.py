@@ -126,6 +126,11 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             self._n_compared += rows.shape[0]
         return rows
 
+    @property
+    def reads_few_rows_fast(self) -> bool:
+        """Whether the compiled walk reads the outputs."""
+        return self._walk.is_by_bits
+
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:

@@ -104,6 +104,11 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             self.forest.walk.compare(rows, self._own_nodes)
         return rows
 
+    @property
+    def reads_few_rows_fast(self) -> bool:
+        """Whether the compiled walk reads the outputs."""
+        return self.forest.walk.is_by_bits
+
     def _own_nodes(self, rows: Rows) -> NDArray[Any]:
         """Return the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees)."""
         return np.asarray(self.booster.predict(rows.matrix(), pred_leaf=True)).reshape(rows.shape[0], -1)
@@ -158,13 +163,16 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
         by_tree = ~bags.in_bag(rows)
-        margins, is_oob = self._by_class(self._tree_values(features, by_tree)), self._by_class(by_tree)
+        is_oob, leaves = self._by_class(by_tree), self._walked_leaves(features)
+        # By leaf where the leaves are known, which takes an eighth of the memory, else by row.
+        margins = self._leaf_table if leaves is not None else self._by_class(self._tree_values(features, by_tree))
         fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
         counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
         outputs = np.empty((self.n_members, self.forest.n_groups, counted.shape[1]))
         move = self.forest.walk.move_values or _move
         for label in range(self.forest.n_groups):
-            move(margins[label], is_oob[label], outputs[:, label], counted)
+            of_leaf = () if leaves is None else (leaves[label],)
+            move(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)
         return outputs.transpose(0, 2, 1), counted
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
@@ -275,6 +283,21 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         """Return the margin of each leaf, as if its tree were the whole booster, with the forest's base margin."""
         pairs = zip(self._leaf_values, self.forest.group, strict=True)
         return [values + self.forest.base_margin[group] for values, group in pairs]
+
+    @cached_property
+    def _leaf_table(self) -> NDArray[np.float64]:
+        """Return the margins of :attr:`_leaf_margins` by class, member and leaf, filled up with zeros."""
+        table = np.zeros((len(self.forest.trees), max(own.size for own in self._leaf_margins)))
+        for row, own in zip(table, self._leaf_margins, strict=True):
+            row[: own.size] = own
+        return self._by_class(table)
+
+    def _walked_leaves(self, features: Rows) -> NDArray[np.uint8] | None:
+        """Return leaves by class, member and row, a byte each; None where the walk does not find them by bits."""
+        if not self.forest.walk.is_by_bits or features.leaves is not None or features.base_margin is not None:
+            return None
+        leaves = self.forest.walk.leaves(features, range(len(self.forest.trees)))
+        return None if leaves is None or leaves.dtype != np.uint8 else self._by_class(leaves)
 
     def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""

@@ -215,6 +215,25 @@ def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
             move_values(values[:, : wrong.shape[1]], taken[:, : wrong.shape[1]], wrong, filled)
 
 
+@pytest.mark.parametrize("n_rows", [1, 32, 100])
+def test_values_of_leaves_move_as_the_values_of_rows(n_rows: int) -> None:
+    from ens_plugin_walk import move_values
+
+    rng = np.random.default_rng(n_rows)
+    leaves, of_leaf = rng.integers(0, 7, (40, n_rows), dtype=np.uint8), rng.random((40, 7))
+    taken, filled = rng.random((2, 40, n_rows)) < [[[0.5]], [[0.45]]]
+    filled &= np.cumsum(filled, axis=0) <= taken.sum(axis=0)
+    outputs, expected = np.empty((2, 40, n_rows))
+    move_values(of_leaf, taken, outputs, filled, leaves)
+    move_values(np.take_along_axis(of_leaf, leaves.astype(int), axis=1), taken, expected, filled)
+    np.testing.assert_array_equal(outputs, expected)
+    assert filled.any()
+    leaves[-1, 0] = 7
+    for own, wrong in ((of_leaf, leaves), (of_leaf[1:], leaves - leaves), (of_leaf, leaves[1:])):
+        with pytest.raises(ValueError, match="values"):
+            move_values(own, taken, outputs, filled, wrong)
+
+
 def test_few_trees_of_many_columns_are_walked_node_by_node() -> None:
     trees = [grown(np.random.default_rng(seed), 60) for seed in range(N_FEATURES)]
     assert forest_of(trees).counts_leaves

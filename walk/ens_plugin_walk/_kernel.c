@@ -88,6 +88,8 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "walk_tree.h"
 #include "slice_rows.h"
 
+#include "tallies.h"
+
 #define AT(address) ((void *)(uintptr_t)(address))
 
 static PyObject *put_tree(PyObject *self, PyObject *arguments) {
@@ -157,41 +159,82 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
 /* Rows whose queues are filled together. */
 enum { STRIP = 32 };
 
+/* Values by member and row; or by member and leaf, with the leaf of each member and row. */
+typedef struct {
+    const double *values;
+    const uint8_t *leaves; /* NULL for values by row */
+    const uint8_t *taken, *filled;
+    int64_t n_members, n_rows, n_leaves, stride;
+} Queues;
+
 /* Each row's values that are taken go into a queue, in order, from which the places that are filled are served. */
-static void serve_strip(const double *values, const uint8_t *taken, const uint8_t *filled, int64_t n_members,
-                        int64_t n_rows, int64_t stride, int64_t width, double *queue, double *outputs) {
-    int64_t place[STRIP];
-    memset(queue, 0, (size_t)(n_members + 1) * STRIP * sizeof *queue);
-    for (int64_t i = 0; i < width; i++) place[i] = i;
+static INLINE void serve_strip(const Queues *queues, int64_t start, int width, double *queue, double *outputs) {
+    int32_t place[STRIP];
+    memset(queue, 0, (size_t)(queues->n_members + 1) * STRIP * sizeof *queue);
+    for (int i = 0; i < width; i++) place[i] = i;
     /* A value that is not taken is written over by the next. */
-    for (int64_t member = 0; member < n_members; member++)
-        for (int64_t i = 0; i < width; i++) {
-            queue[place[i]] = values[member * n_rows + i];
-            place[i] += STRIP * taken[member * n_rows + i];
+    for (int64_t member = 0; member < queues->n_members; member++) {
+        const int64_t own = member * queues->n_rows + start;
+        const double *of_leaf = queues->values + member * queues->n_leaves;
+        for (int i = 0; i < width; i++) {
+            queue[place[i]] = queues->leaves == NULL ? queues->values[own + i] : of_leaf[queues->leaves[own + i]];
+            place[i] += STRIP * queues->taken[own + i];
         }
-    for (int64_t i = 0; i < width; i++) place[i] = i;
-    for (int64_t member = 0; member < n_members; member++)
-        for (int64_t i = 0; i < width; i++) {
-            outputs[member * stride + i] = queue[place[i]];
-            place[i] += STRIP * filled[member * n_rows + i];
+    }
+    for (int i = 0; i < width; i++) place[i] = i;
+    for (int64_t member = 0; member < queues->n_members; member++) {
+        const int64_t own = member * queues->n_rows + start;
+        for (int i = 0; i < width; i++) {
+            outputs[member * queues->stride + start + i] = queue[place[i]];
+            place[i] += STRIP * queues->filled[own + i];
         }
+    }
+}
+
+static INLINE void serve_rows(const Queues *queues, double *queue, double *outputs) {
+    for (int64_t start = 0; start < queues->n_rows; start += STRIP)
+        if (queues->n_rows - start >= STRIP)
+            serve_strip(queues, start, STRIP, queue, outputs);
+        else
+            serve_strip(queues, start, (int)(queues->n_rows - start), queue, outputs);
+}
+
+WIDE static void serve_wide(const Queues *queues, double *queue, double *outputs) {
+    serve_rows(queues, queue, outputs);
 }
 
 static PyObject *serve(PyObject *self, PyObject *arguments) {
-    unsigned long long values, taken, filled, outputs;
-    long long n_members, n_rows, stride;
-    if (!PyArg_ParseTuple(arguments, "KKKLLLK", &values, &taken, &filled, &n_members, &n_rows, &stride, &outputs))
+    unsigned long long values, leaves, taken, filled, outputs;
+    long long n_members, n_rows, n_leaves, stride;
+    if (!PyArg_ParseTuple(arguments, "KKKKLLLLK", &values, &leaves, &taken, &filled, &n_members, &n_rows, &n_leaves,
+                          &stride, &outputs))
         return NULL;
+    const Queues queues = {AT(values), AT(leaves), AT(taken), AT(filled), n_members, n_rows, n_leaves, stride};
     double *queue = malloc((size_t)(n_members + 1) * STRIP * sizeof *queue);
     if (queue == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
-    for (int64_t row = 0; row < n_rows; row += STRIP) {
-        const int64_t width = n_rows - row < STRIP ? n_rows - row : STRIP;
-        serve_strip((const double *)AT(values) + row, (const uint8_t *)AT(taken) + row, (const uint8_t *)AT(filled) + row,
-                    n_members, n_rows, stride, width, queue, (double *)AT(outputs) + row);
-    }
+    if (HAS_WIDE)
+        serve_wide(&queues, queue, AT(outputs));
+    else
+        serve_rows(&queues, queue, AT(outputs));
     Py_END_ALLOW_THREADS
     free(queue);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tally(PyObject *self, PyObject *arguments) {
+    unsigned long long outputs, counted, target, sums;
+    long long n_members, n_rows, n_labels, by_member, by_row, by_label;
+    if (!PyArg_ParseTuple(arguments, "KK(LLL)(LLL)KK", &outputs, &counted, &n_members, &n_rows, &n_labels, &by_member,
+                          &by_row, &by_label, &target, &sums))
+        return NULL;
+    const Members members = {AT(outputs), AT(counted), n_members, n_rows, n_labels, by_member, by_row, by_label};
+    double *space = calloc((size_t)n_labels * 4 * WIDTH, sizeof *space);
+    if (space == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    tally_rows(&members, AT(target), space, AT(sums));
+    Py_END_ALLOW_THREADS
+    free(space);
     Py_RETURN_NONE;
 }
 
@@ -199,6 +242,7 @@ static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; with the bits of bags, count rows by leaf instead."},
+    {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };

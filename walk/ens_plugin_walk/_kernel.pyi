@@ -42,4 +42,24 @@ def slice(
     counts: tuple[int, int, int, int, int],
     /,
 ) -> None: ...
-def serve(values: int, taken: int, filled: int, n_members: int, n_rows: int, stride: int, outputs: int, /) -> None: ...
+def serve(
+    values: int,
+    leaves: int,
+    taken: int,
+    filled: int,
+    n_members: int,
+    n_rows: int,
+    n_leaves: int,
+    stride: int,
+    outputs: int,
+    /,
+) -> None: ...
+def tally(
+    outputs: int,
+    counted: int,
+    shape: tuple[int, int, int],
+    steps: tuple[int, int, int],
+    target: int,
+    sums: int,
+    /,
+) -> None: ...

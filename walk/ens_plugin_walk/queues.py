@@ -14,16 +14,23 @@ __all__ = ["move_values"]
 
 
 def move_values(
-    values: NDArray[np.float64], taken: NDArray[np.bool_], outputs: NDArray[np.float64], filled: NDArray[np.bool_]
+    values: NDArray[np.float64],
+    taken: NDArray[np.bool_],
+    outputs: NDArray[np.float64],
+    filled: NDArray[np.bool_],
+    leaves: NDArray[np.uint8] | None = None,
 ) -> None:
     """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number.
 
     Parameters
     ----------
-    values, outputs : ndarray of float64, shape (n_members, n_rows)
+    values : ndarray of float64, shape (n_members, n_rows), or (n_members, n_leaves) with `leaves`
+    outputs : ndarray of float64, shape (n_members, n_rows)
         The rows of an output are next to each other.
     taken, filled : ndarray of bool, shape (n_members, n_rows)
         A row has at least as many values taken as outputs filled.
+    leaves : ndarray of uint8, shape (n_members, n_rows), optional
+        Leaf of each member that each row reaches, whose value is the row's.
 
     Examples
     --------
@@ -33,13 +40,19 @@ def move_values(
     >>> outputs[[0, 2], 0].tolist()
     [2.0, 3.0]
     """
-    own: list[NDArray[Any]] = [np.ascontiguousarray(values, np.float64)]
-    own += [np.ascontiguousarray(mask, np.bool_) for mask in (taken, filled)]
+    source = np.ascontiguousarray(values, np.float64)
+    own: list[NDArray[Any]] = [np.ascontiguousarray(mask, np.bool_) for mask in (taken, filled)]
+    own.append(source if leaves is None else np.ascontiguousarray(leaves, np.uint8))
     width = outputs.itemsize
     if outputs.dtype != np.float64 or outputs.ndim != 2 or any(one.shape != outputs.shape for one in own):
         raise ValueError("values, masks and outputs of float64 have one shape")
     if outputs.strides[1] != width or outputs.strides[0] % width or not outputs.flags.writeable:
         raise ValueError("the rows of an output are not next to each other")
     n_members, n_rows = outputs.shape
-    of_values, of_taken, of_filled = map(address, own)
-    _kernel.serve(of_values, of_taken, of_filled, n_members, n_rows, outputs.strides[0] // width, address(outputs))
+    n_leaves = 0 if leaves is None else source.shape[1]
+    if leaves is not None and (source.shape[0] != n_members or own[2].max(initial=0) >= n_leaves):
+        raise ValueError("the values of leaves are not of each leaf of each member")
+    _kernel.serve(
+        address(source), 0 if leaves is None else address(own[2]), address(own[0]), address(own[1]),
+        n_members, n_rows, n_leaves, outputs.strides[0] // width, address(outputs),
+    )  # fmt: skip

@@ -1,31 +1,35 @@
 /* The comparisons of the search by bits, for one type of features.  Included once for each, with REAL and NAMED(). */
 
-static int64_t NAMED(count_below)(const REAL *cuts, int64_t n_cuts, REAL x) {
-    const REAL *first = cuts;
-    while (n_cuts > 1) {
-        const int64_t half = n_cuts / 2;
-        first += half * (first[half - 1] < x);
-        n_cuts -= half;
+/* Count the thresholds below each value: those of all rows take the same steps, so that searches do not wait for each
+ * other's reads. */
+static INLINE void NAMED(count_below)(const REAL *cuts, int64_t n_cuts, const REAL *values, int64_t n_rows,
+                                      int32_t *n_below) {
+    for (int64_t row = 0; row < n_rows; row++) n_below[row] = 0;
+    for (int64_t n = n_cuts; n > 0;) {
+        const int32_t half = (int32_t)(n > 1 ? n / 2 : 1);
+        for (int64_t row = 0; row < n_rows; row++)
+            n_below[row] += cuts[n_below[row] + half - 1] < values[row] ? half : 0;
+        n -= half;
     }
-    return first - cuts + (n_cuts && *first < x);
 }
 
 /* Fill in the rows up to each threshold, and those with missing values. */
-static void NAMED(compare)(const REAL *rows, int64_t n_rows, int64_t n_features, const Slices *slices, Space *space) {
+static INLINE void NAMED(compare)(const REAL *rows, int64_t n_rows, int64_t n_features, const Slices *slices, Space *space) {
     const int64_t *starts = slices->cut_starts;
+    REAL values[TILE];
+    int32_t n_below[TILE];
     memset(space->below, 0, (size_t)(starts[n_features] + n_features + 1) * sizeof(Bits));
     for (int64_t feature = 0; feature < n_features; feature++) {
-        const REAL *cuts = (const REAL *)slices->cuts + starts[feature];
         const int64_t n_cuts = starts[feature + 1] - starts[feature];
         Bits *below = space->below + starts[feature];
-        for (int64_t row = 0; n_cuts && row < n_rows; row++) {
-            const REAL x = rows[row * n_features + feature];
-            if (x != x) {
+        if (!n_cuts) continue;
+        for (int64_t row = 0; row < n_rows; row++) values[row] = rows[row * n_features + feature];
+        NAMED(count_below)((const REAL *)slices->cuts + starts[feature], n_cuts, values, n_rows, n_below);
+        for (int64_t row = 0; row < n_rows; row++) {
+            if (values[row] != values[row])
                 space->missing[feature].word[row / 64] |= BIT_OF(row);
-                continue;
-            }
-            const int64_t cut = NAMED(count_below)(cuts, n_cuts, x);
-            if (cut < n_cuts) below[cut].word[row / 64] |= BIT_OF(row);
+            else if (n_below[row] < n_cuts)
+                below[n_below[row]].word[row / 64] |= BIT_OF(row);
         }
         for (int64_t cut = 1; cut < n_cuts; cut++)
             for (int w = 0; w < WORDS; w++) below[cut].word[w] |= below[cut - 1].word[w];
@@ -33,8 +37,8 @@ static void NAMED(compare)(const REAL *rows, int64_t n_rows, int64_t n_features,
 }
 
 /* Writes the outputs, or counts where there are bits of bags. */
-static void NAMED(slice)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
-                         const Counts *counts, Space *space) {
+static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
+                                     const Counts *counts, Space *space) {
     const REAL *values = (const REAL *)rows->values;
     for (int64_t start = 0; start < rows->n_rows; start += TILE) {
         const int64_t n_rows = rows->n_rows - start < TILE ? rows->n_rows - start : TILE;
@@ -53,4 +57,17 @@ static void NAMED(slice)(const Rows *rows, const Slices *slices, const Trees *tr
                           space->numbers);
         }
     }
+}
+
+WIDE static void NAMED(slice_wide)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
+                                   const Counts *counts, Space *space) {
+    NAMED(slice_rows)(rows, slices, trees, output, counts, space);
+}
+
+static void NAMED(slice)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
+                         const Counts *counts, Space *space) {
+    if (HAS_WIDE)
+        NAMED(slice_wide)(rows, slices, trees, output, counts, space);
+    else
+        NAMED(slice_rows)(rows, slices, trees, output, counts, space);
 }

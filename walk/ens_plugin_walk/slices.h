@@ -1,6 +1,30 @@
 /* The search by bits: each truth about 64 rows is a word, so that a split divides 64 rows with a few instructions.
  * It takes small trees, whose splits share their thresholds: a row is compared with each threshold once for all trees. */
 
+#if defined(__GNUC__)
+#define INLINE inline __attribute__((always_inline))
+#define COUNT_BITS(word) __builtin_popcountll(word)
+#else
+#define INLINE inline
+static int64_t count_bits(uint64_t word) {
+    const uint64_t ones = ~UINT64_C(0) / 3, twos = ~UINT64_C(0) / 5, fours = ~UINT64_C(0) / 17;
+    word -= word >> 1 & ones;
+    word = (word & twos) + (word >> 2 & twos);
+    return (int64_t)(((word + (word >> 4)) & fours) * (~UINT64_C(0) / 255) >> 56);
+}
+#define COUNT_BITS(word) count_bits(word)
+#endif
+
+#if defined(__GNUC__) && defined(__x86_64__)
+/* Compilers use the instructions of the oldest processors unless told otherwise.  Functions for others hold copies of
+ * all that they call, with words of 256 bits and an instruction that counts bits, and return the same numbers. */
+#define WIDE __attribute__((target("avx2,popcnt")))
+#define HAS_WIDE (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"))
+#else
+#define WIDE
+#define HAS_WIDE 0
+#endif
+
 /* Words that are handled together; leaves of a tree, whose numbers fit into a byte. */
 enum { WORDS = 4, TILE = 64 * WORDS, MOST_LEAVES = 256 };
 
@@ -59,7 +83,7 @@ static Space *new_space(int64_t n_cuts, int64_t n_features) {
 }
 
 /* Fill in the rows that reach each node of a tree. */
-static void reach_nodes(const Slices *slices, int64_t tree, int64_t n_rows, Space *space) {
+static INLINE void reach_nodes(const Slices *slices, int64_t tree, int64_t n_rows, Space *space) {
     Bits *reach = space->reach;
     for (int w = 0; w < WORDS; w++) {
         const int64_t n_own = n_rows - 64 * w;
@@ -78,7 +102,7 @@ static void reach_nodes(const Slices *slices, int64_t tree, int64_t n_rows, Spac
 }
 
 /* Turn the rows of each leaf into the number of the leaf of each row: first its bits, then bytes. */
-static void number_rows(const int32_t *leaves, int64_t n_leaves, Space *space) {
+static INLINE void number_rows(const int32_t *leaves, int64_t n_leaves, Space *space) {
     Bits planes[8], *joined = space->joined;
     int n_planes = 0;
     for (int64_t i = 0; i < n_leaves; i++) joined[i] = space->reach[leaves[i]];
@@ -114,7 +138,7 @@ static void number_rows(const int32_t *leaves, int64_t n_leaves, Space *space) {
         return;                                                                                             \
     }
 
-static void write_numbers(const Output *output, int64_t root, int64_t first, int64_t n_rows, const uint8_t *wanted,
+static INLINE void write_numbers(const Output *output, int64_t root, int64_t first, int64_t n_rows, const uint8_t *wanted,
                           const int32_t *leaves, int64_t n_leaves, const uint8_t *numbers) {
     switch (output->n_bytes) {
     case 1: WRITE_NUMBERS(uint8_t)
@@ -124,7 +148,7 @@ static void write_numbers(const Output *output, int64_t root, int64_t first, int
     }
 }
 
-static Bits bag_of_tile(const Counts *counts, int64_t tree, int64_t start) {
+static INLINE Bits bag_of_tile(const Counts *counts, int64_t tree, int64_t start) {
     const uint8_t *bytes = counts->bits + counts->bag_of[tree] * counts->n_bytes;
     Bits bag = {{0}};
     for (int w = 0; w < WORDS; w++)
@@ -133,22 +157,8 @@ static Bits bag_of_tile(const Counts *counts, int64_t tree, int64_t start) {
     return bag;
 }
 
-#if defined(__GNUC__)
-#define INLINE inline __attribute__((always_inline))
-#define COUNT_BITS(word) __builtin_popcountll(word)
-#else
-#define INLINE inline
-static int64_t count_bits(uint64_t word) {
-    const uint64_t ones = ~UINT64_C(0) / 3, twos = ~UINT64_C(0) / 5, fours = ~UINT64_C(0) / 17;
-    word -= word >> 1 & ones;
-    word = (word & twos) + (word >> 2 & twos);
-    return (int64_t)(((word + (word >> 4)) & fours) * (~UINT64_C(0) / 255) >> 56);
-}
-#define COUNT_BITS(word) count_bits(word)
-#endif
-
-static INLINE void count_leaves(const Slices *slices, int64_t tree, const Counts *counts, int64_t start,
-                                const Space *space) {
+static INLINE void count_rows(const Slices *slices, int64_t tree, const Counts *counts, int64_t start,
+                              const Space *space) {
     const Bits bag = bag_of_tile(counts, tree, start);
     for (int64_t leaf = slices->leaf_starts[tree]; leaf < slices->leaf_starts[tree + 1]; leaf++) {
         const Bits *here = &space->reach[slices->leaves[leaf]];
@@ -160,24 +170,4 @@ static INLINE void count_leaves(const Slices *slices, int64_t tree, const Counts
         counts->in_bag[leaf] += drawn;
         counts->all[leaf] += all;
     }
-}
-
-#if defined(__GNUC__) && defined(__x86_64__)
-/* The instruction that counts bits is not of the oldest processors, for which compilers write several. */
-__attribute__((target("popcnt"))) static void count_by_instruction(const Slices *slices, int64_t tree,
-                                                                   const Counts *counts, int64_t start,
-                                                                   const Space *space) {
-    count_leaves(slices, tree, counts, start, space);
-}
-#define HAS_INSTRUCTION __builtin_cpu_supports("popcnt")
-#else
-#define HAS_INSTRUCTION 0
-#define count_by_instruction count_leaves
-#endif
-
-static void count_rows(const Slices *slices, int64_t tree, const Counts *counts, int64_t start, const Space *space) {
-    if (HAS_INSTRUCTION)
-        count_by_instruction(slices, tree, counts, start, space);
-    else
-        count_leaves(slices, tree, counts, start, space);
 }

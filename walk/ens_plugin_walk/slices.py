@@ -57,10 +57,12 @@ def slices_of(nodes: NDArray[Any], roots: IntArray, n_features: int) -> Slices |
     n_features : int
     """
     sizes = np.diff(roots)
+    if sizes.max(initial=0) > 2 * MOST_LEAVES - 1:
+        return None
     place = np.arange(nodes.size) - np.repeat(roots[:-1], sizes)
     is_split, is_leaf = nodes["first"] > place, nodes["first"] == place
     own = nodes[is_split]
-    if sizes.max(initial=0) > 2 * MOST_LEAVES - 1 or np.isnan(own["threshold"]).any():
+    if np.isnan(own["threshold"]).any():
         return None
     feature = (own["feature"] & np.uint32(0x3FFFFFFF)).astype(np.int32)
     order = np.lexsort((own["threshold"], feature))

@@ -26,7 +26,7 @@ COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
 FEWEST_AT_ONCE = 64
 
-_OLD = "no leaves (it is older than 0.2; pip install --upgrade 'ens-plugin[fast]')"
+_OLD = "no leaves (it is older than 0.3; pip install --upgrade 'ens-plugin[fast]')"
 _REPORT = " Please report this with the versions of both."
 
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
@@ -36,6 +36,13 @@ OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
 def is_installed() -> bool:
     """Return whether ens-plugin-walk, which ``pip install 'ens-plugin[fast]'`` installs, is there."""
     return find_spec("ens_plugin_walk") is not None
+
+
+def _is_old() -> bool:
+    """Return whether the walk lacks the sums that its newest releases compute."""
+    import ens_plugin_walk
+
+    return not hasattr(ens_plugin_walk, "margin_sums")
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
@@ -123,7 +130,7 @@ class LeafWalk:
     def _difference(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> str | None:
         """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`compare`."""
         try:
-            if not hasattr(self._forest(rows.dtype), "count"):
+            if _is_old():
                 return _OLD
             probes = probe_rows(self.forest, rows)
             found, of_probes = self.leaves(rows), self.leaves(probes)

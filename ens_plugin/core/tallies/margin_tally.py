@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
+    Sums,
     cached_rows,
     count_members,
     count_votes,
-    spread_over_members,
+    mean_and_sd,
     strongest_rival,
-    sum_over_members,
+    value_sums,
 )
 from ens_plugin.core.validation import FloatArray, IntArray
 
-__all__ = ["tally_margins", "tally_score_signs"]
+__all__ = ["margin_sums", "score_sums", "tally_margins", "tally_score_signs"]
 
 # Up to so many labels, a loop over labels is faster than np.argmax across them.
 FEW_LABELS = 16
@@ -34,9 +35,20 @@ CELLS_AT_ONCE = 32_768
 ROUNDING = 1e-9
 
 
-def tally_margins(block: RowBlock) -> MarginTally:
-    """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores."""
-    return _tally_votes(block) if block.outputs.ndim == 2 else _tally_supports(block)
+def tally_margins(block: RowBlock, sums: Sums | None = None) -> MarginTally:
+    """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores.
+
+    Parameters
+    ----------
+    block : RowBlock
+    sums : callable, optional
+        Computes :func:`margin_sums`, which is the default; not called for votes.
+    """
+    if block.outputs.ndim == 2:
+        return _tally_votes(block)
+    trials, *moments, wrong, dissent = (sums or margin_sums)(block)
+    plain, crossed = (mean_and_sd(total, squares, trials) for total, squares in (moments[:2], moments[2:]))
+    return MarginTally(trials, *plain, *crossed, wrong, dissent)
 
 
 def _tally_votes(block: RowBlock) -> MarginTally:
@@ -82,7 +94,16 @@ def _agreeing(support: IntArray) -> IntArray:
     return np.where(stays, most, 0)
 
 
-def _tally_supports(block: RowBlock) -> MarginTally:
+def margin_sums(block: RowBlock) -> FloatArray:
+    """Return sums over the members of each row, from their probabilities or scores by label.
+
+    Returns
+    -------
+    ndarray, shape (7, n_rows)
+        Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
+        the mean; the same two where each half of the members has the rival that the other half prefers; members whose
+        label is wrong; members whose label is not the one that the others predict together.
+    """
     trials = count_members(block.counted)
     outputs = _Supports(block)
     halves, own = outputs.searched()
@@ -90,9 +111,8 @@ def _tally_supports(block: RowBlock) -> MarginTally:
     rival = strongest_rival(support, block.target)
     crossed = [strongest_rival(half, block.target) for half in halves[::-1]]
     wrong = count_members((own != block.target) & block.counted)
-    mean, sd = outputs.moments(halves, [rival, rival], trials)
-    cross_mean, cross_sd = outputs.moments(halves, crossed, trials)
-    return MarginTally(trials, mean, sd, cross_mean, cross_sd, wrong, outputs.dissent(support, own, trials))
+    moments = [*outputs.moments(halves, [rival, rival], trials), *outputs.moments(halves, crossed, trials)]
+    return np.stack([trials, *moments, wrong, outputs.dissent(support, own, trials)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +152,11 @@ class _Supports:
     def moments(
         self, halves: FloatArray, rivals: list[NDArray[np.int64]], trials: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (ddof 1) of margins, with a rival for the even members and for the odd."""
+        """Return the sums of margins and of squared deviations, with a rival for the even members and for the odd."""
         target, rows = self.block.target, np.arange(trials.size)
-        total = sum(half[rows, target] - half[rows, rival] for half, rival in zip(halves, rivals, strict=True))
+        total: FloatArray = np.zeros(trials.size)
+        for half, rival in zip(halves, rivals, strict=True):
+            total += half[rows, target] - half[rows, rival]
         mean = total / np.maximum(trials, 1.0)
         squares = np.zeros(trials.size)
         true, *others = (_places(self.block.outputs[0], labels) for labels in (target, *rivals))
@@ -151,7 +173,7 @@ class _Supports:
             deviation *= deviation
             for own in deviation:
                 squares += own
-        return mean, np.sqrt(squares / np.maximum(trials - 1.0, 1.0))
+        return total, squares
 
     def dissent(self, support: FloatArray, own: NDArray[Any], trials: FloatArray) -> FloatArray:
         """Return how many members' labels differ from the label that the row's other members predict together."""
@@ -190,25 +212,37 @@ class _Supports:
         return np.ascontiguousarray(self.block.outputs[members].transpose(0, 2, 1), dtype=np.float64)
 
 
-def tally_score_signs(block: RowBlock) -> MarginTally:
+def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:
     """Return the tally of one block of two labels by the second's raw score; faster than :func:`tally_margins`.
 
     Parameters
     ----------
     block : RowBlock
         Outputs have shape (n_members, n_rows): a positive score predicts the second label.
+    sums : callable, optional
+        Computes :func:`score_sums`, which is the default.
     """
-    trials = count_members(block.counted)
-    total = sum_over_members(block.outputs, block.counted)
-    mean = total / np.maximum(trials, 1.0)
-    sd = spread_over_members(block.outputs, block.counted, mean, trials)
-    seconds = count_members((block.outputs > 0.0) & block.counted)
+    trials, total, squares, seconds, deciding = (sums or score_sums)(block)
+    mean, sd = mean_and_sd(total, squares, trials)
     # The others predict the second label if their sum, the total minus a member's score, is positive.
-    deciding = count_members((block.outputs >= total) & block.counted)
     dissent = np.where(total > 0.0, trials - seconds + deciding, seconds + trials - deciding)
     is_second = block.target == 1
     margin = np.where(is_second, mean, -mean)
     return MarginTally(trials, margin, sd, margin, sd, np.where(is_second, trials - seconds, seconds), dissent)
+
+
+def score_sums(block: RowBlock) -> FloatArray:
+    """Return sums over the members of each row, from the second label's raw score of each.
+
+    Returns
+    -------
+    ndarray, shape (5, n_rows)
+        :func:`~ens_plugin.core.tallies.tally.value_sums`, the members with a positive score, and those whose score is
+        at least the sum of all.
+    """
+    of_values = value_sums(block)
+    masks = (block.outputs > 0.0, block.outputs >= of_values[1])
+    return np.stack([*of_values, *(count_members(mask & block.counted) for mask in masks)])
 
 
 def _first_best(support: FloatArray) -> NDArray[Any]:

@@ -15,6 +15,7 @@ __all__ = [
     "AnyTally",
     "MarginTally",
     "RowBlock",
+    "Sums",
     "SupportTally",
     "ValueTally",
     "both_scores",
@@ -25,16 +26,17 @@ __all__ = [
     "count_votes",
     "empty_tally",
     "label_support",
+    "mean_and_sd",
     "member_labels",
     "member_margins",
     "select_rows",
-    "spread_over_members",
     "strongest_rival",
     "sum_over_members",
     "sum_squares_over_members",
     "take_rows",
     "tally_support",
     "tally_values",
+    "value_sums",
     "wrong_support",
 ]
 
@@ -128,6 +130,8 @@ class ValueTally:
 
 
 AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
+# Returns sums over the members, one row for each, with the rows of a block as columns.
+Sums: TypeAlias = Callable[[RowBlock], FloatArray]
 
 
 def concatenate(tallies: Sequence[AnyTally]) -> AnyTally:
@@ -227,12 +231,29 @@ def wrong_support(block: RowBlock) -> NDArray[Any]:
     return np.asarray(block.outputs[:, np.arange(block.target.size), 1 - block.target], dtype=np.float64)
 
 
-def tally_values(block: RowBlock) -> ValueTally:
-    """Return the tally of one block of a regression ensemble."""
-    trials = count_members(block.counted)
-    mean = sum_over_members(block.outputs, block.counted) / np.maximum(trials, 1.0)
-    sd = spread_over_members(block.outputs, block.counted, mean, trials)
+def tally_values(block: RowBlock, sums: Sums | None = None) -> ValueTally:
+    """Return the tally of one block of a regression ensemble; `sums` computes :func:`value_sums`, the default."""
+    trials, total, squares, *_ = (sums or value_sums)(block)
+    mean, sd = mean_and_sd(total, squares, trials)
     return ValueTally(trials, mean, sd**2, block.target.astype(np.float64))
+
+
+def value_sums(block: RowBlock) -> FloatArray:
+    """Return sums over the members of each row, from one number of each.
+
+    Returns
+    -------
+    ndarray, shape (3, n_rows)
+        Number of members that count; sum of their outputs, and of squared deviations from the mean.
+    """
+    trials = count_members(block.counted)
+    total = sum_over_members(block.outputs, block.counted)
+    return np.stack([trials, total, _squared_deviations(block, total / np.maximum(trials, 1.0))])
+
+
+def mean_and_sd(total: FloatArray, squares: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation (ddof 1), 0 with fewer than two, from a sum and squared deviations."""
+    return total / np.maximum(trials, 1.0), np.asarray(np.sqrt(squares / np.maximum(trials - 1.0, 1.0)))
 
 
 def both_scores(scores: FloatArray) -> FloatArray:
@@ -308,12 +329,12 @@ def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.i
     return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
-def spread_over_members(values: NDArray[Any], counted: BoolArray, mean: FloatArray, trials: FloatArray) -> FloatArray:
-    """Return the standard deviation (ddof 1) over the members that count, about their mean; 0 with fewer than two."""
+def _squared_deviations(block: RowBlock, mean: FloatArray) -> FloatArray:
+    """Return the sum over the members that count of their outputs' squared deviations from the mean."""
     squares = np.zeros_like(mean)
-    for value, mask in zip(values, counted, strict=True):
+    for value, mask in zip(block.outputs, block.counted, strict=True):
         deviation = value - mean
         deviation *= mask
         deviation *= deviation
         squares += deviation
-    return np.asarray(np.sqrt(squares / np.maximum(trials - 1.0, 1.0)))
+    return squares

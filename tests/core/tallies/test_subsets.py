@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies import RowBlock, Sample, subset_means, subset_statistics
-from ens_plugin.core.tallies.subsets import combined_outputs, subset_combinations
+from ens_plugin.core.tallies.subsets import combined_outputs, content_order, subset_combinations
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -191,3 +191,17 @@ def test_combined_outputs_are_of_the_members_that_count() -> None:
     found = combined_outputs(data, lambda outputs: np.median(outputs, axis=0))
     np.testing.assert_array_equal(found[:3], [np.median(said_by(data, row)) for row in range(3)])
     assert found[3] == 0.0
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 7, 8, 20])
+def test_rows_are_ordered_by_the_sums_over_labels_that_numpy_computes(n_labels: int) -> None:
+    rng = np.random.default_rng(n_labels)
+    outputs, counted = rng.normal(size=(9, 300, n_labels)), rng.random((9, 300)) < 0.6
+    data = RowBlock(outputs, counted, rng.integers(0, n_labels, 300), n_labels)
+    of_rows = np.random.default_rng(0)
+    by_member, by_label = of_rows.random(9), of_rows.random(n_labels)
+    place = np.zeros(300)
+    for output, counts, factor in zip(outputs, counted, by_member, strict=True):
+        place += (np.add.reduce(output * by_label, axis=-1) + 1.0) * factor * counts
+    expected = np.lexsort((place, np.modf(place * 1e3)[0], data.target))
+    np.testing.assert_array_equal(content_order(data), expected)

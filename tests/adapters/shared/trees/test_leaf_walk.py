@@ -161,3 +161,14 @@ def test_rows_of_another_type_are_compared_before_the_walk_is_used_on_them(outco
     adapter.prepare(rows.astype(np.float64))
     assert outcomes == [True, True]
     np.testing.assert_allclose(adapter.outputs(wider).mean(axis=0), expected / N_TREES)
+
+
+def test_an_older_release_of_the_walk_is_to_be_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ens_plugin_walk
+
+    model, rows, y = MODELS["xgboost"]()
+    model.fit(rows, y)
+    expected = report(model, rows, y)
+    monkeypatch.delattr(ens_plugin_walk, "margin_sums")
+    with pytest.warns(EnsPluginWarning, match=r"older than 0\.3; pip install --upgrade 'ens-plugin\[fast\]'"):
+        assert report(model, rows, y) == expected

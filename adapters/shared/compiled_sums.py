@@ -1,0 +1,42 @@
+"""The sums over members behind a tally, by ens-plugin-walk where it is installed; the same, to the bit, as without."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.core.tallies.tally import RowBlock, Sums
+
+__all__ = ["CompiledSums", "compiled_sums"]
+
+
+class CompiledSums(NamedTuple):
+    """Functions that compute the sums of a block of rows; None for those of :mod:`ens_plugin.core.tallies`.
+
+    Attributes
+    ----------
+    of_values : callable or None
+        As ``value_sums``, with the further sums of ``score_sums``.
+    of_margins : callable or None
+        As ``margin_sums``.
+    """
+
+    of_values: Sums | None = None
+    of_margins: Sums | None = None
+
+
+def compiled_sums(block: RowBlock) -> CompiledSums:
+    """Return the functions for the outputs of a block: those of ens-plugin-walk, if they can read them."""
+    # Of other types, NumPy rounds some sums to the type.
+    if block.outputs.dtype != np.float64 or not leaf_walk.is_installed():
+        return CompiledSums()
+    try:
+        from ens_plugin_walk import margin_sums, value_sums
+    except ImportError:  # a broken build, or a release without them, of which the search for leaves warns
+        return CompiledSums()
+    return CompiledSums(
+        of_values=lambda own: value_sums(own.outputs, own.counted),
+        of_margins=lambda own: margin_sums(own.outputs, own.counted, own.target),
+    )

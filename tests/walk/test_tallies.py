@@ -1,0 +1,118 @@
+"""The compiled sums over members against those of NumPy, which they equal to the bit."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.shared.compiled_sums import compiled_sums
+from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.core.tallies import RowBlock
+from ens_plugin.core.tallies.margin_tally import margin_sums, score_sums
+from tests.extras import NEEDS_WALK
+
+pytestmark = NEEDS_WALK
+
+N_MEMBERS = 25
+
+
+def drawn(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return normal outputs; tenths, which have many ties and sums that are rounded; or zeros of both signs."""
+    if kind == "normal":
+        return rng.normal(size=shape)
+    if kind == "tenths":
+        return rng.integers(-3, 4, shape) / 10.0
+    return rng.choice([0.0, -0.0, 1.0], shape)
+
+
+def block_of(kind: str, n_rows: int, n_labels: int, layout: str = "rows last") -> RowBlock:
+    rng = np.random.default_rng(n_rows + n_labels)
+    counted = rng.random((N_MEMBERS, n_rows)) < 0.5
+    # Rows without members, and with a single one.
+    counted[:, : n_rows // 8] = False
+    counted[0, : n_rows // 16] = True
+    if n_labels == 2:
+        return RowBlock(drawn(rng, kind, counted.shape), counted, rng.integers(0, 2, n_rows), 2)
+    outputs = drawn(rng, kind, (N_MEMBERS, n_labels, n_rows)).transpose(0, 2, 1)
+    if layout != "rows last":
+        outputs = np.ascontiguousarray(outputs)
+    if layout == "every second":
+        outputs = np.repeat(outputs, 2, axis=1)[:, ::2]
+    return RowBlock(outputs, counted, rng.integers(0, n_labels, n_rows), n_labels)
+
+
+def assert_same_bits(found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
+    np.testing.assert_array_equal(found.view(np.uint64), expected.view(np.uint64))
+
+
+@pytest.mark.parametrize("kind", ["normal", "tenths", "zeros"])
+@pytest.mark.parametrize("n_rows", [1, 31, 32, 33, 200])
+def test_sums_of_scores_are_those_of_numpy(kind: str, n_rows: int) -> None:
+    block = block_of(kind, n_rows, 2)
+    of_values = compiled_sums(block).of_values
+    assert of_values is not None
+    assert_same_bits(of_values(block), score_sums(block))
+
+
+@pytest.mark.parametrize("layout", ["rows last", "labels last", "every second"])
+@pytest.mark.parametrize("kind", ["normal", "tenths", "zeros"])
+def test_sums_of_margins_are_those_of_numpy(kind: str, layout: str) -> None:
+    for n_rows, n_labels in product((1, 31, 32, 33, 200), (3, 5, 16, 17, 120)):
+        block = block_of(kind, n_rows, n_labels, layout)
+        of_margins = compiled_sums(block).of_margins
+        assert of_margins is not None
+        assert_same_bits(of_margins(block), margin_sums(block))
+
+
+def test_the_columns_of_a_larger_array_are_read_in_place() -> None:
+    whole, part = block_of("normal", 200, 2), slice(40, 150)
+    block = RowBlock(whole.outputs[:, part], whole.counted[:, part], whole.target[part], 2)
+    of_values = compiled_sums(block).of_values
+    assert of_values is not None
+    assert_same_bits(of_values(block), score_sums(block))
+
+
+def test_numpy_sums_what_is_not_float64_and_where_the_walk_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = block_of("normal", 40, 3)
+    single = RowBlock(block.outputs.astype(np.float32), block.counted, block.target, 3)
+    assert compiled_sums(single) == (None, None)
+    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    assert compiled_sums(block) == (None, None)
+
+
+def test_numpy_sums_where_a_release_of_the_walk_has_no_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ens_plugin_walk
+
+    monkeypatch.delattr(ens_plugin_walk, "margin_sums")
+    assert compiled_sums(block_of("normal", 40, 3)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"outputs": np.zeros((N_MEMBERS, 40, 3), np.float32)}, "of float64"),
+        ({"counted": np.ones((N_MEMBERS, 39), bool)}, "an entry in the mask"),
+        ({"target": np.full(40, 3)}, "not one of at least two labels"),
+        ({"target": np.full(40, -1)}, "not one of at least two labels"),
+        ({"target": np.zeros(41, int)}, "not one of at least two labels"),
+        ({"outputs": np.zeros((N_MEMBERS, 40, 1))}, "not one of at least two labels"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any], words: str) -> None:
+    from ens_plugin_walk import margin_sums as compiled
+
+    block = block_of("normal", 40, 3)
+    given = {"outputs": block.outputs, "counted": block.counted, "target": block.target, **changed}
+    with pytest.raises(ValueError, match=words):
+        compiled(given["outputs"], given["counted"], given["target"])
+
+
+def test_scores_that_are_not_next_to_each_other_are_refused() -> None:
+    from ens_plugin_walk import value_sums
+
+    with pytest.raises(ValueError, match="not next to each other"):
+        value_sums(np.zeros((4, 6))[:, ::2], np.ones((4, 3), dtype=bool))

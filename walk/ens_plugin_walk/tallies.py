@@ -1,0 +1,86 @@
+"""Sums over the members that count, by row, from which ens_plugin makes its tallies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin_walk import _kernel
+from ens_plugin_walk.slices import address
+
+__all__ = ["margin_sums", "value_sums"]
+
+FloatArray = NDArray[np.float64]
+
+
+def value_sums(scores: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
+    """Return sums over members of the scores of the second of two labels.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n_members, n_rows)
+        Finite.
+    counted : ndarray of bool, shape (n_members, n_rows)
+
+    Returns
+    -------
+    ndarray, shape (5, n_rows)
+        Number of members that count; sum of their scores, and of squared deviations from the mean; members with a
+        positive score; members whose score is at least the sum.
+
+    Examples
+    --------
+    >>> value_sums(np.array([[1.0], [2.0], [9.0]]), np.array([[True], [True], [False]]))[:, 0].tolist()
+    [2.0, 3.0, 0.5, 2.0, 0.0]
+    """
+    return _sums(scores[:, :, None], counted, None, 5)
+
+
+def margin_sums(supports: FloatArray, counted: NDArray[np.bool_], target: NDArray[Any]) -> FloatArray:
+    """Return sums over members of the margins of the true label.
+
+    Parameters
+    ----------
+    supports : ndarray of float64, shape (n_members, n_rows, n_labels)
+        Finite, for at least two labels.
+    counted : ndarray of bool, shape (n_members, n_rows)
+    target : ndarray of int, shape (n_rows,)
+
+    Returns
+    -------
+    ndarray, shape (7, n_rows)
+        Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
+        the mean; the same two against the rival that the other half of the members prefers; members whose label is
+        wrong; members whose label is not that of the others.
+
+    Examples
+    --------
+    >>> supports = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 0.0]]])
+    >>> margin_sums(supports, np.ones((3, 1), dtype=bool), np.array([0]))[[0, 1, 5, 6], 0].tolist()
+    [3.0, 1.0, 1.0, 3.0]
+    """
+    labels = np.ascontiguousarray(target, np.int64)
+    n_rows, n_labels = supports.shape[1:]
+    if n_labels < 2 or labels.shape != (n_rows,) or (labels < 0).any() or (labels >= n_labels).any():
+        raise ValueError(f"the target of {n_rows} rows is not one of at least two labels each")
+    return _sums(supports, counted, labels, 7)
+
+
+def _sums(
+    outputs: FloatArray, counted: NDArray[np.bool_], target: NDArray[np.int64] | None, n_columns: int
+) -> FloatArray:
+    mask = np.ascontiguousarray(counted, np.bool_)
+    if outputs.dtype != np.float64 or mask.shape != outputs.shape[:2]:
+        raise ValueError("the outputs are of float64, and each has an entry in the mask")
+    if target is None and outputs.strides[1] != outputs.itemsize:
+        raise ValueError("the scores of a member are not next to each other")
+    n_members, n_rows, n_labels = outputs.shape
+    by_member, by_row, by_label = (int(step) // outputs.itemsize for step in outputs.strides)
+    sums = np.empty((n_columns, n_rows))
+    _kernel.tally(
+        address(outputs), address(mask), (n_members, n_rows, n_labels), (by_member, by_row, by_label),
+        address(target), address(sums),
+    )  # fmt: skip
+    return sums
