@@ -20,15 +20,10 @@ from ens_plugin.analysis.metric_curves.label_metric import (
 )
 from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled, resample_level, resample_rows
-from ens_plugin.analysis.metric_curves.metric_rows import (
-    MetricRows,
-    SubsetAverages,
-    largest_subsets,
-    metric_rows,
-    subset_averages,
-)
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_size
 from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
+from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
@@ -113,7 +108,7 @@ def with_metric_curve(
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
     rows = metric_rows(metric, adapter, sample, y)
-    subsets = largest_subsets(np.count_nonzero(sample.block.counted, axis=0)[rows.known], limit)
+    subsets = largest_subsets(rows.trials[rows.known], limit)
     _refuse_no_value(rows)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
@@ -164,7 +159,7 @@ def estimate_own_loss(
     metric = settings.metric
     assert metric is not None
     rows = metric_rows(metric, adapter, sample, y)
-    subsets = largest_subsets(np.count_nonzero(sample.block.counted, axis=0)[rows.known], limit)
+    subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings)
     curve = _error_curve(found, rows, settings)
@@ -257,7 +252,7 @@ def _label_road(
     else:
         curve = error_metric_curve(whole, line, moments.sd)
     shift = curve.even_shift(settings.sizes)
-    trials = float(np.median(np.count_nonzero(rows.sample.block.counted, axis=0)[rows.known]))
+    trials = float(np.median(rows.trials[rows.known]))
     noise = np.hypot(moments.sd, curve.change_sd(wanted, trials))
     limits = (metric.lowest, metric.highest)
     # Tied votes are those of the odd size below, but for what the library's rule for ties adds.
@@ -275,12 +270,13 @@ def _subset_road(
     """Return the curve of a metric, from its averages over subsets of the members."""
     rng = np.random.default_rng(settings.random_state)
     averages = subset_averages(rows, subsets, rng)
-    law = extrapolate(averages.sizes, averages.by_order.mean(axis=0))
+    law = extrapolate(averages.sizes, averages.by_order.mean(axis=0), rows.size_offset)
     limits = _range(rows, law)
     moments = resample_rows(rows, averages, groups, rng)
     _refuse_unknown_limit(rows.metric, law, limits, moments)
     change = MetricChange(law, averages.by_order, limits, averages.ends, moments)
-    variance = _row_variance(moments, averages, wanted) + law.order_variance(wanted, averages.mean_covariance)
+    by_orders = law.order_variance(wanted, averages.mean_covariance)
+    variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
     asymptote = float(law.at([np.inf])[0])
     return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
 
@@ -366,10 +362,9 @@ def _refuse_unknown_limit(
     )
 
 
-def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatArray) -> FloatArray:
+def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatArray, offset: float) -> FloatArray:
     """Return the variance over rows of the extrapolated metric, level and slope together, at each size."""
-    half, largest = averages.sizes[list(averages.ends)]
-    reach = np.maximum(1.0 / largest - 1.0 / sizes, 0.0)
-    steps = reach / (1.0 / half - 1.0 / largest)
+    half, largest = 1.0 / (averages.sizes[list(averages.ends)] + offset)
+    steps = np.maximum(largest - 1.0 / (sizes + offset), 0.0) / (half - largest)
     variance = resampled.sd**2 + 2.0 * steps * resampled.shared + steps**2 * resampled.step_variance
     return np.asarray(np.maximum(variance, resampled.sd**2))
