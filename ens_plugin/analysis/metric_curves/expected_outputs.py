@@ -51,9 +51,9 @@ def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) ->
     variance = rows.own_squares[chosen[several]] / (trials[several] - 1.0)
     share = relative_variance(mean[several], variance, trials[several])
     places = np.arange(codes.size)
-    for size in sizes:
+    for loss in expected_log_loss(mean, trials, share, sizes):
         outputs = np.zeros((codes.size, rows.sample.block.n_labels))
-        outputs[places, codes] = np.exp(-expected_log_loss(mean, trials, share, float(size)))
+        outputs[places, codes] = np.exp(-loss)
         yield outputs
 
 

@@ -23,7 +23,7 @@ from ens_plugin.analysis.metrics.formulas import (
 )
 from ens_plugin.analysis.metrics.rankings import Ranking
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.core.tallies.subsets import Combine, Sample, combined_outputs
+from ens_plugin.core.tallies.subsets import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray
 
@@ -122,6 +122,11 @@ class MetricRows:
     def trials(self) -> FloatArray:
         """Return the number of members of each row, shape (n_sampled,)."""
         return count_members(self.sample.block.counted)
+
+    @cached_property
+    def packed(self) -> PackedOutputs:
+        """Return the outputs of each row's own members."""
+        return pack_outputs(self.sample.block)
 
     @cached_property
     def squares(self) -> FloatArray:

@@ -112,15 +112,18 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
     sizes = np.union1d(subset_sizes(largest), [common])
     sizes = np.unique(sizes - (sizes % 2 == 0)) if rows.is_of_labels else sizes
     trials = rows.trials
-    near = np.flatnonzero(trials >= max(common, 1))
+    fewest = max(common, 1)
+    near = _with_members(rows, fewest)
     is_far = trials[near] >= largest
     is_all = bool(is_far.all())
     level = rows.linked_value(rows.linked[rows.known], rows.known)
     shift = level - rows.expected_value(rows.linked[near], near)
     last = int(np.searchsorted(sizes, common))
+    is_log = rows.losses == "log" and bool(np.all(rows.own_probability[rows.known] > 0))
+    averaged = sizes[sizes <= largest / 2.0] if is_log else sizes
 
     def curve(outputs: Iterable[FloatArray]) -> FloatArray:
-        found, beyond = np.empty(sizes.size), 0.0
+        found, beyond = np.empty(averaged.size), 0.0
         for place, output in enumerate(outputs):
             if place <= last or is_all:
                 found[place] = rows.expected_value(output, near)
@@ -130,28 +133,32 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
                 found[place] = found[last] + here - beyond
         return found + shift
 
-    by_order = np.array([curve(outputs) for outputs in _orders(rows, near, sizes, rng)])
-    if rows.losses == "log" and np.all(rows.own_probability[rows.known] > 0):
-        return _continued(rows, sizes, by_order)
+    by_order = np.array([curve(outputs) for outputs in _orders(rows, fewest, averaged, rng)])
+    if is_log:
+        return _continued(rows, averaged, by_order, largest)
     half = min(int(np.searchsorted(sizes, sizes[-1] / 2.0)), sizes.size - 2)
-    far = np.flatnonzero(trials >= largest)
+    far = _with_members(rows, largest)
     return SubsetAverages(sizes, by_order, (half, sizes.size - 1), far, rows.losses == "squared")
 
 
-def _continued(rows: MetricRows, sizes: IntArray, by_order: FloatArray) -> SubsetAverages:
+def _with_members(rows: MetricRows, fewest: int) -> NDArray[np.intp]:
+    """Return the positions of the rows that have at least so many members, in the order of :func:`_orders`."""
+    if rows.losses == "squared":
+        return np.flatnonzero(rows.trials >= fewest)
+    return rows.packed.with_members(fewest).rows
+
+
+def _continued(rows: MetricRows, kept: IntArray, by_order: FloatArray, largest: int) -> SubsetAverages:
     """Return averages of a log loss up to half the largest subset, and its expected values by row from the largest on.
 
     A line through the largest subsets would be too steep: on a few rows, the mean probability of the true label is next
     to 0 in some of these subsets, but not in larger ensembles.
     """
-    largest = int(sizes[-1])
-    kept = sizes <= largest / 2.0
     beyond = np.unique(np.append(np.geomspace(2 * largest, FARTHEST, N_BEYOND).astype(np.int64), largest))
     values = [rows.linked_value(output, rows.known) for output in expected_outputs(rows, rows.known, beyond)]
     added = np.tile(values, (by_order.shape[0], 1))
-    start = int(np.count_nonzero(kept))
-    found, by_order = np.append(sizes[kept], beyond), np.hstack([by_order[:, kept], added])
-    return SubsetAverages(found, by_order, (start, start + 1), rows.known, True)
+    found, by_order = np.append(kept, beyond), np.hstack([by_order, added])
+    return SubsetAverages(found, by_order, (kept.size, kept.size + 1), rows.known, True)
 
 
 def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Generator) -> list[FloatArray]:
@@ -159,25 +166,24 @@ def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Gener
     sizes = averages.sizes[list(averages.ends)]
     if averages.is_expected:
         return list(expected_outputs(rows, averages.rows, sizes))
-    block = rows.sample.select(averages.rows).block
+    packed = rows.packed.with_members(int(sizes[1]))
     if rows.combine is not None:
-        return list(next(subset_combinations(block, sizes, 1, rng, rows.combine)))
-    return [rows.inverse_link(mean) for mean in subset_means(block, sizes, rng)]
+        return list(next(subset_combinations(packed, sizes, 1, rng, rows.combine)))
+    return [rows.inverse_link(mean) for mean in subset_means(packed, sizes, rng)]
 
 
-def _orders(
-    rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray, rng: np.random.Generator
-) -> Iterator[Iterable[FloatArray]]:
-    """Yield the linked outputs of subsets of each size, for several random orders of the members."""
+def _orders(rows: MetricRows, fewest: int, sizes: IntArray, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
+    """Yield the linked outputs of subsets of each size, for several random orders, of rows with `fewest` members."""
+    chosen = _with_members(rows, fewest)
     if rows.losses == "squared":
         # The same twice, as orders without noise.
         outputs = list(expected_outputs(rows, chosen, sizes))
         yield from (outputs, outputs)
         return
     n_orders = int(np.clip(ROWS_OF_ORDERS // max(chosen.size, 1), FEWEST_ORDERS, N_ORDERS))
-    block = rows.sample.select(chosen).block
+    packed = rows.packed.with_members(fewest)
     if rows.combine is not None:
-        yield from subset_combinations(block, sizes, n_orders, rng, rows.combine)
+        yield from subset_combinations(packed, sizes, n_orders, rng, rows.combine)
         return
-    for means in subset_mean_orders(block, sizes, n_orders, rng):
+    for means in subset_mean_orders(packed, sizes, n_orders, rng):
         yield (rows.inverse_link(mean) for mean in means)
