@@ -24,22 +24,20 @@ from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_row
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_size
 from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.metric_curves.zero_probabilities import refuse_no_value, zero_probability_doubt
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import TooFewMembersError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis
 
 __all__ = ["estimate_own_loss", "with_metric_curve"]
 
 # Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
 MOST_SKEWNESS = 0.4
-# Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
-PULLS = (1e-9, 1e-6)
-NO_VALUE = 1e-4
 ROUNDING = 1e-12
 
 
@@ -109,7 +107,7 @@ def with_metric_curve(
     """
     rows = metric_rows(metric, adapter, sample, y)
     subsets = largest_subsets(rows.trials[rows.known], limit)
-    _refuse_no_value(rows)
+    refuse_no_value(rows)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
@@ -132,6 +130,7 @@ def with_metric_curve(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
             *low_score_doubt(curve, settings),
+            *zero_probability_doubt(rows, curve.asymptote, adapter.n_members, settings),
         ),
         metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
@@ -296,34 +295,6 @@ def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[st
     return (
         f"The {curve.metric} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "
         "that of perfect outputs.",
-    )
-
-
-def _refuse_no_value(rows: MetricRows) -> None:
-    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a log loss has none.
-
-    To find out, a small and a smaller share of the uniform distribution are mixed into the probabilities.  Of a metric
-    with a value at 0, both mixtures have nearly the same value; a logarithm differs between them.
-    """
-    known = rows.known
-    mean = rows.linked[known]
-    if not rows.sample.block.n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
-        return
-    little, more = (rows.linked_value((1.0 - pull) * mean + pull / mean.shape[1], known) for pull in PULLS)
-    if abs(little - more) <= NO_VALUE * max(abs(more), 1e-12):
-        return
-    found = rows.linked_value(mean, known)
-    remedy = (
-        "Pass a function of your own that clips the probabilities (for example lambda y, p: log_loss(y, np.clip(p, "
-        "0.01, 1)))"
-        if rows.metric.greater_is_better
-        else "Clip the probabilities in your metric (for example np.clip(p, 0.01, 1))"
-    )
-    raise InputError(
-        f"metric {rows.metric.name!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
-        f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
-        f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. {remedy}, train members whose leaves are "
-        "not pure (min_samples_leaf), or train more members."
     )
 
 

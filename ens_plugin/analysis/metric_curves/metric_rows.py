@@ -145,6 +145,17 @@ class MetricRows:
         codes = self.sample.block.target.astype(np.intp)
         return _label_squares(self.sample.block, codes, np.minimum(self.own_probability, 1.0))
 
+    @cached_property
+    def positive_members(self) -> FloatArray:
+        """Return by how many of its members each row's label has a probability above 0."""
+        block = self.sample.block
+        codes = block.target.astype(np.intp)
+        places, found = np.arange(codes.size) * block.n_labels + codes, np.zeros(codes.size)
+        for output, counts in zip(block.outputs, block.counted, strict=True):
+            own = output == codes if output.ndim == 1 else output.reshape(-1).take(places) > 0.0
+            found += own & counts
+        return found
+
     @property
     def ranking(self) -> Ranking | None:
         """Return the metric as a ranking of two labels; None for any other metric."""
