@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis.metric_curves.ranked_chances import ranked_chances
+from ens_plugin.analysis.metric_curves import ranked_chances
 from tests.forests import Array
 
 SCORES = {"roc_auc": roc_auc_score, "average_precision": average_precision_score}

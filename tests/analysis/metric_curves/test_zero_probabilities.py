@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis.metric_curves.zero_probabilities import zero_rows
+from ens_plugin.analysis.metric_curves import zero_rows
 from tests.forests import Array
 
 

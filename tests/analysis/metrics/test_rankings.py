@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from ens_plugin.analysis.metrics.rankings import AREA, PRECISION, Ranking
+from ens_plugin.analysis.metrics import AREA, PRECISION, Ranking
 
 KINDS = [(AREA, roc_auc_score), (PRECISION, average_precision_score)]
 
