@@ -44,6 +44,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.accuracy.prediction_intervals
 	$(BIN)/python -m benchmarks.hard_data
 	$(BIN)/python -m benchmarks.metrics.by_name
+	$(BIN)/python -m benchmarks.metrics.cost
 	$(BIN)/python -m benchmarks.cost.speed
 	$(BIN)/python -m benchmarks.cost.profile
 	$(BIN)/python -m benchmarks.cost.memory

@@ -9,19 +9,17 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from benchmarks.shared.results import Claim
-
-__all__ = ["cost_claims"]
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import Claim, conclude
 
 ROWS, TREES = 20_000, 200
-TIMES = 3
 DECOMPOSABLE = ("neg_brier_score", "neg_log_loss", "accuracy")
 OTHERS = ("roc_auc", "average_precision", "f1")
 OF_VALUES = ("neg_mean_absolute_error", "r2")
 
 
-def cost_claims(*, smoke: bool) -> list[Claim]:
-    """Return the median ratio of processor times for each metric, analysed in turn with the default."""
+def cost_claims(times: int, *, smoke: bool) -> list[Claim]:
+    """Return the median ratio of processor times for each metric, analysed `times` times in turn with the default."""
     rows, trees = (500, 20) if smoke else (ROWS, TREES)
     rng = np.random.default_rng(0)
     features = rng.normal(size=(rows, 10))
@@ -32,7 +30,6 @@ def cost_claims(*, smoke: bool) -> list[Claim]:
     forest = RandomForestClassifier(trees, **options).fit(features, target)
     values = score + rng.normal(size=rows)
     regressor = RandomForestRegressor(trees, **options).fit(features, values)
-    times = 1 if smoke else TIMES
     ratios = {
         **_ratios(forest, features, target, (*DECOMPOSABLE, *OTHERS), times),
         **_ratios(regressor, features, values, OF_VALUES, times),
@@ -60,3 +57,19 @@ def _seconds(forest: Any, features: Any, target: Any, metric: str | None) -> flo
     started = time.process_time()
     ens_plugin.analyze(forest, features, target, metric=metric, n_jobs=1)
     return time.process_time() - started
+
+
+def main(arguments: list[str] | None = None) -> str:
+    """Run, write the section unless this is a smoke run, and return it."""
+    options = read_options("benchmarks.metrics.cost", __doc__, 5, arguments, smoke=1)
+    about = [
+        "## Cost of a metric",
+        __doc__ or "",
+        f"Forests with leaves of 5 rows or more, {ROWS} rows and {TREES} trees, one thread. Each repetition analyses "
+        "the forest without a metric, and then with each metric; the medians of the ratios are given.",
+    ]
+    return conclude("benchmarks.metrics.cost", options, about, cost_claims(options.repetitions, smoke=options.smoke))
+
+
+if __name__ == "__main__":
+    print(main())

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from ens_plugin.analysis.metrics.formulas import find_formula, of_labels
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
-__all__ = ["GRID", "drawn_means", "gap_at", "known_rows_errors", "true_curve", "true_size"]
+__all__ = ["GRID", "drawn_means", "gap_at", "known_outputs_errors", "known_rows_errors", "true_curve", "true_size"]
 
 Array = NDArray[Any]
 
@@ -131,9 +131,50 @@ def known_rows_errors(
         return true_size(curve, distance)
 
     whole = size(slice(None))
+    return [float(np.log2(size(part) / whole)) for part in _parts(codes, n_rows)]
+
+
+def known_outputs_errors(
+    metric: ResolvedMetric, codes: Array, classes: Array, means: list[Array], n_pool: int, n_rows: int, distance: float
+) -> list[float]:
+    """Return how far the size by a ranking is off if the outputs are known for all sizes, but only on so many rows.
+
+    Parts of the fresh rows are as large as the training rows.  The curve of each part is the true one, of the same
+    draws of trees, on its rows and their labels.
+
+    Parameters
+    ----------
+    metric : ResolvedMetric
+        Of two labels.
+    codes : ndarray, shape (n_fresh,)
+    classes : ndarray, shape (2,)
+    means : list of ndarray
+        As of :func:`drawn_means`.
+    n_pool : int
+        Trees of the pool.
+    n_rows : int
+        Rows of a part.
+    distance : float
+        Tolerance of the size.
+
+    Returns
+    -------
+    list of float
+        Binary logarithms of the size by each part over that by all fresh rows, NaN beyond the grid; parts with one
+        label are left out.
+    """
+
+    def size(rows: slice) -> float:
+        return true_size(true_curve(metric, codes[rows], classes, [mean[:, rows] for mean in means], n_pool), distance)
+
+    whole = size(slice(None))
+    return [float(np.log2(size(part) / whole)) for part in _parts(codes, n_rows)]
+
+
+def _parts(codes: Array, n_rows: int) -> list[slice]:
+    """Return consecutive parts of so many rows each, without those of one label."""
     starts = range(0, codes.size - n_rows + 1, n_rows)
-    found = [size(slice(start, start + n_rows)) for start in starts if np.ptp(codes[start : start + n_rows])]
-    return [float(np.log2(each / whole)) for each in found]
+    return [slice(start, start + n_rows) for start in starts if np.ptp(codes[start : start + n_rows])]
 
 
 def gap_at(curve: Array, size: float) -> float:

@@ -122,8 +122,12 @@ class TalliedRows:
 
     def sort_samples(self) -> TalliedRows:
         """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""
-        more = None if self.metric_sample is None else self.metric_sample.sort_by_content()
-        return replace(self, sample=self.sample.sort_by_content(), metric_sample=more)
+        if self.metric_sample is None:
+            return replace(self, sample=self.sample.sort_by_content())
+        more = self.metric_sample.sort_by_content()
+        # The rows of the smaller sample are some of these, and their order is the same among others.
+        smaller = more.select(np.flatnonzero(np.isin(more.rows, self.sample.rows)))
+        return replace(self, sample=smaller, metric_sample=more)
 
 
 def tally_rows(

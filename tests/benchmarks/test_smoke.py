@@ -40,6 +40,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_data.losses",
         "hard_data.metrics",
         "metrics.by_name",
+        "metrics.cost",
         "metrics.gate",
         "hard_data.repeats",
         "hard_data.scores",

@@ -100,7 +100,7 @@ def test_the_refused_log_losses(metrics: str) -> None:
 
 
 def test_the_metrics_cost(metrics: str) -> None:
-    cost = [row[1] for row in rows("metrics.by_name") if "processor time at" in row[0]]
+    cost = [row[1] for row in rows("metrics.cost") if "processor time at" in row[0]]
     assert f"takes {min(cost, key=float)} to {max(cost, key=float)} times the processor time" in metrics
 
 

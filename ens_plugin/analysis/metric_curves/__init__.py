@@ -6,7 +6,9 @@ from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve, Two
 from ens_plugin.analysis.metric_curves.metric_curve import estimate_own_loss, with_metric_curve
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange
+from ens_plugin.analysis.metric_curves.ranked_chances import ranked_chances
 from ens_plugin.analysis.metric_curves.two_errors import two_errors
+from ens_plugin.analysis.metric_curves.zero_probabilities import zero_rows
 
 __all__ = [
     "LabelMetricCurve",
@@ -15,6 +17,8 @@ __all__ = [
     "TwoErrors",
     "estimate_own_loss",
     "label_metric_curve",
+    "ranked_chances",
     "two_errors",
     "with_metric_curve",
+    "zero_rows",
 ]

@@ -20,31 +20,24 @@ from ens_plugin.analysis.metric_curves.label_metric import (
 )
 from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled, resample_level, resample_rows
-from ens_plugin.analysis.metric_curves.metric_rows import (
-    MetricRows,
-    SubsetAverages,
-    largest_subsets,
-    metric_rows,
-    subset_averages,
-)
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_size
 from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
+from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.metric_curves.zero_probabilities import refuse_no_value, zero_probability_doubt
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import TooFewMembersError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis
 
 __all__ = ["estimate_own_loss", "with_metric_curve"]
 
 # Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
 MOST_SKEWNESS = 0.4
-# Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
-PULLS = (1e-9, 1e-6)
-NO_VALUE = 1e-4
 ROUNDING = 1e-12
 
 
@@ -113,8 +106,8 @@ def with_metric_curve(
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
     rows = metric_rows(metric, adapter, sample, y)
-    subsets = largest_subsets(np.count_nonzero(sample.block.counted, axis=0)[rows.known], limit)
-    _refuse_no_value(rows)
+    subsets = largest_subsets(rows.trials[rows.known], limit)
+    refuse_no_value(rows)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
@@ -137,6 +130,7 @@ def with_metric_curve(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
             *low_score_doubt(curve, settings),
+            *zero_probability_doubt(rows, curve.asymptote, adapter.n_members, settings),
         ),
         metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
@@ -164,7 +158,7 @@ def estimate_own_loss(
     metric = settings.metric
     assert metric is not None
     rows = metric_rows(metric, adapter, sample, y)
-    subsets = largest_subsets(np.count_nonzero(sample.block.counted, axis=0)[rows.known], limit)
+    subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings)
     curve = _error_curve(found, rows, settings)
@@ -257,7 +251,7 @@ def _label_road(
     else:
         curve = error_metric_curve(whole, line, moments.sd)
     shift = curve.even_shift(settings.sizes)
-    trials = float(np.median(np.count_nonzero(rows.sample.block.counted, axis=0)[rows.known]))
+    trials = float(np.median(rows.trials[rows.known]))
     noise = np.hypot(moments.sd, curve.change_sd(wanted, trials))
     limits = (metric.lowest, metric.highest)
     # Tied votes are those of the odd size below, but for what the library's rule for ties adds.
@@ -275,12 +269,13 @@ def _subset_road(
     """Return the curve of a metric, from its averages over subsets of the members."""
     rng = np.random.default_rng(settings.random_state)
     averages = subset_averages(rows, subsets, rng)
-    law = extrapolate(averages.sizes, averages.by_order.mean(axis=0))
+    law = extrapolate(averages.sizes, averages.by_order.mean(axis=0), rows.size_offset)
     limits = _range(rows, law)
     moments = resample_rows(rows, averages, groups, rng)
     _refuse_unknown_limit(rows.metric, law, limits, moments)
     change = MetricChange(law, averages.by_order, limits, averages.ends, moments)
-    variance = _row_variance(moments, averages, wanted) + law.order_variance(wanted, averages.mean_covariance)
+    by_orders = law.order_variance(wanted, averages.mean_covariance)
+    variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
     asymptote = float(law.at([np.inf])[0])
     return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
 
@@ -300,34 +295,6 @@ def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[st
     return (
         f"The {curve.metric} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "
         "that of perfect outputs.",
-    )
-
-
-def _refuse_no_value(rows: MetricRows) -> None:
-    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a log loss has none.
-
-    To find out, a small and a smaller share of the uniform distribution are mixed into the probabilities.  Of a metric
-    with a value at 0, both mixtures have nearly the same value; a logarithm differs between them.
-    """
-    known = rows.known
-    mean = rows.linked[known]
-    if not rows.sample.block.n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
-        return
-    little, more = (rows.linked_value((1.0 - pull) * mean + pull / mean.shape[1], known) for pull in PULLS)
-    if abs(little - more) <= NO_VALUE * max(abs(more), 1e-12):
-        return
-    found = rows.linked_value(mean, known)
-    remedy = (
-        "Pass a function of your own that clips the probabilities (for example lambda y, p: log_loss(y, np.clip(p, "
-        "0.01, 1)))"
-        if rows.metric.greater_is_better
-        else "Clip the probabilities in your metric (for example np.clip(p, 0.01, 1))"
-    )
-    raise InputError(
-        f"metric {rows.metric.name!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
-        f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
-        f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. {remedy}, train members whose leaves are "
-        "not pure (min_samples_leaf), or train more members."
     )
 
 
@@ -366,10 +333,9 @@ def _refuse_unknown_limit(
     )
 
 
-def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatArray) -> FloatArray:
+def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatArray, offset: float) -> FloatArray:
     """Return the variance over rows of the extrapolated metric, level and slope together, at each size."""
-    half, largest = averages.sizes[list(averages.ends)]
-    reach = np.maximum(1.0 / largest - 1.0 / sizes, 0.0)
-    steps = reach / (1.0 / half - 1.0 / largest)
+    half, largest = 1.0 / (averages.sizes[list(averages.ends)] + offset)
+    steps = np.maximum(largest - 1.0 / (sizes + offset), 0.0) / (half - largest)
     variance = resampled.sd**2 + 2.0 * steps * resampled.shared + steps**2 * resampled.step_variance
     return np.asarray(np.maximum(variance, resampled.sd**2))

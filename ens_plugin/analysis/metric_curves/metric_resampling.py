@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, SubsetAverages, end_outputs
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
+from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, end_outputs
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["Resampled", "bootstrap_counts", "resample_level", "resample_rows"]
@@ -67,7 +68,8 @@ def resample_rows(
     known, codes = rows.known, _codes(rows)
     level = rows.of_counts(rows.linked[known], known)
     ends, usable = list(averages.ends), averages.rows
-    small, large = (rows.of_counts(part, usable) for part in end_outputs(rows, averages, rng))
+    small, large = end_outputs(rows, averages, rng)
+    change = rows.change_of_counts(small, large, usable)
     least, inside_least = _least(rows, codes[known]), _least(rows, codes[usable])
     n_steps = N_STEPS if rows.formula is None else N_RESAMPLES
     levels, steps = np.empty(_n_levels(rows)), np.empty(n_steps)
@@ -81,7 +83,7 @@ def resample_rows(
         if np.count_nonzero(np.bincount(codes[usable], weights=inside)) < inside_least:
             drawn = _draw(usable, codes, inside_least, groups, rng)
             inside = np.bincount(drawn, minlength=codes.size)[usable].astype(np.float64)
-        steps[index] = large(inside) - small(inside)
+        steps[index] = change(counts, inside)
     shared = np.cov(levels[:n_steps], steps)
     contrast = np.array([-1.0, 1.0])
     one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)

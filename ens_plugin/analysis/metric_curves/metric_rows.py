@@ -1,8 +1,8 @@
-"""The rows that a metric is computed on, and its averages over subsets of their members."""
+"""The rows that a metric is computed on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,29 +12,26 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CombinesMembers
-from ens_plugin.analysis.metrics.formulas import Formula, OfWeights, find_formula, of_labels, squared_error
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.core.estimates.extrapolation import subset_sizes
-from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
-from ens_plugin.core.tallies.subsets import (
-    Combine,
-    Sample,
-    combined_outputs,
-    subset_combinations,
-    subset_mean_orders,
-    subset_means,
+from ens_plugin.analysis.metric_curves.ranked_chances import RankedChances, ranked_chances, ranking_offset
+from ens_plugin.analysis.metrics.formulas import (
+    Formula,
+    KnownFormula,
+    OfWeights,
+    find_formula,
+    of_labels,
+    squared_error,
 )
-from ens_plugin.core.validation import FloatArray, IntArray
-from ens_plugin.errors import TooFewMembersError
+from ens_plugin.analysis.metrics.rankings import Ranking
+from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.core.tallies.subsets import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
+from ens_plugin.core.tallies.tally import RowBlock, count_members
+from ens_plugin.core.validation import FloatArray
 
-__all__ = ["MetricRows", "SubsetAverages", "end_outputs", "largest_subsets", "metric_rows", "subset_averages"]
+__all__ = ["MetricRows", "metric_rows"]
 
-# The noise of the orders falls with the rows, as that of the metric does.
-N_ORDERS, FEWEST_ORDERS = 30, 8
-ROWS_OF_ORDERS = 200_000
-MIN_LIMIT = 3
-# Sizes beyond the largest subset at which an expected loss is computed.
-FARTHEST, N_BEYOND = 100_000, 24
+# With more rows, their labels alone determine how a ranking changes with the size, at less cost.
+SMOOTHED_ROWS = 10_000
+ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +50,8 @@ class MetricRows:
         None where all rows count the same, or the metric takes no weights.
     combine : callable or None
         What members predict together, where that is not their mean.
-    formula : Formula or None
+    found : KnownFormula or None
         Of the metric, where one is known.
-    losses : str
-        ``"squared"`` or ``"log"`` where the metric depends on the outputs through these losses of the rows only, before
-        any inverse link; else empty.
     is_of_labels : bool
         Whether it is a scorer that depends on the labels with the largest output only.
     """
@@ -68,8 +62,7 @@ class MetricRows:
     inverse_link: Callable[[FloatArray], FloatArray]
     weight: FloatArray | None
     combine: Combine | None = field(default=None, kw_only=True)
-    formula: Formula | None = field(default=None, kw_only=True)
-    losses: str = field(default="", kw_only=True)
+    found: KnownFormula | None = field(default=None, kw_only=True)
     is_of_labels: bool = field(default=False, kw_only=True)
 
     def recognised(self, classes: NDArray[np.generic] | None) -> MetricRows:
@@ -82,12 +75,25 @@ class MetricRows:
             found = find_formula(self.metric, self.target[known], self.sample.block.target[known], linked, weight)
         if found is not None:
             of_means = self.combine is None and np.array_equal(linked, mean)
-            return replace(self, formula=found[0], losses=found[1] if of_means else "")
+            return replace(self, found=found if of_means else found._replace(losses=""))
         if not self._is_of_labels(linked, known):
             return self
         is_weighted = self.metric.takes_weights and classes is not None
         formula = of_labels(self.metric, classes) if is_weighted and classes is not None else None
-        return replace(self, formula=formula, is_of_labels=True)
+        return replace(self, found=None if formula is None else KnownFormula(formula), is_of_labels=True)
+
+    @property
+    def formula(self) -> Formula | None:
+        """Return the formula of the metric, where one is known."""
+        return None if self.found is None else self.found.formula
+
+    @property
+    def losses(self) -> str:
+        """Return ``"squared"`` or ``"log"`` where the metric depends on the outputs through these losses only.
+
+        They are those of the rows, before any inverse link; empty for any other metric.
+        """
+        return "" if self.found is None else self.found.losses
 
     def without_members(self, left_out: NDArray[np.bool_]) -> MetricRows:
         """Return the same rows with the other members only; `left_out` has shape (n_members,)."""
@@ -111,6 +117,72 @@ class MetricRows:
     def known(self) -> NDArray[np.intp]:
         """Return the positions of the rows with members."""
         return np.flatnonzero(self.sample.block.counted.any(axis=0))
+
+    @cached_property
+    def trials(self) -> FloatArray:
+        """Return the number of members of each row, shape (n_sampled,)."""
+        return count_members(self.sample.block.counted)
+
+    @cached_property
+    def packed(self) -> PackedOutputs:
+        """Return the outputs of each row's own members."""
+        return pack_outputs(self.sample.block)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Return the summed squared distance of each row's members from their mean, over all labels."""
+        return _squares(self.sample.block, self.mean)
+
+    @cached_property
+    def own_probability(self) -> FloatArray:
+        """Return the probability of each row's label."""
+        codes = self.sample.block.target.astype(np.intp)
+        return np.asarray(np.take_along_axis(self.linked, codes[:, None], axis=1)[:, 0])
+
+    @cached_property
+    def own_squares(self) -> FloatArray:
+        """Return the summed squared distance of each row's members from their mean, for the row's label."""
+        codes = self.sample.block.target.astype(np.intp)
+        return _label_squares(self.sample.block, codes, np.minimum(self.own_probability, 1.0))
+
+    @cached_property
+    def positive_members(self) -> FloatArray:
+        """Return by how many of its members each row's label has a probability above 0."""
+        block = self.sample.block
+        codes = block.target.astype(np.intp)
+        places, found = np.arange(codes.size) * block.n_labels + codes, np.zeros(codes.size)
+        for output, counts in zip(block.outputs, block.counted, strict=True):
+            own = output == codes if output.ndim == 1 else output.reshape(-1).take(places) > 0.0
+            found += own & counts
+        return found
+
+    @property
+    def ranking(self) -> Ranking | None:
+        """Return the metric as a ranking of two labels; None for any other metric."""
+        return None if self.found is None or self.combine is not None else self.found.ranking
+
+    @cached_property
+    def chances(self) -> RankedChances | None:
+        """Return the chances of the rows to have the label that is ranked first; None for other metrics."""
+        if self.ranking is None or self.known.size > SMOOTHED_ROWS:
+            return None
+        weight = np.where(self.trials > 0, 1.0 if self.weight is None else self.weight, 0.0)
+        return ranked_chances(self.linked[:, self.ranking.label], self.trials, self._is_first(self.ranking), weight)
+
+    @cached_property
+    def size_offset(self) -> float:
+        """Return c, where beyond the largest subset the metric is a line in 1/(size + c): 0 but for rankings."""
+        ranking, several = self.ranking, np.flatnonzero(self.trials > 1)
+        if ranking is None or several.size == 0:
+            return 0.0
+        mean, trials = self.mean[:, ranking.label], self.trials[several]
+        squares = _label_squares(self.sample.block, np.full(self.trials.size, ranking.label), mean)
+        weight = np.ones(several.size) if self.weight is None else self.weight[several]
+        is_first = self._is_first(ranking)[several]
+        return ranking_offset(ranking, mean[several], squares[several] / (trials - 1.0), trials, is_first, weight)
+
+    def _is_first(self, ranking: Ranking) -> FloatArray:
+        return np.asarray(self.sample.block.target == ranking.label, dtype=np.float64)
 
     def value(self, mean: FloatArray, rows: NDArray[np.intp]) -> float:
         """Return the metric of some rows by their mean outputs, before the inverse link."""
@@ -136,6 +208,39 @@ class MetricRows:
         own = 1.0 if self.weight is None else self.weight[rows]
         return lambda counts: of_weights(counts * own)
 
+    def expected_value(self, output: FloatArray, rows: NDArray[np.intp]) -> float:
+        """Return what changes with the size as the metric of some rows does: of a ranking, the expected metric."""
+        if self.ranking is None or self.chances is None:
+            return self.linked_value(output, rows)
+        return self._expected(self.ranking, output, rows)(self.chances.chance, np.ones(rows.size))
+
+    def change_of_counts(
+        self, small: FloatArray, large: FloatArray, rows: NDArray[np.intp]
+    ) -> Callable[[FloatArray, FloatArray], float]:
+        """Return the change of :meth:`expected_value` between two sizes as a function of how often rows count.
+
+        Its arguments are how often each sampled row counts, and how often each of `rows`.
+        """
+        ranking, chances = self.ranking, self.chances
+        if ranking is None or chances is None:
+            before, after = self.of_counts(small, rows), self.of_counts(large, rows)
+            return lambda counts, inside: after(inside) - before(inside)
+        lower, upper = (self._expected(ranking, output, rows) for output in (small, large))
+
+        def change(counts: FloatArray, inside: FloatArray) -> float:
+            chance = chances.refitted(counts)
+            return upper(chance, inside) - lower(chance, inside)
+
+        return change
+
+    def _expected(
+        self, ranking: Ranking, output: FloatArray, rows: NDArray[np.intp]
+    ) -> Callable[[FloatArray, FloatArray], float]:
+        """Return the expected ranking of some rows as a function of the chances of all rows, and of their counts."""
+        value = ranking.expected(output)
+        own = 1.0 if self.weight is None else self.weight[rows]
+        return lambda chance, counts: value(chance[rows], counts * own)
+
     def _of_repeated(self, output: FloatArray, rows: NDArray[np.intp], counts: FloatArray) -> float:
         places = np.repeat(np.arange(rows.size), counts.astype(np.intp))
         return self.linked_value(output[places], rows[places])
@@ -153,39 +258,6 @@ class MetricRows:
         return all(
             self.linked_value(labels[order], known) == self.linked_value(linked[order], known) for order in orders
         )
-
-
-@dataclass(frozen=True, eq=False)
-class SubsetAverages:
-    """Values of a metric by random order of the members and size of the subset.
-
-    Attributes
-    ----------
-    sizes : ndarray of int, shape (n_sizes,)
-    by_order : ndarray, shape (n_orders, n_sizes)
-    ends : tuple of two ints
-        Positions of the two sizes whose difference, from row to row, gives the noise of the curve's slope.
-    rows : ndarray of int
-        Positions of the rows for which this difference is taken.
-    is_expected : bool
-        Whether the difference is one of expected losses, not of the losses of one random subset for each row.
-    """
-
-    sizes: IntArray
-    by_order: FloatArray
-    ends: tuple[int, int]
-    rows: NDArray[np.intp]
-    is_expected: bool
-
-    @property
-    def mean_covariance(self) -> FloatArray:
-        """Return the covariance, between sizes, of the means of `by_order` over orders, shape (n_sizes, n_sizes)."""
-        return np.asarray(self.covariance / self.by_order.shape[0])
-
-    @property
-    def covariance(self) -> FloatArray:
-        """Return the covariance of `by_order` between sizes, over random orders, shape (n_sizes, n_sizes)."""
-        return np.asarray(np.cov(self.by_order, rowvar=False))
 
 
 def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
@@ -210,191 +282,25 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
     return rows if metric.is_joint else rows.recognised(adapter.classes)
 
 
-def largest_subsets(trials: IntArray, limit: int | None) -> tuple[int, int]:
-    """Return the largest subset sizes for which 90 % and 50 % of the rows have members; twice `limit` if it is given.
-
-    Raises
-    ------
-    TooFewMembersError
-        If half of the rows have fewer than three members.
-    """
-    common, largest = (int(np.quantile(trials, q, method="lower")) if trials.size else 0 for q in (0.1, 0.5))
-    if limit is not None:
-        common = largest = limit
-    if largest < MIN_LIMIT:
-        raise TooFewMembersError(
-            f"Half of the rows have {largest} out-of-bag members or fewer: subsets of at least {MIN_LIMIT} are needed "
-            "to estimate how a metric depends on size. Train more members."
-        )
-    return common, largest
-
-
-def _reached_by_labels(rows: MetricRows) -> int:
-    """Return the largest size of a subset, MIN_LIMIT or more, that some row of every label has members for.
-
-    A metric that ranks the rows of one label against those of another has no value without one of them.  Of a target of
-    values, rows of two different ones must have them, without which r2 has no value.
-    """
-    trials = np.count_nonzero(rows.sample.block.counted, axis=0)[rows.known]
-    target = rows.sample.block.target[rows.known]
-    if rows.metric.is_joint:
-        return int(trials.max())
-    if rows.sample.block.n_labels == 0:
-        values, codes = np.unique(target, return_inverse=True)
-        reached = np.zeros(values.size, dtype=np.int64)
-        np.maximum.at(reached, codes, trials)
-        return max(MIN_LIMIT, int(np.sort(reached)[-2:].min()))
-    most = np.zeros(rows.sample.block.n_labels, dtype=np.int64)
-    np.maximum.at(most, target, trials)
-    return max(MIN_LIMIT, int(most[most > 0].min()))
-
-
-def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:
-    """Return the metric by random order of the members and size.
-
-    Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members; beyond,
-    its changes are those on the half of the rows that have more.  The rows left out shift the whole curve, by their
-    effect on the metric of all members.  For a metric of labels all sizes are odd, because votes tie at even ones.
-    """
-    reached = _reached_by_labels(rows)
-    common, largest = (min(limit, reached) for limit in limits)
-    common, largest = (limit - (rows.is_of_labels and limit % 2 == 0) for limit in (common, largest))
-    sizes = np.union1d(subset_sizes(largest), [common])
-    sizes = np.unique(sizes - (sizes % 2 == 0)) if rows.is_of_labels else sizes
-    trials = np.count_nonzero(rows.sample.block.counted, axis=0)
-    near = np.flatnonzero(trials >= max(common, 1))
-    is_far = trials[near] >= largest
-    is_all = bool(is_far.all())
-    level = rows.linked_value(rows.linked[rows.known], rows.known)
-    shift = level - rows.linked_value(rows.linked[near], near)
-    last = int(np.searchsorted(sizes, common))
-
-    def curve(outputs: Iterable[FloatArray]) -> FloatArray:
-        found, beyond = np.empty(sizes.size), 0.0
-        for place, output in enumerate(outputs):
-            if place <= last or is_all:
-                found[place] = rows.linked_value(output, near)
-            if place >= last and not is_all:
-                here = rows.linked_value(output[is_far], near[is_far])
-                beyond = here if place == last else beyond
-                found[place] = found[last] + here - beyond
-        return found + shift
-
-    by_order = np.array([curve(outputs) for outputs in _orders(rows, near, sizes, rng)])
-    if rows.losses == "log" and np.all(_own_probability(rows, rows.known) > 0):
-        return _continued(rows, sizes, by_order)
-    half = min(int(np.searchsorted(sizes, sizes[-1] / 2.0)), sizes.size - 2)
-    far = np.flatnonzero(trials >= largest)
-    return SubsetAverages(sizes, by_order, (half, sizes.size - 1), far, rows.losses == "squared")
-
-
-def _continued(rows: MetricRows, sizes: IntArray, by_order: FloatArray) -> SubsetAverages:
-    """Return averages of a log loss up to half the largest subset, and its expected values by row from the largest on.
-
-    A line through the largest subsets would be too steep: on a few rows, the mean probability of the true label is next
-    to 0 in some of these subsets, but not in larger ensembles.
-    """
-    largest = int(sizes[-1])
-    kept = sizes <= largest / 2.0
-    beyond = np.unique(np.append(np.geomspace(2 * largest, FARTHEST, N_BEYOND).astype(np.int64), largest))
-    values = [rows.linked_value(output, rows.known) for output in _expected_outputs(rows, rows.known, beyond)]
-    added = np.tile(values, (by_order.shape[0], 1))
-    start = int(np.count_nonzero(kept))
-    found, by_order = np.append(sizes[kept], beyond), np.hstack([by_order[:, kept], added])
-    return SubsetAverages(found, by_order, (start, start + 1), rows.known, True)
-
-
-def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Generator) -> list[FloatArray]:
-    """Return the outputs, through the inverse link, of the averaged rows at the two sizes ``averages.ends``."""
-    sizes = averages.sizes[list(averages.ends)]
-    if averages.is_expected:
-        return list(_expected_outputs(rows, averages.rows, sizes))
-    block = rows.sample.select(averages.rows).block
-    if rows.combine is not None:
-        return list(next(subset_combinations(block, sizes, 1, rng, rows.combine)))
-    return [rows.inverse_link(mean) for mean in subset_means(block, sizes, rng)]
-
-
-def _orders(
-    rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray, rng: np.random.Generator
-) -> Iterator[Iterable[FloatArray]]:
-    """Yield the linked outputs of subsets of each size, for several random orders of the members."""
-    if rows.losses == "squared":
-        # The same twice, as orders without noise.
-        outputs = list(_expected_outputs(rows, chosen, sizes))
-        yield from (outputs, outputs)
-        return
-    n_orders = int(np.clip(ROWS_OF_ORDERS // max(chosen.size, 1), FEWEST_ORDERS, N_ORDERS))
-    block = rows.sample.select(chosen).block
-    if rows.combine is not None:
-        yield from subset_combinations(block, sizes, n_orders, rng, rows.combine)
-        return
-    for means in subset_mean_orders(block, sizes, n_orders, rng):
-        yield (rows.inverse_link(mean) for mean in means)
-
-
-def _expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs whose loss is the one expected of that many members, for some rows."""
-    return (_log_outputs if rows.losses == "log" else _squared_outputs)(rows, chosen, sizes)
-
-
-def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs whose squared error is the mean over all subsets of that size.
-
-    Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
-    """
-    block, mean = rows.sample.select(chosen).block, rows.mean[chosen]
-    trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
-    at_all = squared_error(block.target, mean)
-    squares = np.zeros(trials.size)
+def _label_squares(block: RowBlock, codes: NDArray[np.intp], mean: FloatArray) -> FloatArray:
+    """Return the summed squared distance of the outputs that count from the mean of each row, for one label of it."""
+    places, found = np.arange(codes.size) * block.n_labels + codes, np.zeros(codes.size)
     for output, counts in zip(block.outputs, block.counted, strict=True):
-        squares += _squared_distance(output, mean, block.n_labels) * counts
-    variance = squares / np.maximum(trials - 1.0, 1.0)
-    for size in sizes:
-        expected = at_all + variance * np.maximum(1.0 / size - 1.0 / trials, 0.0)
-        yield _outputs_with_error(block.target, np.maximum(expected, 0.0), block.n_labels)
+        own = output == codes if output.ndim == 1 else output.reshape(-1).take(places)
+        found += (own - mean) ** 2 * counts
+    return found
 
 
-def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs with the log loss expected of that size; rows of one member add no variance."""
-    block = rows.sample.select(chosen).block
-    trials = np.count_nonzero(block.counted, axis=0).astype(np.float64)
-    codes = block.target.astype(np.intp)
-    mean = np.minimum(_own_probability(rows, chosen), 1.0)
-    squares = np.zeros(trials.size)
-    for output, counts in zip(block.outputs, block.counted, strict=True):
-        own = output == codes if output.ndim == 1 else np.take_along_axis(output, codes[:, None], axis=1)[:, 0]
-        squares += (own - mean) ** 2 * counts
-    several = trials > 1
-    variance = squares[several] / (trials[several] - 1.0)
-    share = relative_variance(mean[several], variance, trials[several])
-    for size in sizes:
-        own = np.exp(-expected_log_loss(mean, trials, share, float(size)))
-        outputs = np.zeros((codes.size, block.n_labels))
-        outputs[np.arange(codes.size), codes] = own
-        yield outputs
-
-
-def _own_probability(rows: MetricRows, chosen: NDArray[np.intp]) -> FloatArray:
-    codes = rows.sample.block.target[chosen].astype(np.intp)
-    return np.asarray(np.take_along_axis(rows.linked[chosen], codes[:, None], axis=1)[:, 0])
-
-
-def _squared_distance(output: NDArray[Any], mean: FloatArray, n_labels: int) -> FloatArray:
-    if n_labels and output.ndim == 1:
-        return squared_error(output, mean)
-    apart = output - mean
-    return np.asarray(apart**2 if apart.ndim == 1 else np.einsum("ij,ij->i", apart, apart))
-
-
-def _outputs_with_error(target: NDArray[Any], error: FloatArray, n_labels: int) -> FloatArray:
-    """Return outputs with the given squared errors, over all labels where there are some."""
-    if not n_labels:
-        return np.asarray(target + np.sqrt(error))
-    apart = np.sqrt(error / 2.0)
-    codes = target.astype(np.intp)
-    outputs = np.zeros((target.size, n_labels))
-    places = np.arange(target.size)
-    outputs[places, codes] = 1.0 - apart
-    outputs[places, (codes + 1) % n_labels] += apart
-    return outputs
+def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
+    """Return the summed squared distance of the outputs that count from the mean of each row, over all labels."""
+    found = np.zeros(block.target.size)
+    if block.n_labels and block.outputs.ndim == 2:
+        for output, counts in zip(block.outputs, block.counted, strict=True):
+            found += squared_error(output, mean) * counts
+        return found
+    for start in range(0, found.size, ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        apart = block.outputs[:, rows] - mean[rows]
+        squares = apart**2 if apart.ndim == 2 else np.einsum("mij,mij->mi", apart, apart)
+        found[rows] = np.add.reduce(squares * block.counted[:, rows], axis=0)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import metric_reason
 from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
-from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
+from ens_plugin.core.estimates.extrapolation import ERROR_FACTOR, Extrapolation, extrapolate
 from ens_plugin.core.uncertainty.error_draws import size_of_approach
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import FloatArray, IntArray
@@ -70,8 +70,9 @@ class MetricChange:
         found, end = self.law.at(wanted), float(self.law.at([np.inf])[0])
         limit = float(np.clip(end, *self.limits))
         if limit != end:
-            largest, known = float(self.law.sizes[-1]), float(np.clip(self.law.averages[-1], *self.limits))
-            found = np.where(wanted > largest, limit + (known - limit) * largest / wanted, found)
+            known = float(np.clip(self.law.averages[-1], *self.limits))
+            beyond = wanted > self.law.sizes[-1]
+            found = np.where(beyond, limit + (known - limit) * _share_left(self.law, wanted), found)
         return np.asarray(np.clip(found, *self.limits))
 
     def differences(self, sizes: IntArray) -> FloatArray:
@@ -81,8 +82,8 @@ class MetricChange:
 
     def close_size(self, distance: float, max_size: int) -> int | None:
         """Return the smallest size from which on the metric is within a distance of its limit, or None."""
-        largest = int(self.law.sizes[-1])
-        beyond = abs(float(self.differences(np.array([largest]))[0])) * largest / distance
+        largest, offset = int(self.law.sizes[-1]), self.law.offset
+        beyond = abs(float(self.differences(np.array([largest]))[0])) * (largest + offset) / distance - offset
         if beyond > max_size:
             return None
         if beyond > largest:
@@ -97,21 +98,40 @@ class MetricChange:
         rng = np.random.default_rng(settings.random_state)
         metric, moments, (half, last) = settings.metric, self.moments, self.ends
         assert metric is not None
-        sizes, grid = self.law.sizes, _grid(self.law.sizes, settings.max_size)
+        sizes, offset, grid = self.law.sizes, self.law.offset, _grid(self.law.sizes, settings.max_size)
         n_orders = self.by_order.shape[0]
         covariance = np.array([[moments.sd**2, moments.shared], [moments.shared, moments.step_variance]])
-        steps = rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T
-        by_slope = -1.0 / (1.0 / sizes[half] - 1.0 / sizes[last]) / np.maximum(grid, sizes[half])
-        extrapolated, reached = rng.standard_normal(N_DRAWS) / NORMAL_95, np.append(grid, np.inf)
-        draws, limit = np.empty(N_DRAWS), self.limit
-        for index, (level_error, step_error) in enumerate(steps):
-            law = extrapolate(sizes, self.by_order[rng.integers(0, n_orders, n_orders)].mean(axis=0))
-            bound = np.where(grid > sizes[-1], _signed_model_error(law, grid), 0.0) - _signed_model_error(law, [np.inf])
-            found = replace(self, law=law).differences(grid) + step_error * by_slope + extrapolated[index] * bound
-            scale = 1.0 if metric.is_absolute else max(abs(limit) + np.sign(limit) * level_error, 1e-12)
-            close = size_of_approach(reached, np.abs(found) - settings.metric_tolerance * scale)
-            draws[index] = np.ceil(close - ROUNDING)
+        level_errors, step_errors = (rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T).T
+        slope = 1.0 / (sizes[half] + offset) - 1.0 / (sizes[last] + offset)
+        by_slope = -1.0 / slope / (np.maximum(grid, sizes[half]) + offset)
+        extrapolated = rng.standard_normal(N_DRAWS) / NORMAL_95
+        averages = self.by_order[rng.integers(0, n_orders, (N_DRAWS, n_orders))].mean(axis=1)
+        found, bound = self._drawn_differences(averages, grid)
+        found = np.abs(found + np.outer(step_errors, by_slope) + extrapolated[:, None] * bound)
+        limit = self.limit
+        scales = np.maximum(abs(limit) + np.sign(limit) * level_errors, 1e-12)
+        allowed = settings.metric_tolerance * (np.ones(N_DRAWS) if metric.is_absolute else scales)
+        reached = np.append(grid, np.inf)
+        close = [size_of_approach(reached, apart - most) for apart, most in zip(found, allowed, strict=True)]
+        draws = np.ceil(np.array(close) - ROUNDING)
         return np.where(draws <= settings.max_size, draws, np.inf)
+
+    def _drawn_differences(self, averages: FloatArray, grid: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return differences, and the signed bound on their error, for other averages of shape (n_draws, n_sizes).
+
+        Returns
+        -------
+        differences, bound : ndarray, shape (n_draws, n_grid)
+        """
+        reached = np.append(grid, np.inf)
+        laws = extrapolate(self.law.sizes, averages, self.law.offset)
+        line, apart, beyond = laws.at(reached), laws.apart(reached), reached > self.law.sizes[-1]
+        signed = np.sign(apart[:, -1:]) * np.where(beyond, ERROR_FACTOR * np.abs(apart), 0.0)
+        limit, known = (np.clip(column, *self.limits)[:, None] for column in (line[:, -1], averages[:, -1]))
+        is_cut = (limit != line[:, -1:]) & beyond
+        within = np.where(is_cut, limit + (known - limit) * _share_left(self.law, reached), line)
+        values = np.clip(within, *self.limits)
+        return values[:, :-1] - values[:, -1:], signed[:, :-1] - signed[:, -1:]
 
 
 def metric_size(
@@ -182,8 +202,9 @@ def _interval(
     return min(low, size), None if high is None else max(high, size)
 
 
-def _signed_model_error(law: Extrapolation, sizes: ArrayLike) -> FloatArray:
-    return np.asarray(np.sign(law.curved[0] - law.straight[0]) * law.model_error(sizes))
+def _share_left(law: Extrapolation, sizes: FloatArray) -> FloatArray:
+    """Return which share of the way from the largest subset to the limit is left at each size, infinity allowed."""
+    return np.asarray((law.sizes[-1] + law.offset) / (sizes + law.offset))
 
 
 def _root(covariance: FloatArray) -> FloatArray:

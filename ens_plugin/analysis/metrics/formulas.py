@@ -4,27 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from ens_plugin.analysis.metrics.rankings import AREA, PRECISION, Ranking
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 
-__all__ = ["Formula", "OfWeights", "find_formula", "of_labels", "squared_error"]
+__all__ = ["Formula", "KnownFormula", "OfWeights", "find_formula", "of_labels", "squared_error"]
 
 # The metric of the rows, as a function of their weights.
 OfWeights = Callable[[FloatArray], float]
 # Returns it for label codes or values, shape (n_rows,), and probabilities or values of the rows.
 Formula = Callable[["NDArray[Any]", FloatArray], OfWeights]
 
+
 AGREEMENT = 1e-9
 # Numbers of rows that are kept of confusion matrices whose metric is known: 8 MB.
 MOST_CELLS = 1_000_000
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
+
+
+class KnownFormula(NamedTuple):
+    """A formula with the same values as a metric.
+
+    Attributes
+    ----------
+    formula : Formula
+    losses : str
+        ``"squared"`` or ``"log"`` where the expected loss of a row is known by size, else ``""``.
+    ranking : Ranking or None
+        Of a ranking of two labels; else None.
+    """
+
+    formula: Formula
+    losses: str = ""
+    ranking: Ranking | None = None
 
 
 def find_formula(
@@ -33,13 +52,11 @@ def find_formula(
     codes: NDArray[Any],
     output: FloatArray,
     weight: FloatArray | None,
-) -> tuple[Formula, str] | None:
-    """Return a formula with the same values as the metric, and the kind of its losses; None if no formula is known.
+) -> KnownFormula | None:
+    """Return a formula with the same values as the metric; None if no formula is known.
 
     A formula counts as that of the metric if both agree on the rows, and on a bootstrap sample of the rows with random
     outputs, where it would be a coincidence.
-
-    The kind is ``"squared"`` or ``"log"`` where the expected loss of a row is known by size, else ``""``.
 
     Parameters
     ----------
@@ -59,8 +76,8 @@ def find_formula(
     >>> from ens_plugin.analysis.metrics import resolve_metric
     >>> y = np.arange(20.0)
     >>> adapter = find_adapter(CustomEnsemble(np.ones((3, 20)), None, aggregation="mean"))
-    >>> formula, losses = find_formula(resolve_metric(mean_squared_error, adapter), y, y, np.ones(20), None)
-    >>> round(formula(y, y + 2.0)(np.ones(20)), 9), losses
+    >>> found = find_formula(resolve_metric(mean_squared_error, adapter), y, y, np.ones(20), None)
+    >>> round(found.formula(y, y + 2.0)(np.ones(20)), 9), found.losses
     (4.0, 'squared')
     """
     rng = np.random.default_rng(0)
@@ -81,7 +98,7 @@ def find_formula(
     for candidate in _of_probabilities() if output.ndim == 2 else _of_values(metric):
         scale = _scale(candidate, codes, [(out, rows) for out, _, rows in checks], values)
         if scale is not None:
-            return partial(_scaled, candidate, scale), _LOSSES.get(candidate, "")
+            return _known(candidate, scale, output.shape[-1])
     return None
 
 
@@ -112,6 +129,13 @@ def _scale(
     scale = values[-1] / found[-1]
     is_same = np.abs(found * scale - values) <= AGREEMENT * np.maximum(np.abs(values), 1.0)
     return float(scale) if scale != 0.0 and is_same.all() else None
+
+
+def _known(candidate: Formula, scale: float, n_labels: int) -> KnownFormula:
+    formula = partial(_scaled, candidate, scale)
+    if candidate in _RANKINGS and n_labels == 2:
+        return KnownFormula(formula, "", _RANKINGS[candidate].scaled(scale))
+    return KnownFormula(formula, _LOSSES.get(candidate, ""))
 
 
 def _scaled(candidate: Formula, scale: float, target: NDArray[Any], output: FloatArray) -> OfWeights:
@@ -198,40 +222,6 @@ def _slopes(above: float, below: float) -> Formula:
     return _mean(losses)
 
 
-def _area(label: int, target: NDArray[Any], output: FloatArray) -> OfWeights:
-    """Return the area under the ROC curve of a label against the others; equal outputs count half."""
-    order, starts = _ranked(output[:, label])
-    positive = (target == label)[order]
-
-    def area(weight: FloatArray) -> float:
-        ranked = weight[order]
-        own = np.add.reduceat(ranked * positive, starts)
-        other = np.add.reduceat(ranked * ~positive, starts)
-        above = np.cumsum(own) - own / 2.0
-        return float(other @ above / (own.sum() * other.sum()))
-
-    return area
-
-
-def _average_precision(label: int, target: NDArray[Any], output: FloatArray) -> OfWeights:
-    order, starts = _ranked(output[:, label])
-    positive = (target == label)[order]
-
-    def precision(weight: FloatArray) -> float:
-        ranked = weight[order]
-        own = np.add.reduceat(ranked * positive, starts)
-        found, total = np.cumsum(own), np.cumsum(np.add.reduceat(ranked, starts))
-        return float(own @ (found / np.where(total > 0, total, 1.0)) / found[-1])
-
-    return precision
-
-
-def _ranked(score: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the order of descending scores, and where each group of equal ones starts."""
-    order = np.argsort(-score, kind="stable")
-    return order, np.flatnonzero(np.diff(score[order], prepend=np.inf))
-
-
 def _macro(
     of_label: Callable[[int, NDArray[Any], FloatArray], OfWeights],
     target: NDArray[Any],
@@ -275,15 +265,25 @@ _LOSSES: dict[Formula, str] = {
 }  # fmt: skip
 
 
+def _lost(ranking: Formula, target: NDArray[Any], output: FloatArray) -> OfWeights:
+    """Return 1 minus a ranking, as functions of a user's own are of which lower is better."""
+    value = ranking(target, output)
+    return lambda weight: 1.0 - value(weight)
+
+
+_RANKINGS: dict[Formula, Ranking] = {
+    partial(kind.of_label, label): Ranking(label, kind) for kind in (AREA, PRECISION) for label in (1, 0)
+}
+_RANKINGS |= {partial(_lost, formula): ranking.scaled(-1.0) for formula, ranking in _RANKINGS.items()}
+
+
 def _of_probabilities() -> Iterator[Formula]:
     yield _squared
     yield _logarithmic
     yield _explained_log
     yield _explained_brier
-    for one in (_area, _average_precision):
-        yield partial(one, 1)
-        yield partial(one, 0)
-        yield partial(_macro, one)
+    yield from _RANKINGS
+    yield from (partial(_macro, kind.of_label) for kind in (AREA, PRECISION))
 
 
 def _of_values(metric: ResolvedMetric) -> Iterator[Formula]:

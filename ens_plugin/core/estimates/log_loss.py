@@ -33,7 +33,7 @@ def relative_variance(mean: FloatArray, variance: FloatArray, trials: FloatArray
 
 
 def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: ArrayLike) -> FloatArray:
-    r"""Return the expected log loss of each row at a size, infinity allowed.
+    r"""Return the expected log loss of each row at a size, or at several, infinity allowed.
 
     Parameters
     ----------
@@ -42,7 +42,11 @@ def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: 
     trials : ndarray, shape (n_rows,)
     share : float
         See :func:`relative_variance`.
-    size : float
+    size : float or ndarray, shape (n_sizes,)
+
+    Returns
+    -------
+    ndarray, shape (n_rows,) or (n_sizes, n_rows)
 
     Notes
     -----
@@ -58,13 +62,13 @@ def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: 
     >>> expected_log_loss(mean, trials, 0.3, 40.0).round(3), expected_log_loss(mean, trials, 0.3, np.inf).round(3)
     (array([1.609, 0.693]), array([1.594, 0.689]))
     """
+    sizes = np.asarray(size, dtype=np.float64)[..., None]
     if share <= 0.0:
-        return np.asarray(-np.log(mean))
+        return np.asarray(-np.log(mean) + np.zeros_like(sizes))
     own = _concentration(trials, share)
     limit = np.minimum(mean + (1.0 - mean) / (2.0 * own), 1.0)
-    at_size = np.zeros(mean.size)
-    if np.isfinite(size):
-        at_size = _excess(limit, _concentration(np.full(mean.size, float(np.asarray(size))), share))
+    is_finite = np.isfinite(sizes)
+    at_size = np.where(is_finite, _excess(limit, _concentration(np.where(is_finite, sizes, 1.0), share)), 0.0)
     return np.asarray(np.maximum(-np.log(mean) + at_size - _excess(limit, own), 0.0))
 
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.tally import RowBlock, label_support, sum_over_members
+from ens_plugin.core.tallies.tally import RowBlock, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
 __all__ = [
     "Combine",
+    "PackedOutputs",
     "Sample",
     "combined_outputs",
     "content_order",
+    "pack_outputs",
     "subset_combinations",
     "subset_mean_orders",
     "subset_means",
@@ -30,6 +33,8 @@ __all__ = [
 
 # NumPy adds so few numbers one after the other, and more of them in parts.
 FEW_LABELS = 7
+# Rows of a piece of packed outputs: few, so that it stays in a processor's cache.
+ROWS_OF_PIECE = 1024
 
 # Returns what members predict together, shape (n_rows,), from their outputs, shape (n_members, n_rows).
 Combine = Callable[[FloatArray], FloatArray]
@@ -130,12 +135,73 @@ def _weighted_sum(output: NDArray[np.float64], factors: FloatArray) -> FloatArra
     return np.asarray(total)
 
 
-def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class PackedOutputs:
+    """The outputs of each row's own members, in pieces of rows that have equally many.
+
+    Attributes
+    ----------
+    pieces : tuple of ndarray, each of shape (n_members, n_rows_of_piece) or (n_members, n_rows_of_piece, n_labels)
+        In member order, by ascending number of members.
+    rows : ndarray of int, shape (n_rows,)
+        Positions of the rows of all pieces, one piece after the other, in the block.
+    n_labels : int
+        0 for values.
+    """
+
+    pieces: tuple[NDArray[Any], ...]
+    rows: IntArray
+    n_labels: int
+
+    @property
+    def n_places(self) -> int:
+        """Return the largest number of members of a row."""
+        return max((piece.shape[0] for piece in self.pieces), default=0)
+
+    def with_members(self, fewest: int) -> PackedOutputs:
+        """Return the rows that have at least so many members."""
+        pieces = tuple(piece for piece in self.pieces if piece.shape[0] >= fewest)
+        n_rows = sum(piece.shape[1] for piece in pieces)
+        return replace(self, pieces=pieces, rows=self.rows[self.rows.size - n_rows :])
+
+
+def pack_outputs(block: RowBlock) -> PackedOutputs:
+    """Return the outputs that count, of the rows that have some."""
+    trials = count_members(block.counted).astype(np.int64)
+    rows = np.argsort(trials, kind="stable")[np.count_nonzero(trials == 0) :]
+    shape = block.outputs.shape[2:]
+    # A row's outputs of one member are moved as one item, which is several times as fast.
+    item = np.dtype((np.void, block.outputs.itemsize * int(np.prod(shape))))
+    packed = np.empty(int(trials.sum()), dtype=item)
+    place, width = np.zeros((2, trials.size), dtype=np.int64)
+    pieces, start = [], 0
+    for own in _pieces(trials, rows):
+        n_members = int(trials[own[0]])
+        place[own], width[own] = start + np.arange(own.size), own.size
+        end = start + n_members * own.size
+        pieces.append(packed[start:end].view(block.outputs.dtype).reshape(n_members, own.size, *shape))
+        start = end
+    for output, mask in zip(block.outputs, block.counted, strict=True):
+        counted = np.flatnonzero(mask)
+        at = place.take(counted)
+        packed[at] = np.ascontiguousarray(output).view(item).reshape(-1).take(counted)
+        place[counted] = at + width.take(counted)
+    return PackedOutputs(tuple(pieces), rows, block.n_labels)
+
+
+def _pieces(trials: IntArray, rows: IntArray) -> Iterator[IntArray]:
+    """Yield rows, sorted by their number of members, in pieces of equal numbers and at most ROWS_OF_PIECE rows."""
+    for own in np.split(rows, np.flatnonzero(np.diff(trials[rows])) + 1):
+        for start in range(0, own.size, ROWS_OF_PIECE):
+            yield own[start : start + ROWS_OF_PIECE]
+
+
+def subset_means(packed: PackedOutputs, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
     """Return the mean output of one random subset of each row's members at each size, without replacement.
 
     Parameters
     ----------
-    block : RowBlock
+    packed : PackedOutputs
     sizes : ndarray of int, shape (n_sizes,)
         Ascending; the subset of one size contains that of the size before.
     rng : numpy Generator
@@ -143,26 +209,26 @@ def subset_means(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> 
     Returns
     -------
     ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
-        Votes are converted to indicators first.  Rows with fewer members than a size have NaN.
+        In the order of the packed rows.  Votes are converted to indicators first.  Rows with fewer members than a size
+        have NaN.
     """
-    packed = _pack_outputs(block)
-    return _means_in_order(packed, sizes, rng.permutation(packed.counted.shape[0]))
+    return _means_in_order(packed, sizes, rng.permutation(packed.n_places))
 
 
 def subset_statistics(
-    block: RowBlock,
+    packed: PackedOutputs,
     sizes: IntArray,
     n_orders: int,
     rng: np.random.Generator,
     statistic: Callable[[FloatArray], float],
 ) -> FloatArray:
     """Return a statistic of :func:`subset_mean_orders`, shape (n_orders, n_sizes)."""
-    orders = subset_mean_orders(block, sizes, n_orders, rng)
+    orders = subset_mean_orders(packed, sizes, n_orders, rng)
     return np.array([[statistic(mean) for mean in means] for means in orders])
 
 
 def subset_mean_orders(
-    block: RowBlock, sizes: IntArray, n_orders: int, rng: np.random.Generator
+    packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator
 ) -> Iterator[FloatArray]:
     """Yield the mean outputs of :func:`subset_means` for several random orders of the members.
 
@@ -173,13 +239,12 @@ def subset_mean_orders(
     InputError
         If no row has members.
     """
-    packed = _pack_outputs(block)
-    if not packed.counted.size:
+    if not packed.pieces:
         raise InputError(
             "None of the sampled rows is out of bag for any member, so there are no subsets of members to average. "
             "Train more members or pass more rows."
         )
-    for order in islice(_rotations(packed.counted.shape[0], n_orders, rng), n_orders):
+    for order in islice(_rotations(packed.n_places, n_orders, rng), n_orders):
         yield _means_in_order(packed, sizes, order)
 
 
@@ -198,29 +263,34 @@ def combined_outputs(block: RowBlock, combine: Combine) -> FloatArray:
     ndarray, shape (n_rows,)
         0 for rows without members.
     """
-    packed = _pack_outputs(block)
-    trials = np.count_nonzero(packed.counted, axis=0)
-    found = np.zeros(trials.size)
-    for n_members in np.unique(trials[trials > 0]):
-        rows = np.flatnonzero(trials == n_members)
-        found[rows] = combine(packed.outputs[:n_members, rows].astype(np.float64))
+    packed = pack_outputs(block)
+    found = np.zeros(block.target.size)
+    found[packed.rows] = np.concatenate([np.empty(0), *(combine(piece.astype(np.float64)) for piece in packed.pieces)])
     return found
 
 
 def subset_combinations(
-    block: RowBlock, sizes: IntArray, n_orders: int, rng: np.random.Generator, combine: Combine
+    packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator, combine: Combine
 ) -> Iterator[FloatArray]:
     """Yield what random subsets of each row's members predict together by a rule other than the mean.
 
-    As :func:`subset_mean_orders`, which is faster, yields their means; `combine` returns NaN for rows with NaN.
+    As :func:`subset_mean_orders`, which is faster, yields their means.
     """
-    packed = _pack_outputs(block)
-    values = np.where(packed.counted, packed.outputs.astype(np.float64), np.nan)
-    for order in islice(_rotations(values.shape[0], n_orders, rng), n_orders):
-        # The members that count come first, in random order.
-        counted_first = np.argsort(~packed.counted[order], axis=0, kind="stable")
-        own = np.take_along_axis(values[order], counted_first, axis=0)
-        yield np.stack([combine(own[:size]) for size in sizes])
+    for order in islice(_rotations(packed.n_places, n_orders, rng), n_orders):
+        found = np.full((sizes.size, packed.rows.size), np.nan)
+        for rows, piece in _by_rows(packed):
+            own = piece[order[order < piece.shape[0]]].astype(np.float64)
+            for place, size in enumerate(sizes[sizes <= piece.shape[0]]):
+                found[place, rows] = combine(own[:size])
+        yield found
+
+
+def _by_rows(packed: PackedOutputs) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield each piece with the places of its rows among all packed rows."""
+    start = 0
+    for piece in packed.pieces:
+        yield slice(start, start + piece.shape[1]), piece
+        start += piece.shape[1]
 
 
 def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -231,46 +301,16 @@ def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterat
         yield from (np.roll(order, -(place * n_places // n_starts)) for place in range(n_starts))
 
 
-def _pack_outputs(block: RowBlock) -> RowBlock:
-    """Return the same rows with the outputs that count in the first places, in member order.
-
-    A random order of the places is then one of each row's own members, with few places that do not count.
-    """
-    trials = np.count_nonzero(block.counted, axis=0)
-    n_places = int(trials.max(initial=0))
-    outputs = np.zeros((n_places, *block.outputs.shape[1:]), dtype=block.outputs.dtype)
-    taken = np.zeros_like(trials)
-    for output, mask in zip(block.outputs, block.counted, strict=True):
-        rows = np.flatnonzero(mask)
-        outputs[taken[rows], rows] = output[rows]
-        taken[rows] += 1
-    return RowBlock(outputs, np.arange(n_places)[:, None] < trials, block.target, block.n_labels)
-
-
-def _means_in_order(packed: RowBlock, sizes: IntArray, order: IntArray) -> FloatArray:
+def _means_in_order(packed: PackedOutputs, sizes: IntArray, order: IntArray) -> FloatArray:
     """Return the mean outputs of subsets made by adding each row's packed outputs in the given order."""
-    n_places, n_rows = packed.counted.shape
-    shape = (n_rows, packed.n_labels) if packed.n_labels else (n_rows,)
-    hard = packed.outputs.ndim == 2 and packed.n_labels > 0
-    index_of_size = np.full(max(int(sizes[-1]), n_places) + 1, -1)
-    index_of_size[sizes] = np.arange(sizes.size)
-    total = np.zeros(shape)
-    drawn = np.zeros(n_rows, dtype=np.int64)
-    means = np.full((sizes.size, *shape), np.nan)
-    reachable = np.minimum(np.count_nonzero(packed.counted, axis=0), sizes[-1])
-    for place in order:
-        counts = packed.counted[place]
-        total += _indicators(packed, place) if hard else packed.outputs[place]
-        drawn += counts
-        index = index_of_size.take(drawn)
-        reached = np.flatnonzero(counts & (index >= 0))
-        means[index[reached], reached] = total[reached]
-        if (drawn >= reachable).all():
-            break
-    return np.asarray(means / sizes.reshape(-1, *(1,) * len(shape)))
-
-
-def _indicators(packed: RowBlock, place: int) -> NDArray[np.bool_]:
-    """Return one member's votes as indicators, shape (n_rows, n_labels); False where they do not count."""
-    votes, counts = packed.outputs[place][:, None], packed.counted[place][:, None]
-    return np.asarray((votes == np.arange(packed.n_labels)) & counts)
+    shape = (packed.n_labels,) if packed.n_labels else ()
+    means = np.full((sizes.size, packed.rows.size, *shape), np.nan)
+    for rows, piece in _by_rows(packed):
+        n_members = piece.shape[0]
+        rank = np.empty(n_members, dtype=np.int64)
+        rank[order[order < n_members]] = np.arange(n_members)
+        reached = sizes[sizes <= n_members, None]
+        values = piece if piece.ndim == 2 + len(shape) else piece[..., None] == np.arange(packed.n_labels)
+        share = (rank < reached) / reached
+        means[: reached.size, rows] = (share @ values.reshape(n_members, -1)).reshape(reached.size, -1, *shape)
+    return means

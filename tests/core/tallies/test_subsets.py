@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies import RowBlock, Sample, subset_means, subset_statistics
-from ens_plugin.core.tallies.subsets import combined_outputs, content_order, subset_combinations
+from ens_plugin.core.tallies.subsets import combined_outputs, content_order, pack_outputs, subset_combinations
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -37,6 +37,12 @@ def block(kind: str, n_members: int = 5, n_rows: int = 4) -> RowBlock:
     return RowBlock(rng.normal(size=(n_members, n_rows)), is_oob, rng.normal(size=n_rows), 0)
 
 
+def means_of(data: RowBlock, sizes: NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
+    """Means over subsets in the order of the rows, all of which have members."""
+    packed = pack_outputs(data)
+    return subset_means(packed, sizes, rng)[:, np.argsort(packed.rows)]
+
+
 def said_by(data: RowBlock, row: int) -> FloatArray:
     """Outputs of the members that count for a row, votes as indicators."""
     outputs = data.outputs[data.counted[:, row], row]
@@ -52,7 +58,7 @@ def brute_mean(data: RowBlock, row: int, size: int, statistic: object) -> float:
 def test_mean_over_all_orders_is_the_mean_over_all_subsets(kind: str) -> None:
     """Of a square, which is not linear, so that the subsets must be the right ones."""
     data, sizes, rng = block(kind), np.array([1, 2, 3]), EveryOrder(5)
-    squares = np.mean([subset_means(data, sizes, rng) ** 2 for _ in range(120)], axis=0)  # type: ignore[arg-type]
+    squares = np.mean([means_of(data, sizes, rng) ** 2 for _ in range(120)], axis=0)  # type: ignore[arg-type]
     for row in range(4):
         for index, size in enumerate(sizes):
             subsets = combinations(said_by(data, row), size)
@@ -62,7 +68,7 @@ def test_mean_over_all_orders_is_the_mean_over_all_subsets(kind: str) -> None:
 
 def test_each_subset_contains_the_one_before_and_the_last_is_all_members() -> None:
     data, sizes = block("values"), np.array([1, 2, 5])
-    means = subset_means(data, sizes, np.random.default_rng(0))
+    means = means_of(data, sizes, np.random.default_rng(0))
     np.testing.assert_allclose(means[2, [0, 3]], data.outputs[:, [0, 3]].mean(axis=0), rtol=1e-12)
     newcomer = 2 * means[1] - means[0]
     for row in range(4):
@@ -71,7 +77,7 @@ def test_each_subset_contains_the_one_before_and_the_last_is_all_members() -> No
 
 def test_rows_with_too_few_members_hold_nan() -> None:
     data = block("values")
-    means = subset_means(data, np.array([3, 4, 5, 9]), np.random.default_rng(0))
+    means = means_of(data, np.array([3, 4, 5, 9]), np.random.default_rng(0))
     expected = data.counted.sum(axis=0)[None] < np.array([3, 4, 5, 9])[:, None]
     np.testing.assert_array_equal(np.isnan(means), expected)
 
@@ -81,14 +87,16 @@ def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None
         data = block(kind)
         spoiled = np.where(data.counted.reshape(5, 4, *(1,) * (data.outputs.ndim - 2)), data.outputs, 2)
         other = RowBlock(spoiled, data.counted, data.target, data.n_labels)
-        means = [subset_means(rows, np.array([1, 2, 3]), np.random.default_rng(0)) for rows in (data, other)]
-        np.testing.assert_array_equal(*means)
+        means = [means_of(rows, np.array([1, 2, 3]), np.random.default_rng(0)) for rows in (data, other)]
+        np.testing.assert_array_equal(means[0], means[1])
 
 
 def test_statistics_come_by_order_and_size() -> None:
     data, sizes = block("values"), np.array([1, 3])
-    table = subset_statistics(data, sizes, 7, np.random.default_rng(1), lambda mean: float(np.nansum(mean)))
-    first = subset_means(data, sizes, np.random.default_rng(1)).sum(axis=1)
+    table = subset_statistics(
+        pack_outputs(data), sizes, 7, np.random.default_rng(1), lambda mean: float(np.nansum(mean))
+    )
+    first = means_of(data, sizes, np.random.default_rng(1)).sum(axis=1)
     assert table.shape == (7, 2)
     np.testing.assert_allclose(table[0], first)
 
@@ -97,7 +105,7 @@ def test_orders_hold_every_member_equally_often() -> None:
     """Of a linear statistic, as many orders as members leave no chance at any size."""
     rng = np.random.default_rng(0)
     data = RowBlock(rng.normal(size=(6, 5)), np.ones((6, 5), dtype=bool), np.zeros(5), 0)
-    table = subset_statistics(data, np.array([1, 2, 5]), 12, rng, lambda mean: float(mean.sum()))
+    table = subset_statistics(pack_outputs(data), np.array([1, 2, 5]), 12, rng, lambda mean: float(mean.sum()))
     np.testing.assert_allclose(table.mean(axis=0), data.outputs.mean(axis=0).sum())
     assert np.ptp(table[:, 0]) > 0.1
 
@@ -138,7 +146,7 @@ def test_keep_renumbers_the_rows_that_stay() -> None:
 def test_rows_without_out_of_bag_members_have_no_subsets(n_rows: int) -> None:
     empty = RowBlock(np.zeros((3, n_rows)), np.zeros((3, n_rows), dtype=bool), np.zeros(n_rows), 0)
     with pytest.raises(InputError, match="None of the sampled rows is out of bag"):
-        subset_statistics(empty, np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)
+        subset_statistics(pack_outputs(empty), np.array([1]), 2, np.random.default_rng(0), lambda mean: 0.0)
 
 
 def as_sample(data: RowBlock) -> Sample:
@@ -177,8 +185,9 @@ def test_combinations_average_over_all_subsets_of_a_row_s_own_members() -> None:
     def highest(outputs: FloatArray) -> FloatArray:
         return np.asarray(outputs.max(axis=0))
 
-    orders = subset_combinations(data, sizes, 120, EveryOrder(5), highest)  # type: ignore[arg-type]
-    found = np.mean(list(orders), axis=0)
+    packed = pack_outputs(data)
+    orders = subset_combinations(packed, sizes, 120, EveryOrder(5), highest)  # type: ignore[arg-type]
+    found = np.mean(list(orders), axis=0)[:, np.argsort(packed.rows)]
     for row in range(4):
         for place, size in enumerate(sizes):
             expected = np.mean([max(subset) for subset in combinations(said_by(data, row), int(size))])
