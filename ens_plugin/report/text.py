@@ -12,6 +12,7 @@ from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
     interval_text,
+    label_words,
     level_text,
     members_text,
     size_interval_text,
@@ -382,10 +383,7 @@ def _sentences(report: ReportContent) -> list[str]:
 def _origin(report: ReportContent) -> list[str]:
     kind = "out-of-bag rows" if report.data == "oob" else "held-out rows"
     basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
-    label = (
-        "" if basis is None or basis.positive_label is None else f" of label {printable(basis.positive_label, 40)!r}"
-    )
-    of_metric = [] if basis is None else [f"The {metric}{label} was computed on {basis.n_rows} rows."]
+    of_metric = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {basis.n_rows} rows."]
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
         f"Data: {report.n_rows} {kind}{left_out}, {report.mean_oob_members:.1f} members per row on average.",

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ens_plugin.analysis.metrics.positive_label import label_text
 from ens_plugin.core.uncertainty.paired_losses import Difference
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import label_text, shown
 from ens_plugin.errors import (
     BagError,
     GateError,
@@ -21,7 +20,6 @@ from ens_plugin.errors import (
 )
 from ens_plugin.registry.gating.baseline_comparison import (
     LEVEL,
-    OWN_LABEL,
     Comparison,
     compare_intervals,
     compare_pairs,
@@ -29,6 +27,7 @@ from ens_plugin.registry.gating.baseline_comparison import (
 )
 from ens_plugin.registry.gating.logged_report import logged_metrics, read_report
 from ens_plugin.registry.gating.policy import BASELINE_SCALARS, Policy
+from ens_plugin.report.estimates import OWN_LABEL
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import Measurement, Rows, measure
