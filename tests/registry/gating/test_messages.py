@@ -12,7 +12,7 @@ from ens_plugin import EnsembleReport, gate
 from ens_plugin.errors import GateError
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import Version, register, report_with_error
-from tests.reports import regression_report, score_report
+from tests.reports import label_report, regression_report, score_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift")]
@@ -49,6 +49,34 @@ def test_a_score_that_fell_is_told_by_its_own_values_the_keys_of_the_policy_and_
         "table": "baseline", "name": "error_increase_lower", "bound": "max", "threshold": 0.0,
         "value": decision.checks[1].value, "passed": False,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (label_report("spam"), "report.f1 of label 'spam' is "),
+        (label_report(None), "report.f1 of label '1' is "),
+        (score_report(), "report.roc_auc is "),
+    ],
+)
+def test_a_bound_of_a_metric_without_a_label_states_which_label_the_report_is_about(
+    embedded: Client, name: str, report: EnsembleReport, words: str
+) -> None:
+    version = register(embedded, name, report)
+    policy = {"report": {report.error_curve.metric: {"min": 0.5}}}
+    assert words in gate(version.uri, policy).reasons[0]
+    embedded.set_registered_model_alias(name, "champion", version.version)
+    compared = gate(register(embedded, name, report).uri, {**policy, **NO_WORSE}, baseline="champion")
+    assert any(f"baseline.no_worse: {words.removeprefix('report.')}" in reason for reason in compared.reasons)
+
+
+def test_a_report_about_another_label_than_the_policy_names_has_no_verdict(embedded: Client, name: str) -> None:
+    version = register(embedded, name, label_report("spam"))
+    policy = {"report": {"metric": "f1", "f1": {"min": 0.5}}}
+    with pytest.raises(GateError, match=r"with 'ham' as the positive label, .* with 'spam'"):
+        gate(version.uri, {"report": {**policy["report"], "positive_label": "ham"}})
+    with pytest.raises(GateError, match=r"with '1' as the positive label, .* with 'spam'"):
+        gate(version.uri, policy)
 
 
 def test_an_error_that_rose_is_an_increase_and_another_model_is_named(shared: Callable[[float], Version]) -> None:
