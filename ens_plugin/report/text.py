@@ -189,11 +189,12 @@ def verdict(report: ReportContent) -> str:
         return f"{members} too few{_demand(recommendation)}{needed}"
     if now < size:
         return f"{members} perhaps too few{_demand(recommendation)}{needed}"
+    of_labels = "" if recommendation.confidence is None else _demand(recommendation)
     if now == size:
-        return f"{members} just enough."
+        return f"{members} just enough{of_labels}."
     if high is None or now < high:
-        return f"{members} probably enough{needed}"
-    return f"{members} enough.{_price(report, size)}"
+        return f"{members} probably enough{of_labels}{needed}"
+    return f"{members} enough{of_labels}.{_price(report, size)}"
 
 
 def _price(report: ReportContent, size: int) -> str:
@@ -222,7 +223,7 @@ def _brier_price(recommendation: SizeRecommendation, now: int) -> str:
 def _demand(recommendation: SizeRecommendation) -> str:
     """Return the unmet criterion as a phrase, because the error itself may hardly change with more members, or rise."""
     if recommendation.confidence is not None:
-        return f" for {level_text(recommendation.confidence)} agreement"
+        return f" for {level_text(recommendation.confidence)} agreement of labels"
     if recommendation.of_metric is not None:
         return f" for {printable(recommendation.of_metric, 40)} within {wanted_text(recommendation)} of the limit"
     if recommendation.tolerance is not None:
