@@ -309,6 +309,7 @@ def _decision(
         data_digest=None if evidence.measurement is None else evidence.measurement.digest,
         baseline=baseline.version,
         comparison=baseline.words,
+        warnings=(baseline.warning,) if baseline.warning else (),
     )
 
 

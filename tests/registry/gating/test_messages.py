@@ -130,3 +130,26 @@ def test_the_evidence_names_the_page_only_where_it_was_logged(
     decision = gate(version.uri, {"report": {"error": {"max": 1.0}}})
     assert decision.report == f"runs:/{version.run_id}/ensemble/report.json"
     assert decision.evidence.endswith("ensemble/report.json")
+
+
+UNCOMPARED = {"baseline": {"no_worse": True, "required": False}}
+
+
+def test_a_misspelt_alias_of_the_baseline_has_no_verdict_although_none_is_required(embedded: Client, name: str) -> None:
+    champion, version = (register(embedded, name, report_with_error(scale)) for scale in (0.5, 8.0))
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    with pytest.raises(GateError, match=r"has the alias 'champoin', and one has 'champion', .* misspelt"):
+        gate(version.uri, UNCOMPARED, baseline="champoin", promote="champion")
+    assert holder(embedded, name) == champion.version
+
+
+def test_a_baseline_that_is_not_there_yet_is_a_warning_below_the_verdict(embedded: Client, name: str) -> None:
+    version = register(embedded, name, REPORT)
+    embedded.set_registered_model_alias(name, "staging", version.version)
+    decision = gate(version.uri, UNCOMPARED, baseline="champion")
+    first, second = decision.summary().splitlines()[:2]
+    assert first.startswith("PASS")
+    assert second.startswith("Warning: Version 1 was not compared with a baseline, because no version of")
+    assert "It has the aliases 'staging'." in " ".join(decision.summary().split())
+    assert "Warning: Version 1 was not compared" in decision.to_markdown().splitlines()[2]
+    assert "warnings" not in json.loads(decision.to_json())
