@@ -30,11 +30,7 @@ __all__ = [
 LEVEL = AnalysisOptions.interval_level
 OF_ONE_LABEL = ("average_precision", "f1", "jaccard", "precision", "recall")
 FEWEST_PAIRS = 2
-_CHANGES = {
-    "error_increase": "The {change} is",
-    "error_increase_lower": "The {level:g} % interval of the {change} begins at",
-    "error_increase_upper": "The {level:g} % interval of the {change} ends at",
-}
+_ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
 
 
 class Comparison(NamedTuple):
@@ -129,12 +125,21 @@ def compared_values(requirement: Requirement, comparison: Comparison, baseline: 
     """
     curve = comparison.reports[0].error_curve
     here, there = apart(*(report.error for report in comparison.reports))
-    change = _CHANGES[requirement.name].format(
-        change="decrease" if curve.greater_is_better else "increase", level=100 * LEVEL
-    )
+    change = _change_words(requirement, comparison.increase, "decrease" if curve.greater_is_better else "increase")
     key = requirement.key or requirement.name
     metric = f"{printable(curve.metric, 40)}{of_label(comparison.reports[0])}"
     return f"baseline.{key}: {metric} is {here}, and {there} of {baseline}. {change}"
+
+
+def _change_words(requirement: Requirement, increase: Difference, change: str) -> str:
+    """Return the change between two models with its interval where the requirement is on an end of that."""
+    if requirement.name not in _ENDS:
+        return f"The {change} is"
+    low, high = apart(increase.lower, increase.upper)
+    return (
+        f"The {change} is {increase.estimate:.6g}, and its {100 * LEVEL:g} % interval is from {low} to {high}. The "
+        f"{_ENDS[requirement.name]} end of that interval is"
+    )
 
 
 def remedy(requirement: Requirement, comparison: Comparison) -> str:
