@@ -18,6 +18,7 @@ from scipy.stats import beta
 
 from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
 from ens_plugin.report import MetricBasis
+from ens_plugin.report.basis import LabelBasis
 
 __all__ = [
     "HOSTILE_STRINGS",
@@ -27,6 +28,7 @@ __all__ = [
     "custom_metric_report",
     "hostile_report",
     "hypergeometric_report",
+    "label_report",
     "large_classification_report",
     "negative_asymptote_report",
     "path_report",
@@ -256,6 +258,21 @@ def all_reports() -> dict[str, EnsembleReport]:
         "score": score_report(),
         "hostile": hostile_report(),
     }
+
+
+def label_report(label: str | None, metric: str = "f1") -> EnsembleReport:
+    """A report on a metric of one of two labels, which is named unless it is None."""
+    report = score_report()
+    curve, advice = report.error_curve, report.recommendation
+    assert curve.metric_basis is not None
+    about = replace(curve, metric=metric, metric_basis=replace(curve.metric_basis, positive_label=label))
+    labels = tuple(LabelBasis(own, report.n_rows // 2, report.n_rows // 2, 70.0) for own in ("0", "1"))
+    return replace(
+        report,
+        error_curve=about,
+        recommendation=replace(advice, of_metric=metric),
+        basis=replace(report.basis, labels=labels),
+    )
 
 
 def _classification(

@@ -215,7 +215,7 @@ def _analyzed(
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
-        rows = with_member_findings(rows, evidence).without_features()
+        rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
         if not judges:
             return report, None

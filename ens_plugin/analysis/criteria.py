@@ -25,6 +25,9 @@ BRIER = "mean Brier score of the probabilities"
 INSTEAD = ("probability", "excess_error", "agreement")
 # Rounding of sums of probabilities.
 CLOSE_TO_SHARE = 1e-6
+# A row with chances of one half for two labels has this error and, halved for two labels, this Brier score.  Losses of
+# the infinite ensemble below that of one such row are made of rounding and of the tails of the fitted distribution.
+UNDECIDED = 0.5
 # Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
 RARE = 10.0
 
@@ -53,7 +56,8 @@ def with_criteria(
     if adapter.info.task == "regression":
         return _chosen(estimates, (own, *of_metric), settings)
     assert estimates.error_draws is not None
-    by_error = _error_size(estimates.error_draws, adapter.n_members, own.agreement, settings)
+    n_rows = int(np.count_nonzero(sample.weight > 0))
+    by_error = _error_size(estimates.error_draws, n_rows, adapter.n_members, own.agreement, settings)
     by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
     criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
     return _chosen(estimates, (*criteria, *of_metric), settings)
@@ -74,16 +78,20 @@ def choose_criterion(criteria: tuple[SizeRecommendation, ...], settings: Resolve
 
 
 def _error_size(
-    found: ErrorDraws, n_members: int, agreement: float | None, settings: ResolvedOptions
+    found: ErrorDraws, n_rows: int, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
     """Return the smallest size from which on the error is at most ``1 + tolerance`` times that of the infinite one."""
     tolerance, max_size = settings.tolerance, settings.max_size
+    if found.error[-1] < UNDECIDED / n_rows:
+        return excess_recommendation(
+            "excess_error", "error", None, (1, None), _not_known, agreement, n_members, settings
+        )
     close = found.close_size(tolerance)
     size = None if np.isinf(close) else int(close)
     low, high = size_interval(found.close_size_draws(tolerance), settings.interval_level, max_size)
     if size is not None:
         low, high = min(low, size), None if high is None else max(high, size)
-    interval = (low, high if size is not None else None) if found.is_known else (1, None)
+    interval = (low, high if size is not None else None)
     return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
 
 
@@ -112,7 +120,8 @@ def probability_size(
 ) -> SizeRecommendation | None:
     """Return the smallest size whose Brier score is at most ``1 + tolerance`` times that of the infinite ensemble.
 
-    None where the model's scores are no probabilities, or too few rows have two members.
+    None where the model's scores are no probabilities, or too few rows have two members.  Without a size where the
+    infinite ensemble's Brier score is below that of one undecided row among them: nothing is relative to it.
     """
     settings = replace(settings, tolerance=settings.probability_tolerance)
     inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
@@ -121,7 +130,9 @@ def probability_size(
     loss = brier_loss(sample, inverse_link, groups)
     if loss is None:
         return None
-    is_known = loss.asymptote > 0 and (loss.member_variance > 0 or inverse_link is None)
+    assert loss.moments is not None
+    of_one_row = UNDECIDED / loss.moments.n_rows / (2.0 if sample.block.n_labels == 2 else 1.0)
+    is_known = loss.asymptote >= of_one_row and (loss.member_variance > 0 or inverse_link is None)
     if not is_known:
         return excess_recommendation(
             "probability", BRIER, None, (1, None), _not_known, agreement, adapter.n_members, settings

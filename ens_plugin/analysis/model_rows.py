@@ -27,10 +27,11 @@ from ens_plugin.analysis.rows.repeats import refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
+from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.validation import FloatArray, shown
 from ens_plugin.errors import InputError
 
-__all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "read_rows"]
+__all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "outputs_of_some", "read_rows"]
 
 COMPARED_ROWS = 1000
 
@@ -159,12 +160,18 @@ def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags
     """Raise DataMismatchError if stored out-of-bag outputs differ from those computed before rows are grouped."""
     if adapter.stored_oob_outputs() is None:
         return
-    rows = spread_rows(target.size, COMPARED_ROWS)
+    sample = outputs_of_some(adapter, features, bags, target, COMPARED_ROWS)
+    compare_with_stored(adapter, sample, sample.rows)
+
+
+def outputs_of_some(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any], most: int) -> Sample:
+    """Return what all members predict for at most `most` rows, spread evenly over the training rows."""
+    rows = spread_rows(target.size, most)
     everything, all_rows = slice(0, rows.size), np.arange(rows.size)
     reader = BlockReader(
         adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
     )
-    compare_with_stored(adapter, reader.read(everything).sample, rows)
+    return replace(reader.read(everything).sample, rows=rows)
 
 
 def _refuse_one_value(

@@ -21,6 +21,7 @@ from ens_plugin.analysis.model_rows import ModelRows
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
+from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import take_rows
 from ens_plugin.report.result import EnsembleReport
 
@@ -68,23 +69,23 @@ def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progr
     return replace(evidence, weight=weight, chance=rows.chances, proof=rows.proof)
 
 
-def with_member_findings(rows: ModelRows, evidence: TalliedRows) -> ModelRows:
+def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
     """Return training rows with doubts where bags are unequal, and where rows that follow each other belong together.
 
     Parameters
     ----------
     rows : ModelRows
         Their order is looked at without groups only, and where they are all of the training rows.
-    evidence : TalliedRows
-        :func:`tally_model_rows` of these rows.
+    sample : Sample
+        Of these rows.
     """
     if rows.bags is None:
         return rows
-    rows = replace(rows, doubts=(*rows.doubts, *unequal_bag_doubts(rows.adapter, evidence.sample)))
+    rows = replace(rows, doubts=(*rows.doubts, *unequal_bag_doubts(rows.adapter, sample)))
     assert rows.bags is not None
     if rows.groups is not None or rows.positions is not None:
         return rows
-    doubts, warnings = order_findings(rows.adapter, evidence.sample, rows.bags, sorted_rows=rows.is_sorted)
+    doubts, warnings = order_findings(rows.adapter, sample, rows.bags, sorted_rows=rows.is_sorted)
     return replace(rows, doubts=(*rows.doubts, *doubts), warnings=(*rows.warnings, *warnings))
 
 

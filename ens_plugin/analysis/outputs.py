@@ -168,7 +168,7 @@ def _analyze_output(
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings)
         output = _rows_for_stack(rows, settings.metric)
-        rows = with_member_findings(rows, evidence).without_features()
+        rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
     n_used, n_rows = output.rows.size, rows.target.size
     if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from numbers import Real
 from typing import Any
@@ -32,6 +33,7 @@ __all__ = [
     "check_finite",
     "check_shares",
     "code_index",
+    "label_text",
     "one_line",
     "pair_index",
     "printable",
@@ -46,6 +48,8 @@ BoolArray = NDArray[np.bool_]
 MAX_SIZE = 1_000_000_000
 CODES_PER_ROW = 16  # that are counted rather than sorted
 LARGEST = 1e100  # of values and weights: their squares, summed over rows, stay finite
+_WHOLE = re.compile(r"(-?\d+)\.0")
+_SWITCHES = {"False": "0", "True": "1"}
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -81,6 +85,19 @@ def printable(text: str, limit: int | None = None) -> str:
         "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
     )
     return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+def label_text(label: object) -> str:
+    """Return a label as text, the same text for labels that are equal, as 1, 1.0 and True are.
+
+    Examples
+    --------
+    >>> [label_text(label) for label in (1, 1.0, True, "yes", 0.5)]
+    ['1', '1', '1', 'yes', '0.5']
+    """
+    text = str(label)
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else _SWITCHES.get(text, text)
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:

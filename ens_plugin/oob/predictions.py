@@ -18,9 +18,14 @@ from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.build_report import UNCHECKED_ROWS, refuse_other_outputs
+from ens_plugin.analysis.checks.member_losses import compared_number
+from ens_plugin.analysis.checks.near_copies import near_copy_doubts
+from ens_plugin.analysis.checks.row_order import is_sorted, order_findings
+from ens_plugin.analysis.checks.unequal_bags import unequal_bag_doubts
+from ens_plugin.analysis.model_rows import outputs_of_some
 from ens_plugin.analysis.row_blocks import row_blocks
 from ens_plugin.analysis.rows.groups import encode_groups
-from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.hashes import HashedRows, hash_rows
 from ens_plugin.analysis.rows.repeats import find_repeats, identical_rows, refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
@@ -162,7 +167,8 @@ def oob_predictions(
     -----
     WeakEstimateWarning
         If a quarter of the rows or more look like copies of each other: a member that was trained on a copy was
-        trained on the row.
+        trained on the row.  With y, also where :func:`ens_plugin.analyze` doubts the rows: nearly copies, rows that
+        belong together with those before and after them, bags of unequal size.
     EnsPluginWarning
         If nothing in the model shows whether these are its training rows.
 
@@ -198,9 +204,10 @@ def oob_predictions(
         adapter.check_members(features)
         with granted_threads(n_jobs):
             group = _group_codes(groups, features, rows, target)
-            values, n_members = _read(adapter, features, adapter.bags(rows, features, labels), group)
-    if groups is None:
-        _warn_of_copies(features, rows, target)
+            bags = adapter.bags(rows, features, labels)
+            values, n_members = _read(adapter, features, bags, group)
+            if groups is None and target is not None:
+                _warn_of_doubts(adapter, features, bags, hash_rows(features, rows), target)
     index = X.index if isinstance(X, pd.DataFrame) else None
     return OobPredictions(values, n_members, adapter.classes, index)
 
@@ -273,11 +280,20 @@ def _group_codes(
     return identical_rows(hash_rows(features, rows), target)
 
 
-def _warn_of_copies(features: Any, rows: Any, target: NDArray[Any] | None) -> None:
-    if target is None:
-        return
+def _warn_of_doubts(
+    adapter: EnsembleAdapter, features: Any, bags: Bags, table: HashedRows | None, target: NDArray[Any]
+) -> None:
+    """Warn where an analysis would doubt an error from these predictions, or refuse to estimate it."""
     try:
-        refuse_copies(find_repeats(hash_rows(features, rows), target), np.ones(target.size))
+        refuse_copies(find_repeats(table, target), np.ones(target.size))
     except InputError as error:
         # An analysis refuses an error that would be wrong; these predictions are what was requested.
         warn_user(str(error), WeakEstimateWarning)
+        return
+    values = None if table is None else table.table
+    sample = outputs_of_some(adapter, features, bags, target, compared_number(adapter))
+    in_order = order_findings(adapter, sample, bags, sorted_rows=is_sorted(values, target))
+    near_copies = () if table is None else near_copy_doubts(values, target)
+    for doubts in (near_copies, unequal_bag_doubts(adapter, sample), *in_order):
+        for doubt in doubts:
+            warn_user(doubt, WeakEstimateWarning)

@@ -13,9 +13,11 @@ from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsembl
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis import UNCHECKED_ROWS, UNPROVED_TARGET
+from ens_plugin.analysis.checks.member_losses import compared_number
 from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.analysis.model_rows import compare_rows_with_stored, read_rows
+from ens_plugin.analysis.model_rows import compare_rows_with_stored, outputs_of_some, read_rows
+from ens_plugin.analysis.one_output import with_member_findings
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows.groups import refuse_groups_in_bags
 from ens_plugin.core.tallies.bags import Bags
@@ -51,7 +53,8 @@ class TrainingRows:
         With groups, a row counts as drawn if any row of its group was.
     metric : ResolvedMetric or None
     doubts : tuple of str
-        About rows that are nearly copies of each other.
+        As in a report: about rows that are nearly copies of each other or belong together with those before and after
+        them, and about bags of unequal size.
     """
 
     adapter: EnsembleAdapter
@@ -96,9 +99,12 @@ def read_training_rows(
     assert rows.bags is not None
     if rows.groups is None:
         compare_rows_with_stored(adapter, rows.features, rows.bags, rows.target)
-    labels, features = rows.labels.reshape(-1), rows.features
+    number = compared_number(adapter)
+    rows = with_member_findings(rows, outputs_of_some(adapter, rows.features, rows.bags, rows.target, number))
+    assert rows.bags is not None
+    labels, features, findings = rows.labels.reshape(-1), rows.features, (*rows.doubts, *rows.warnings)
     return TrainingRows(
-        adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved, rows.doubts
+        adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved, findings
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ens_plugin.core.validation import printable
 from ens_plugin.errors import InputError
+from ens_plugin.report.estimates import ErrorCurve
 from ens_plugin.report.quantities import level_text, members_text
 from ens_plugin.report.result import EnsembleReport
 
@@ -87,7 +88,7 @@ class Comparison:
         Raises
         ------
         InputError
-            If the axes show curves of another metric or level of intervals.
+            If the axes show curves of another metric, positive label or level of intervals.
         """
         from ens_plugin.report.plots import plot_reports
 
@@ -112,8 +113,10 @@ def compare(
 ) -> Comparison:
     """Put reports side by side: one chart of their error curves, and one table.
 
-    All reports must be of one metric and one level of intervals: a chart has one axis of values, and a column one unit.
-    Reports of two metrics are compared in two calls, as scikit-learn draws one metric on one ``ax``.
+    All reports must be of one metric, about one positive label where it is a metric of one, and of one level of
+    intervals: a chart has one axis of values, and a column one unit.  Reports of two metrics are compared in two calls,
+    as scikit-learn draws one metric on one ``ax``.  A report without a named positive label is about the label 1, as
+    scikit-learn's own scorers are.
 
     Parameters
     ----------
@@ -131,8 +134,8 @@ def compare(
     Raises
     ------
     InputError
-        If there are no reports, something else than a report is among them, metrics or levels of intervals differ, or
-        the names are not as many, not texts, empty, or not all different.
+        If there are no reports, something else than a report is among them, metrics, positive labels or levels of
+        intervals differ, or the names are not as many, not texts, empty, or not all different.
 
     Notes
     -----
@@ -216,19 +219,36 @@ def _own_names(found: list[EnsembleReport]) -> list[str]:
 
 
 def _refuse_other_units(reports: Mapping[str, EnsembleReport]) -> None:
-    metrics = {name: _metric_words(report) for name, report in reports.items()}
-    levels = {name: level_text(report.error_curve.interval_level) for name, report in reports.items()}
-    for what, found, remedy in (
-        ("metrics", metrics, "Analyse all with the same metric=, or compare the reports of each metric by themselves."),
-        ("levels of intervals", levels, "Analyse all with the same interval_level=."),
+    curves = {name: report.error_curve for name, report in reports.items()}
+    for what, words, remedy in (
+        (
+            "of different metrics",
+            _metric_words,
+            "Analyse all with the same metric=, or compare the reports of each metric by themselves.",
+        ),
+        (
+            "about different positive labels",
+            _label_words,
+            "Analyse all with scorers of the same pos_label, or compare the reports of each label by themselves.",
+        ),
+        (
+            "of different levels of intervals",
+            lambda curve: level_text(curve.interval_level),
+            "Analyse all with the same interval_level=.",
+        ),
     ):
+        found = {name: words(curve) for name, curve in curves.items()}
         if len(set(found.values())) > 1:
             shown = "; ".join(f"{printable(name, 40)!r}: {text}" for name, text in list(found.items())[:8])
-            raise InputError(f"The reports are of different {what} ({shown}), which one chart cannot show. {remedy}")
+            raise InputError(f"The reports are {what} ({shown}), which one chart cannot show. {remedy}")
 
 
-def _metric_words(report: EnsembleReport) -> str:
-    curve = report.error_curve
+def _label_words(curve: ErrorCurve) -> str:
+    basis = curve.metric_basis
+    return "none" if basis is None else repr(printable(basis.label, 40))
+
+
+def _metric_words(curve: ErrorCurve) -> str:
     return f"{printable(curve.metric, 60)}{', greater is better' if curve.greater_is_better else ''}"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.core.validation import FloatArray, IntArray, label_text
 from ens_plugin.errors import InputError
 from ens_plugin.report.basis import EstimateBasis, LabelBasis, LabelErrors
 from ens_plugin.report.brief import brief
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "LabelErrors", "MetricBasis", "SizeRecommendation",
+    "OWN_LABEL", "BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "LabelErrors", "MetricBasis",
+    "SizeRecommendation",
 ]  # fmt: skip
 
+OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
 # Of a metric that can be logged; the other values of a report have these names.
 _LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _OTHER_NAMES = {
@@ -52,6 +54,11 @@ class MetricBasis:
     highest: float
     n_rows: int
     positive_label: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The label that the metric is about if it is about one of two: 1, as of scikit-learn, where none was named."""
+        return OWN_LABEL if self.positive_label is None else label_text(self.positive_label)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

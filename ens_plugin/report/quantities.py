@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ens_plugin.core.validation import printable
-from ens_plugin.report.estimates import SizeRecommendation
+from ens_plugin.report.estimates import MetricBasis, SizeRecommendation
 
 __all__ = [
     "NOT_KNOWN",
@@ -14,6 +14,7 @@ __all__ = [
     "distance_label",
     "error_text",
     "interval_text",
+    "label_words",
     "level_text",
     "members_text",
     "recommended_interval_text",
@@ -163,6 +164,19 @@ def distance_label(recommendation: SizeRecommendation) -> str:
         return f"Distance of {printable(recommendation.of_metric, 24)}\nfrom the limit{unit}"
     loss = "Brier score" if recommendation.criterion == "probability" else "Error"
     return f"{loss} above the\ninfinite ensemble's (%)"
+
+
+def label_words(basis: MetricBasis | None) -> str:
+    """Return the named positive label of a metric as the words after its name; empty where none was named.
+
+    Examples
+    --------
+    >>> from ens_plugin.report import MetricBasis
+    >>> label_words(MetricBasis(True, 0.0, 1.0, 569, positive_label="spam"))
+    " of label 'spam'"
+    """
+    named = None if basis is None else basis.positive_label
+    return "" if named is None else f" of label {printable(named, 40)!r}"
 
 
 def axis_name(metric: str) -> str:

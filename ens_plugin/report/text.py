@@ -12,6 +12,7 @@ from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
     interval_text,
+    label_words,
     level_text,
     members_text,
     size_interval_text,
@@ -188,11 +189,12 @@ def verdict(report: ReportContent) -> str:
         return f"{members} too few{_demand(recommendation)}{needed}"
     if now < size:
         return f"{members} perhaps too few{_demand(recommendation)}{needed}"
+    of_labels = "" if recommendation.confidence is None else _demand(recommendation)
     if now == size:
-        return f"{members} just enough."
+        return f"{members} just enough{of_labels}."
     if high is None or now < high:
-        return f"{members} probably enough{needed}"
-    return f"{members} enough.{_price(report, size)}"
+        return f"{members} probably enough{of_labels}{needed}"
+    return f"{members} enough{of_labels}.{_price(report, size)}"
 
 
 def _price(report: ReportContent, size: int) -> str:
@@ -221,7 +223,7 @@ def _brier_price(recommendation: SizeRecommendation, now: int) -> str:
 def _demand(recommendation: SizeRecommendation) -> str:
     """Return the unmet criterion as a phrase, because the error itself may hardly change with more members, or rise."""
     if recommendation.confidence is not None:
-        return f" for {level_text(recommendation.confidence)} agreement"
+        return f" for {level_text(recommendation.confidence)} agreement of labels"
     if recommendation.of_metric is not None:
         return f" for {printable(recommendation.of_metric, 40)} within {wanted_text(recommendation)} of the limit"
     if recommendation.tolerance is not None:
@@ -382,10 +384,7 @@ def _sentences(report: ReportContent) -> list[str]:
 def _origin(report: ReportContent) -> list[str]:
     kind = "out-of-bag rows" if report.data == "oob" else "held-out rows"
     basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
-    label = (
-        "" if basis is None or basis.positive_label is None else f" of label {printable(basis.positive_label, 40)!r}"
-    )
-    of_metric = [] if basis is None else [f"The {metric}{label} was computed on {basis.n_rows} rows."]
+    of_metric = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {basis.n_rows} rows."]
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
         f"Data: {report.n_rows} {kind}{left_out}, {report.mean_oob_members:.1f} members per row on average.",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import brier_score_loss
 
 import ens_plugin
@@ -186,3 +186,22 @@ def test_criteria_survive_the_round_trip() -> None:
     forged = replace(report, criteria=(replace(report.criteria[0], interval=(9, 3)),))
     with pytest.raises(InputError, match="criteria"):
         ens_plugin.EnsembleReport.from_json(forged.to_json())
+
+
+@pytest.mark.parametrize(("gap", "n_members"), [(2.0, 100), (4.0, 50), (20.0, 50)])
+def test_separated_labels_are_sized_by_the_labels_and_not_relative_to_a_loss_of_rounding(
+    gap: float, n_members: int
+) -> None:
+    """The infinite ensemble's error and Brier score are below those of one undecided row among these."""
+    rng = np.random.default_rng(3)
+    y = np.repeat([0, 1], 150)
+    X = 0.3 * rng.standard_normal((300, 5)) + gap * y[:, None]
+    forest = ExtraTreesClassifier(n_members, bootstrap=True, random_state=1).fit(X, y)
+    report = ens_plugin.analyze(forest, X, y)
+    assert report.error_curve.asymptote < 0.5 / 300
+    assert report.recommendation.criterion == "agreement"
+    assert report.recommended_size is not None
+    assert report.recommended_size <= 5
+    for criterion in ("excess_error", "probability"):
+        assert not by_name(report)[criterion].is_known
+        assert "cannot be distinguished from 0" in by_name(report)[criterion].reason

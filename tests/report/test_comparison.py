@@ -99,6 +99,24 @@ def test_intervals_of_other_levels_are_refused() -> None:
         ens_plugin.compare([FOREST, other])
 
 
+def test_metrics_about_different_positive_labels_are_refused() -> None:
+    """A report without a named label is about 1, as scikit-learn's own scorers are."""
+    spam, ham, own = (reports.label_report(label) for label in ("spam", "ham", None))
+    with pytest.raises(InputError, match=r"different positive labels \('a': 'spam'; 'b': 'ham'\).* same pos_label"):
+        ens_plugin.compare({"a": spam, "b": ham})
+    with pytest.raises(InputError, match=r"different positive labels .*'1'"):
+        ens_plugin.compare([spam, own])
+    assert ens_plugin.compare([own, reports.label_report("1.0")]).metric == "f1"
+
+
+def test_the_axes_of_a_metric_name_its_positive_label_and_take_no_other() -> None:
+    ax = Figure().subplots()
+    ens_plugin.compare([reports.label_report("spam")] * 2).plot(ax)
+    assert ax.get_ylabel().startswith("f1 of label 'spam', greater is better")
+    with pytest.raises(InputError, match=r"of label 'spam'.* of label 'ham'.* axes of its own"):
+        reports.label_report("ham").error_curve.plot(ax)
+
+
 def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
     ax = Figure(layout="constrained").subplots()
     names = ["forest", "digits", "_capped", "$x$"]

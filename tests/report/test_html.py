@@ -203,16 +203,20 @@ def test_page_has_all_pictures_with_their_marks() -> None:
         (
             "classification",
             [
-                "200 members are enough. With 59, the 0-1 error would be 4.17\xa0% instead of 4.10\xa0%.",
+                "200 members are enough for 99\xa0% agreement of labels. With 59, the 0-1 error would be 4.17\xa0% "
+                "instead of 4.10\xa0%.",
                 "4.10\xa0%",
                 "2.76 to 6.07\xa0%",
                 "at most 0.21",
             ],
         ),
-        ("large_classification", ["300 members are too few for 99\xa0% agreement: about 609 are needed."]),
+        ("large_classification", ["300 members are too few for 99\xa0% agreement of labels: about 609 are needed."]),
         (
             "capped",
-            ["100 members are too few for 99\xa0% agreement, and even 20001 would be.", "15201 to more than 20001"],
+            [
+                "100 members are too few for 99\xa0% agreement of labels, and even 20001 would be.",
+                "15201 to more than 20001",
+            ],
         ),
         ("regression", ["mean squared error", "3161", "squared units of the target"]),
         ("path", ["not estimated", "ends at size 200", "one order of growth"]),

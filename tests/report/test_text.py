@@ -27,10 +27,14 @@ def test_summary_fits_a_terminal(name: str) -> None:
     assert not [sign for line in lines for sign in line if sign < " " or sign in "\x7f\u202e"]
 
 
+AGREEMENT = "for 99 % agreement of labels"
+
+
 def test_summary_of_a_classification_states_everything() -> None:
     text = " ".join(summarize(REPORTS["classification"]).split())
     for part in (
-        "RandomForestClassifier: 200 members are enough. With 59, the 0-1 error would be 4.17 % instead of 4.10 %.",
+        "RandomForestClassifier: 200 members are enough for 99 % agreement of labels. With 59, the 0-1 error would be "
+        "4.17 % instead of 4.10 %.",
         "Expected 0-1 error on fresh rows, with 95 % interval:",
         "one member 8.26 %",
         "200 members (this ensemble) 4.10 % 2.76 to 6.07 %",
@@ -84,20 +88,20 @@ def test_summary_shows_every_warning() -> None:
 @pytest.mark.parametrize(
     ("n_members", "size", "interval", "words", "price"),
     [
-        (10, 59, (29, 119), "10 members are too few for 99 % agreement: about 59 are needed.", "instead of 4.64 %."),
-        (40, 59, (29, 119), "40 members are perhaps too few for 99 % agreement: about 59", "instead of 4.22 %."),
-        (59, 59, (29, 119), "59 members are just enough.", ""),
-        (60, 59, (29, 119), "60 members are probably enough: about 59 are needed.", "would still be 4.17 %."),
-        (500, 59, (29, None), "500 members are probably enough: about 59 are needed.", "instead of 4.09 %."),
-        (119, 59, (29, 119), "119 members are enough.", "With 59, the 0-1 error would be 4.17 % instead of 4.12 %."),
-        (10, None, (29, None), "10 members are too few for 99 % agreement, and even 20001 would be.", ""),
-        (1, 3, (3, 5), "1 member is too few for 99 % agreement: about 3 are needed.", "instead of 8.26 %."),
+        (10, 59, (29, 119), "10 members are too few {}: about 59 are needed.", "instead of 4.64 %."),
+        (40, 59, (29, 119), "40 members are perhaps too few {}: about 59", "instead of 4.22 %."),
+        (59, 59, (29, 119), "59 members are just enough {}.", ""),
+        (60, 59, (29, 119), "60 members are probably enough {}: about 59 are needed.", "would still be 4.17 %."),
+        (500, 59, (29, None), "500 members are probably enough {}: about 59 are needed.", "instead of 4.09 %."),
+        (119, 59, (29, 119), "119 members are enough {}.", "With 59, the 0-1 error would be 4.17 % instead of 4.12 %."),
+        (10, None, (29, None), "10 members are too few {}, and even 20001 would be.", ""),
+        (1, 3, (3, 5), "1 member is too few {}: about 3 are needed.", "instead of 8.26 %."),
     ],
 )
 def test_verdict(n_members: int, size: int | None, interval: tuple[int, int | None], words: str, price: str) -> None:
     report = REPORTS["classification"]
     recommendation = replace(report.recommendation, size=size, interval=interval)
-    found = verdict(replace(report, n_members=n_members, recommendation=recommendation))
+    found, words = verdict(replace(report, n_members=n_members, recommendation=recommendation)), words.format(AGREEMENT)
     assert found.startswith(words)
     assert found.endswith(price or words)
 

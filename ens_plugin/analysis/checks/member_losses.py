@@ -9,7 +9,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["compared_rows", "member_losses"]
+__all__ = ["compared_number", "compared_rows", "member_losses"]
 
 COMPARED_OUTPUTS = 200_000
 FEWEST_ROWS = 500
@@ -17,7 +17,12 @@ FEWEST_ROWS = 500
 
 def compared_rows(adapter: EnsembleAdapter, sample: Sample) -> Sample:
     """Return as many of the sampled rows as take little time to compare, 500 at least."""
-    return sample.some_rows(max(COMPARED_OUTPUTS // adapter.n_members, FEWEST_ROWS))
+    return sample.some_rows(compared_number(adapter))
+
+
+def compared_number(adapter: EnsembleAdapter) -> int:
+    """Return how many rows take little time to compare the members on."""
+    return max(COMPARED_OUTPUTS // adapter.n_members, FEWEST_ROWS)
 
 
 def member_losses(adapter: EnsembleAdapter, block: RowBlock) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +11,10 @@ from numpy.typing import NDArray
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.metrics.scorers import resolve_scorer, scorer_called
 from ens_plugin.analysis.options import ScorerOfLabel
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import label_text, shown
 from ens_plugin.errors import InputError
 
-__all__ = ["label_text", "resolve_scorer_of_label"]
-
-_WHOLE = re.compile(r"(-?\d+)\.0")
-_SWITCHES = {"False": "0", "True": "1"}
+__all__ = ["resolve_scorer_of_label"]
 
 
 def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None, output_kind: str) -> ResolvedMetric:
@@ -57,19 +53,6 @@ def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None,
         return coded.evaluate(codes[(target == classes[1]).astype(np.intp)], mean, weight)
 
     return replace(coded, evaluate=evaluate, positive_label=str(classes.tolist()[place]))
-
-
-def label_text(label: object) -> str:
-    """Return a label as text, the same text for labels that are equal, as 1, 1.0 and True are.
-
-    Examples
-    --------
-    >>> [label_text(label) for label in (1, 1.0, True, "yes", 0.5)]
-    ['1', '1', '1', 'yes', '0.5']
-    """
-    text = str(label)
-    whole = _WHOLE.fullmatch(text)
-    return whole[1] if whole else _SWITCHES.get(text, text)
 
 
 def _place_of(label: str, classes: NDArray[Any] | None) -> int:

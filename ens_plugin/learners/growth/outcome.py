@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,9 @@ class GrowthStep:
         Time spent on the members added since the step before, and on this estimate.
     problem : str
         Why no estimate can be used; empty if one can.
+    is_rough : bool
+        Whether the size is by a metric, and the upper end of its interval is above twice the size.  Growth then goes
+        on, and leaves out no members within the interval.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class GrowthStep:
     train_seconds: float
     estimate_seconds: float
     problem: str = ""
+    is_rough: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +90,7 @@ class Growth:
         shot, whose size is estimated from the probe alone.  None without an estimate.
     wanted_size : int or None
         Size by the estimate that `n_members` follows; None if above all sizes tried, or without an estimate.
+        `n_members` may be more where that estimate is rough.
     reason : str
         Why growth stopped, in a sentence or two.
     trained_members : int
@@ -161,15 +167,23 @@ def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target
     """Return how many members to keep for a target, and why."""
     last = history[-1]
     # One shot uses the probe's estimate only: using the second one as well would be another method.
-    decided = history[0] if method == "one_shot" else last
+    decided = history[0] if method == "one_shot" and not history[0].is_rough else last
     wanted, trained = decided.recommended_size, last.n_members
     if last.problem:
         reason = f"{trained} members were trained, and no size can be estimated from them: {last.problem}"
         return Outcome(trained, False, None, None, reason)
     if wanted is None or wanted > max_size:
         return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
-    kept = min(wanted, trained)
+    kept = int(min(_reach(decided, wanted), trained))
     return Outcome(kept, True, _suffices(last, kept), wanted, _finished(decided, last, kept, target))
+
+
+def _reach(step: GrowthStep, wanted: int) -> float:
+    """Return the most members that an estimate may need: the upper end of the interval of a rough one."""
+    if not step.is_rough:
+        return wanted
+    high = None if step.interval is None else step.interval[1]
+    return math.inf if high is None else high
 
 
 def _suffices(last: GrowthStep, n_members: int) -> bool:
@@ -192,6 +206,11 @@ def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) 
         f"{kept} members are enough for {target.words} {_interval(decided)}, as estimated from "
         f"{decided.n_members} members"
     )
+    if last is decided and last.is_rough:
+        return (
+            f"{last.recommended_size} members are recommended for {target.words} {_interval(last)}, as estimated from "
+            f"{last.n_members} members. That is uncertain, so {kept} members are kept."
+        )
     if last is decided:
         return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
     wanted = "more than the largest size tried" if last.recommended_size is None else f"{last.recommended_size}"

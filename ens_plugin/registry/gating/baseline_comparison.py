@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_difference, rows_of_both
 from ens_plugin.analysis.checks.judged_rows import judged_by_both, paired_difference
-from ens_plugin.analysis.metrics.positive_label import label_text
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.uncertainty.paired_losses import Difference, separate_difference
 from ens_plugin.core.validation import shown
 from ens_plugin.errors import GateError
 from ens_plugin.registry.gating.decision import apart
 from ens_plugin.registry.gating.policy import Requirement
+from ens_plugin.report.estimates import OWN_LABEL
+from ens_plugin.report.quantities import label_words
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import Measurement
 
 __all__ = [
-    "LEVEL", "OWN_LABEL", "Comparison", "compare_intervals", "compare_pairs", "compared_values", "positive_label",
+    "LEVEL", "Comparison", "compare_intervals", "compare_pairs", "compared_values", "of_label", "positive_label",
     "remedy",
 ]  # fmt: skip
 
 LEVEL = AnalysisOptions.interval_level
-# What scikit-learn's scorers take as the positive label.
-OWN_LABEL = "1"
+OF_ONE_LABEL = ("average_precision", "f1", "jaccard", "precision", "recall")
 FEWEST_PAIRS = 2
-_CHANGES = {
-    "error_increase": "The {change} is",
-    "error_increase_lower": "The {level:g} % interval of the {change} begins at",
-    "error_increase_upper": "The {level:g} % interval of the {change} ends at",
-}
+_ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
 
 
 class Comparison(NamedTuple):
@@ -128,11 +125,21 @@ def compared_values(requirement: Requirement, comparison: Comparison, baseline: 
     """
     curve = comparison.reports[0].error_curve
     here, there = apart(*(report.error for report in comparison.reports))
-    change = _CHANGES[requirement.name].format(
-        change="decrease" if curve.greater_is_better else "increase", level=100 * LEVEL
-    )
+    change = _change_words(requirement, comparison.increase, "decrease" if curve.greater_is_better else "increase")
     key = requirement.key or requirement.name
-    return f"baseline.{key}: {printable(curve.metric, 40)} is {here}, and {there} of {baseline}. {change}"
+    metric = f"{printable(curve.metric, 40)}{of_label(comparison.reports[0])}"
+    return f"baseline.{key}: {metric} is {here}, and {there} of {baseline}. {change}"
+
+
+def _change_words(requirement: Requirement, increase: Difference, change: str) -> str:
+    """Return the change between two models with its interval where the requirement is on an end of that."""
+    if requirement.name not in _ENDS:
+        return f"The {change} is"
+    low, high = apart(increase.lower, increase.upper)
+    return (
+        f"The {change} is {increase.estimate:.6g}, and its {100 * LEVEL:g} % interval is from {low} to {high}. The "
+        f"{_ENDS[requirement.name]} end of that interval is"
+    )
 
 
 def remedy(requirement: Requirement, comparison: Comparison) -> str:
@@ -163,5 +170,16 @@ def _check_same_error(candidate: EnsembleReport, baseline: EnsembleReport) -> No
 def positive_label(report: EnsembleReport) -> str:
     """Return the label that a report's metric is about if it is about one of two."""
     basis = report.error_curve.metric_basis
-    named = None if basis is None else basis.positive_label
-    return OWN_LABEL if named is None else label_text(named)
+    return OWN_LABEL if basis is None else basis.label
+
+
+def of_label(report: EnsembleReport) -> str:
+    """Return the label that a report's metric is about, as the words after its name; empty for other metrics.
+
+    Where none was named, scikit-learn's scorers of one of two labels are about the label 1.
+    """
+    basis, metric = report.error_curve.metric_basis, report.error_curve.metric
+    if basis is None or basis.positive_label is not None:
+        return label_words(basis)
+    is_of_one = metric in OF_ONE_LABEL and len(report.basis.labels) == 2
+    return label_words(replace(basis, positive_label=OWN_LABEL)) if is_of_one else ""

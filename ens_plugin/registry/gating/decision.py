@@ -83,6 +83,9 @@ class GateDecision:
     notes : tuple of str
         Sentences for who reads a fail: what to do, and where the alias stays.  They are in the text and in Markdown,
         and not in the JSON.
+    warnings : tuple of str
+        A comparison that the policy requires and that was not made, in a sentence below the headline; in the JSON it is
+        in `comparison`.
 
     Examples
     --------
@@ -111,6 +114,7 @@ class GateDecision:
     promoted: str | None = None
     promoted_from: str | None = None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.summary()
@@ -131,7 +135,7 @@ class GateDecision:
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain Python objects."""
         content = {**asdict(self), "checks": [_check_content(check) for check in self.checks]}
-        del content["notes"]
+        del content["notes"], content["warnings"]
         return content
 
     def to_json(self) -> str:
@@ -141,6 +145,8 @@ class GateDecision:
     def summary(self) -> str:
         """Return the decision as plain text, without control characters."""
         lines = [f"{self.verdict.upper()}: {self._headline()}"]
+        for warning in self.warnings:
+            lines.extend(wrapped(f"Warning: {printable(warning, WORDS_WIDTH)}", later="  "))
         for reason in self.reasons:
             lines.extend(wrapped(reason, indent="  ", later="  "))
         for sentence in self._origin():
@@ -149,7 +155,7 @@ class GateDecision:
 
     def to_markdown(self) -> str:
         """Return the decision in Markdown, with all names escaped."""
-        lines = [*self.reasons, *self._origin()]
+        lines = [*(f"Warning: {warning}" for warning in self.warnings), *self.reasons, *self._origin()]
         return "\n".join(
             [f"**{self.verdict.upper()}: {escaped_markdown(self._headline(), WORDS_WIDTH)}**", "",
              *(f"- {escaped_markdown(line, WORDS_WIDTH)}" for line in lines)]

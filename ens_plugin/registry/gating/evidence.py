@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
-from ens_plugin.analysis.metrics.positive_label import label_text
 from ens_plugin.core.uncertainty.paired_losses import Difference
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import label_text, shown
 from ens_plugin.errors import (
     BagError,
     GateError,
@@ -21,7 +21,6 @@ from ens_plugin.errors import (
 )
 from ens_plugin.registry.gating.baseline_comparison import (
     LEVEL,
-    OWN_LABEL,
     Comparison,
     compare_intervals,
     compare_pairs,
@@ -29,6 +28,7 @@ from ens_plugin.registry.gating.baseline_comparison import (
 )
 from ens_plugin.registry.gating.logged_report import logged_metrics, read_report
 from ens_plugin.registry.gating.policy import BASELINE_SCALARS, Policy
+from ens_plugin.report.estimates import OWN_LABEL
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import Measurement, Rows, measure
@@ -48,6 +48,9 @@ __all__ = [
 ]
 
 DOUBT_LIMIT = 600
+ALIASES_LIMIT = 200
+# Similarity of two aliases above which one is taken for the other, misspelt; "champoin" and "champion" have 0.88.
+MISSPELT = 0.85
 INTERVAL_ENDS = ("error_lower", "error_upper")
 NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
@@ -98,12 +101,15 @@ class BaselineEvidence(NamedTuple):
         Description of the comparison, or of the reason for none.
     name : str
         Of the version, and of its model where that is another than the candidate's; empty without a comparison.
+    warning : str
+        Sentence about a comparison that the policy requires and that was not made; else empty.
     """
 
     comparison: Comparison | None
     version: str | None
     words: str | None
     name: str = ""
+    warning: str = ""
 
 
 def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> GateEvidence:
@@ -193,7 +199,8 @@ def compare_with_baseline(
     Raises
     ------
     GateError
-        If the policy requires a comparison and there is nothing to compare with.
+        If the policy requires a comparison and there is nothing to compare with, or the alias of the baseline, which
+        no version has, is nearly one that a version has.
     MlflowException
         If the server refuses.
     """
@@ -215,12 +222,35 @@ def compare_with_baseline(
                 f"{address.alias!r}, and none has it. Set the alias, or add 'required = false' under [baseline] of the "
                 "policy, so that a version is judged without a comparison as long as there is none."
             )
-        return BaselineEvidence(None, None, f"not compared, since no version has the alias {address.alias!r} yet")
+        return _without_baseline(address, version, _aliases(client, address))
     baseline = find_version(client, address)
     comparison = _compared(client, version, baseline, evidence, request)
     number, model = f"version {baseline.version}", f" of {printable(baseline.name, 80)}"
     name = number if baseline.name == version.name else number + model
     return BaselineEvidence(comparison, baseline.version, f"{number}{model}, by {comparison.method}", name)
+
+
+def _aliases(client: MlflowClient, address: VersionAddress) -> list[str]:
+    return sorted(str(alias) for alias in client.get_registered_model(address.name).aliases)
+
+
+def _without_baseline(address: VersionAddress, version: RegisteredVersion, aliases: list[str]) -> BaselineEvidence:
+    """Return the evidence where no version has the alias of the baseline yet; refuse an alias that looks misspelt."""
+    wanted, model = address.alias or "", printable(address.name, 80)
+    near = get_close_matches(wanted, aliases, n=1, cutoff=MISSPELT)
+    if near:
+        raise GateError(
+            f"No version of {model} has the alias {wanted!r}, and one has {printable(near[0], 80)!r}, so the name of "
+            "the baseline may be misspelt. Correct it, or set the alias that you named."
+        )
+    others = f"It has the aliases {', '.join(map(repr, aliases))}." if aliases else "It has no alias at all."
+    return BaselineEvidence(
+        None,
+        None,
+        f"not compared, since no version has the alias {wanted!r} yet",
+        warning=f"Version {version.version} was not compared with a baseline, because no version of {model} has the "
+        f"alias {wanted!r} yet. {printable(others, ALIASES_LIMIT)}",
+    )
 
 
 def _compared(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.registry.gating.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
-from ens_plugin.registry.gating.baseline_comparison import compared_values, remedy
+from ens_plugin.registry.gating.baseline_comparison import compared_values, of_label, remedy
 from ens_plugin.registry.gating.decision import Check, GateDecision
 from ens_plugin.registry.gating.evidence import (
     BaselineEvidence,
@@ -28,6 +28,7 @@ from ens_plugin.registry.gating.lease import Lease, lease
 from ens_plugin.registry.gating.policy import Policy, Requirement, check_share_bounds, read_policy, scorer_of
 from ens_plugin.registry.gating.remedies import NEW_VERSION, report_remedies
 from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
+from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
 from ens_plugin.tracking.logging.report_log import check_prefix
@@ -252,12 +253,16 @@ def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
         value = tables[requirement.table].get(requirement.name, math.nan)
         if math.isnan(value):
             raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
-        checks.append(Check(requirement, value, _holds(requirement, value), _subject(requirement, baseline)))
+        subject = _subject(requirement, evidence.report, baseline)
+        checks.append(Check(requirement, value, _holds(requirement, value), subject))
     decision = _decision(version, request.policy, tuple(checks), evidence, baseline)
     return decision if decision.passed else replace(decision, notes=_notes(client, request, decision, baseline, tables))
 
 
-def _subject(requirement: Requirement, baseline: BaselineEvidence) -> str:
+def _subject(requirement: Requirement, report: EnsembleReport | None, baseline: BaselineEvidence) -> str:
+    """Return what the value of a check is of, where the name of its scalar does not state all of it."""
+    if requirement.table == "report" and report is not None and scorer_of(requirement.name) is not None:
+        return f"report.{requirement.name}{of_label(report)} is"
     if requirement.table != "baseline" or baseline.comparison is None:
         return ""
     return compared_values(requirement, baseline.comparison, baseline.name)
@@ -304,6 +309,7 @@ def _decision(
         data_digest=None if evidence.measurement is None else evidence.measurement.digest,
         baseline=baseline.version,
         comparison=baseline.words,
+        warnings=(baseline.warning,) if baseline.warning else (),
     )
 
 

@@ -12,7 +12,7 @@ from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import ErrorCurve
 from ens_plugin.report.plots.size_chart import add_curves
 from ens_plugin.report.plots.size_curve import SizeCurve
-from ens_plugin.report.quantities import SHARES, axis_name, error_text, level_text
+from ens_plugin.report.quantities import SHARES, axis_name, error_text, label_words, level_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,8 +53,8 @@ def plot_error_curve(
     Raises
     ------
     InputError
-        If `n_members` or `recommended_size` is below 1, or the axes show curves of another metric or level of
-        intervals.
+        If `n_members` or `recommended_size` is below 1, or the axes show curves of another metric, positive label or
+        level of intervals.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
     Raises
     ------
     InputError
-        If the curves, or those that the axes show, are of several metrics or levels of intervals.
+        If the curves, or those that the axes show, are of several metrics, positive labels or levels of intervals.
 
     Examples
     --------
@@ -103,10 +103,13 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
 
 
 def _size_curve(curve: ErrorCurve, name: str, n_members: int | None, recommended_size: int | None) -> SizeCurve:
-    metric = f"{printable(curve.metric, 30)}, greater is better" if curve.greater_is_better else axis_name(curve.metric)
+    basis = curve.metric_basis
+    metric = axis_name(curve.metric)
+    if curve.greater_is_better:
+        metric = f"{printable(curve.metric, 30)}{label_words(basis)}, greater is better"
     return SizeCurve(
         quantity=f"{metric}\nshaded: {level_text(curve.interval_level)} interval",
-        kind=("error curve", curve.metric, curve.greater_is_better, curve.interval_level),
+        kind=("error curve", curve.metric, curve.greater_is_better, basis and basis.label, curve.interval_level),
         name=name,
         sizes=curve.sizes,
         value_at=lambda size: curve.at(size) if curve.reaches(size) else math.nan,

@@ -30,9 +30,9 @@ def log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, pr
 
     MLflow draws each metric in a chart of its own, whose axis fits the lines, so that noise looks like a difference
     and the ends of the intervals are elsewhere.  The picture has the bands on the axes of the curves.  Runs are
-    compared where their metric, their level of intervals, the kind and the number of their rows are the same; without
-    another such run there is no picture.  Where the server refuses a call, a warning is logged: the report is there
-    already.
+    compared where their metric, its positive label, their level of intervals, the kind and the number of their rows
+    are the same; without another such run there is no picture.  Where the server refuses a call, a warning is logged:
+    the report is there already.
     """
     from mlflow.exceptions import MlflowException
 
@@ -80,8 +80,9 @@ def _alike(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) 
 
 
 def _kind(report: EnsembleReport) -> tuple[object, ...]:
-    curve = report.error_curve
-    return curve.metric, curve.interval_level, report.data, report.n_rows + report.rows_without_oob
+    curve, basis = report.error_curve, report.error_curve.metric_basis
+    n_rows = report.n_rows + report.rows_without_oob
+    return curve.metric, basis and basis.label, curve.interval_level, report.data, n_rows
 
 
 def _logged_report(run: Run, prefix: str) -> EnsembleReport | None:

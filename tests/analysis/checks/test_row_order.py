@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.analysis.checks.row_order import is_sorted
+from ens_plugin.errors import WeakEstimateWarning
 
 Table = tuple[NDArray[Any], NDArray[Any]]
 FOUND = "Members that were trained on neither of the rows before and after"
@@ -110,3 +112,33 @@ def test_independent_rows_are_let_pass_in_any_order(order: str) -> None:
         model = RandomForestClassifier(40, max_samples=rng.choice([0.3, 1.0]), random_state=seed).fit(X[rows], y[rows])
         report = ens_plugin.analyze(model, X[rows], y[rows])
         assert not found(report), seed
+
+
+def test_what_rests_on_out_of_bag_rows_states_the_same_doubt() -> None:
+    X, y = pairs(300)
+    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
+    (doubt,) = ens_plugin.analyze(forest, X, y).basis.doubts
+    beginning = doubt[: len(FOUND)]
+    importance = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=1, max_rows=50)
+    uncertain = ens_plugin.predict_with_uncertainty(forest, X, y, X[:3])
+    for found_there in (importance.warnings, uncertain.warnings):
+        assert sum(text.startswith(beginning) for text in found_there) == 1
+    with pytest.warns(WeakEstimateWarning, match=beginning):
+        ens_plugin.oob_predictions(forest, X, y)
+    with pytest.warns(WeakEstimateWarning, match=beginning):
+        ens_plugin.make_oob_scorer()(forest, X, y)
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": True}], ids=["shuffled", "grouped"])
+def test_what_rests_on_out_of_bag_rows_states_no_doubt_where_there_is_none(options: dict[str, Any]) -> None:
+    X, y = pairs(300)
+    groups = np.repeat(np.arange(300), 2)
+    if not options:
+        order = np.random.default_rng(0).permutation(y.size)
+        X, y, groups = X[order], y[order], None
+    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
+    importance = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=1, max_rows=50, groups=groups)
+    assert not any(text.startswith(FOUND) for text in importance.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ens_plugin.oob_predictions(forest, X, y, groups=groups)

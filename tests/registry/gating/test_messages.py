@@ -12,7 +12,7 @@ from ens_plugin import EnsembleReport, gate
 from ens_plugin.errors import GateError
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import Version, register, report_with_error
-from tests.reports import regression_report, score_report
+from tests.reports import label_report, regression_report, score_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift")]
@@ -37,7 +37,10 @@ def test_a_score_that_fell_is_told_by_its_own_values_the_keys_of_the_policy_and_
     decision = gate(version.uri, policy, baseline="champion", promote="champion")
     failed = decision.reasons[0]
     assert failed.startswith("FAILED: baseline.no_worse: roc_auc is 0.85, and 0.95 of version 1. ")
-    assert "interval of the decrease begins at 0.09" in failed
+    assert failed.endswith(
+        "The decrease is 0.1, and its 95 % interval is from 0.09 to 0.11. The lower end of that interval is 0.09, "
+        "at most 0 allowed"
+    )
     assert "error" not in failed
     assert holder(embedded, name) == "1"
     assert decision.summary().splitlines()[-2:] == list(decision.notes)
@@ -49,6 +52,34 @@ def test_a_score_that_fell_is_told_by_its_own_values_the_keys_of_the_policy_and_
         "table": "baseline", "name": "error_increase_lower", "bound": "max", "threshold": 0.0,
         "value": decision.checks[1].value, "passed": False,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (label_report("spam"), "report.f1 of label 'spam' is "),
+        (label_report(None), "report.f1 of label '1' is "),
+        (score_report(), "report.roc_auc is "),
+    ],
+)
+def test_a_bound_of_a_metric_without_a_label_states_which_label_the_report_is_about(
+    embedded: Client, name: str, report: EnsembleReport, words: str
+) -> None:
+    version = register(embedded, name, report)
+    policy = {"report": {report.error_curve.metric: {"min": 0.5}}}
+    assert words in gate(version.uri, policy).reasons[0]
+    embedded.set_registered_model_alias(name, "champion", version.version)
+    compared = gate(register(embedded, name, report).uri, {**policy, **NO_WORSE}, baseline="champion")
+    assert any(f"baseline.no_worse: {words.removeprefix('report.')}" in reason for reason in compared.reasons)
+
+
+def test_a_report_about_another_label_than_the_policy_names_has_no_verdict(embedded: Client, name: str) -> None:
+    version = register(embedded, name, label_report("spam"))
+    policy = {"report": {"metric": "f1", "f1": {"min": 0.5}}}
+    with pytest.raises(GateError, match=r"with 'ham' as the positive label, .* with 'spam'"):
+        gate(version.uri, {"report": {**policy["report"], "positive_label": "ham"}})
+    with pytest.raises(GateError, match=r"with '1' as the positive label, .* with 'spam'"):
+        gate(version.uri, policy)
 
 
 def test_an_error_that_rose_is_an_increase_and_another_model_is_named(shared: Callable[[float], Version]) -> None:
@@ -102,3 +133,26 @@ def test_the_evidence_names_the_page_only_where_it_was_logged(
     decision = gate(version.uri, {"report": {"error": {"max": 1.0}}})
     assert decision.report == f"runs:/{version.run_id}/ensemble/report.json"
     assert decision.evidence.endswith("ensemble/report.json")
+
+
+UNCOMPARED = {"baseline": {"no_worse": True, "required": False}}
+
+
+def test_a_misspelt_alias_of_the_baseline_has_no_verdict_although_none_is_required(embedded: Client, name: str) -> None:
+    champion, version = (register(embedded, name, report_with_error(scale)) for scale in (0.5, 8.0))
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    with pytest.raises(GateError, match=r"has the alias 'champoin', and one has 'champion', .* misspelt"):
+        gate(version.uri, UNCOMPARED, baseline="champoin", promote="champion")
+    assert holder(embedded, name) == champion.version
+
+
+def test_a_baseline_that_is_not_there_yet_is_a_warning_below_the_verdict(embedded: Client, name: str) -> None:
+    version = register(embedded, name, REPORT)
+    embedded.set_registered_model_alias(name, "staging", version.version)
+    decision = gate(version.uri, UNCOMPARED, baseline="champion")
+    first, second = decision.summary().splitlines()[:2]
+    assert first.startswith("PASS")
+    assert second.startswith("Warning: Version 1 was not compared with a baseline, because no version of")
+    assert "It has the aliases 'staging'." in " ".join(decision.summary().split())
+    assert "Warning: Version 1 was not compared" in decision.to_markdown().splitlines()[2]
+    assert "warnings" not in json.loads(decision.to_json())

@@ -12,7 +12,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.report.comparison import Comparison
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.logging import write_data
-from tests.reports import classification_report, regression_report
+from tests.reports import classification_report, label_report, regression_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = MLFLOW_WARNINGS
@@ -53,6 +53,8 @@ def test_the_newest_run_has_a_picture_of_runs_with_as_many_rows(
     logged(embedded, "alike", "other rows", replace(REPORT, n_rows=REPORT.n_rows + 1))
     logged(embedded, "alike", "other error", regression_report())
     logged(embedded, "alike", "other prefix", REPORT, prefix="challenger")
+    logged(embedded, "alike", "label", label_report("ham"))
+    logged(embedded, "alike", "other label", label_report("spam"))
     last = logged(embedded, "alike", "last", replace(REPORT, n_members=100))
     assert drawn == [["last", "first"]]
     assert pictures(embedded, last) == ["ensemble/comparison.png"]
