@@ -25,6 +25,8 @@ BRIER = "mean Brier score of the probabilities"
 INSTEAD = ("probability", "excess_error", "agreement")
 # Rounding of sums of probabilities.
 CLOSE_TO_SHARE = 1e-6
+# Loss summed over all rows below which it may be 0 as well: half of one wrong row.
+SMALLEST_LOSS = 0.5
 # Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
 RARE = 10.0
 
@@ -53,7 +55,8 @@ def with_criteria(
     if adapter.info.task == "regression":
         return _chosen(estimates, (own, *of_metric), settings)
     assert estimates.error_draws is not None
-    by_error = _error_size(estimates.error_draws, adapter.n_members, own.agreement, settings)
+    n_rows = int(np.count_nonzero(sample.weight > 0))
+    by_error = _error_size(estimates.error_draws, n_rows, adapter.n_members, own.agreement, settings)
     by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
     criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
     return _chosen(estimates, (*criteria, *of_metric), settings)
@@ -74,16 +77,20 @@ def choose_criterion(criteria: tuple[SizeRecommendation, ...], settings: Resolve
 
 
 def _error_size(
-    found: ErrorDraws, n_members: int, agreement: float | None, settings: ResolvedOptions
+    found: ErrorDraws, n_rows: int, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
     """Return the smallest size from which on the error is at most ``1 + tolerance`` times that of the infinite one."""
+    if not found.error[-1] * n_rows > SMALLEST_LOSS:
+        return excess_recommendation(
+            "excess_error", "error", None, (1, None), _not_known, agreement, n_members, settings
+        )
     tolerance, max_size = settings.tolerance, settings.max_size
     close = found.close_size(tolerance)
     size = None if np.isinf(close) else int(close)
     low, high = size_interval(found.close_size_draws(tolerance), settings.interval_level, max_size)
     if size is not None:
         low, high = min(low, size), None if high is None else max(high, size)
-    interval = (low, high if size is not None else None) if found.is_known else (1, None)
+    interval = (low, high if size is not None else None)
     return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
 
 
@@ -112,7 +119,9 @@ def probability_size(
 ) -> SizeRecommendation | None:
     """Return the smallest size whose Brier score is at most ``1 + tolerance`` times that of the infinite ensemble.
 
-    None where the model's scores are no probabilities, or too few rows have two members.
+    None where the model's scores are no probabilities, or too few rows have two members.  Where the limit, summed over
+    all rows, is less than half of one wrong row, no size is known: 0.5 % of next to nothing would take thousands of
+    members.
     """
     settings = replace(settings, tolerance=settings.probability_tolerance)
     inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
@@ -121,7 +130,8 @@ def probability_size(
     loss = brier_loss(sample, inverse_link, groups)
     if loss is None:
         return None
-    is_known = loss.asymptote > 0 and (loss.member_variance > 0 or inverse_link is None)
+    total = loss.asymptote * np.count_nonzero(sample.weight > 0)
+    is_known = total > SMALLEST_LOSS and (loss.member_variance > 0 or inverse_link is None)
     if not is_known:
         return excess_recommendation(
             "probability", BRIER, None, (1, None), _not_known, agreement, adapter.n_members, settings
