@@ -205,3 +205,18 @@ def test_separated_labels_are_sized_by_the_labels_and_not_relative_to_a_loss_of_
     for criterion in ("excess_error", "probability"):
         assert not by_name(report)[criterion].is_known
         assert "cannot be distinguished from 0" in by_name(report)[criterion].reason
+
+
+def test_labels_without_error_take_no_thousands_of_members() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    y = (X[:, 0] > 0).astype(int)
+    X[:, 0] += np.where(y, 0.5, -0.5)
+    for n_members in (40, 150):
+        report = ens_plugin.analyze(RandomForestClassifier(n_members, random_state=0).fit(X, y), X, y)
+        assert report.error < 1e-4
+        sizes = by_name(report)
+        assert not sizes["probability"].is_known
+        assert not sizes["excess_error"].is_known
+        assert report.recommendation is sizes["agreement"]
+        assert "are enough" in report.summary()

@@ -22,6 +22,10 @@ NEARLY_STRAIGHT = 1e-4
 FEWEST_MOVED = 3
 LEAST_APART = 0.01
 MOST_STRAIGHT = 0.1
+# Logarithms of ratios that are equal but for rounding, and on how many lines a ratio is no chance.
+EQUAL_RATIOS = 1e-3
+FEWEST_COMMON = 3
+COMMON_SHARE = 0.25
 ROWS_AT_ONCE = 8192
 
 
@@ -132,6 +136,8 @@ def interpolated(rows: FloatArray, neighbours: FloatArray) -> NDArray[np.bool_]:
     -------
     ndarray of bool, shape (n_queries,)
         False where more than a tenth of the pairs of neighbours are nearly on lines: then all rows lie on a curve.
+        False where fewer than three columns vary freely: the others follow from them, as the same length in another
+        unit does, or the same date in the rows of one kind.
 
     Examples
     --------
@@ -141,6 +147,7 @@ def interpolated(rows: FloatArray, neighbours: FloatArray) -> NDArray[np.bool_]:
     [True, False]
     """
     found = np.zeros(len(rows), dtype=bool)
+    directions = np.zeros(rows.shape)
     n_pairs = neighbours.shape[1] * (neighbours.shape[1] - 1) / 2
     for place, (row, others) in enumerate(zip(rows, neighbours, strict=True)):
         moved = others - row
@@ -153,4 +160,23 @@ def interpolated(rows: FloatArray, neighbours: FloatArray) -> NDArray[np.bool_]:
         on_line = (cosine < STRAIGHT - 1.0) | ((cosine > 1.0 - STRAIGHT) & is_apart)
         n_nearly = np.count_nonzero(np.abs(cosine) > 1.0 - NEARLY_STRAIGHT)
         found[place] = on_line.any() and n_nearly <= MOST_STRAIGHT * n_pairs
+        if found[place]:
+            directions[place] = moved[on_line.argmax() // len(moved)]
+    found[found] = _free_columns(directions[found]) >= FEWEST_MOVED
     return found
+
+
+def _free_columns(directions: FloatArray) -> PlaceArray:
+    """Return how many columns vary along each line in no ratio to an earlier one that many lines share."""
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(np.abs(directions))
+    is_free = directions != 0
+    least = max(FEWEST_COMMON, COMMON_SHARE * len(directions))
+    for column in range(1, directions.shape[1]):
+        for earlier in range(column):
+            both = np.flatnonzero((directions[:, column] != 0) & (directions[:, earlier] != 0))
+            ratio = logarithms[both, column] - logarithms[both, earlier]
+            ordered = np.sort(ratio)
+            alike = np.searchsorted(ordered, ratio + EQUAL_RATIOS) - np.searchsorted(ordered, ratio - EQUAL_RATIOS)
+            is_free[both[alike >= least], column] = False
+    return np.asarray(np.count_nonzero(is_free, axis=1), dtype=np.intp)

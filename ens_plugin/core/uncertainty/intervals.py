@@ -95,7 +95,7 @@ def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
 def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
     r"""Return the Wilson interval of a share whose standard deviation is `sd`.
 
-    The effective number of rows is :math:`e(1-e)/\mathrm{sd}^2`; `n_rows` where the share is 0 or 1.
+    The effective number of rows is :math:`e(1-e)/\mathrm{sd}^2`, at most `n_rows`; `n_rows` where the share is 0 or 1.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: f
     """
     e = np.asarray(error, dtype=np.float64)
     spread = e * (1.0 - e)
-    variance = np.asarray(sd, dtype=np.float64) ** 2
+    variance = np.maximum(np.asarray(sd, dtype=np.float64) ** 2, spread / np.asarray(n_rows, dtype=np.float64))
     # An error within rounding of 0 or 1 is treated as 0 or 1.
     certain = (spread <= ROUNDING) | (variance <= 0)
     n = np.where(certain, n_rows, spread / np.where(certain, 1.0, variance))

@@ -77,3 +77,26 @@ def test_rows_that_are_all_on_one_curve_are_not_interpolated(bend: float) -> Non
     at = np.random.default_rng(0).random((200, 1))
     values = at * np.array([1.0, 2.0, 3.0]) + bend * np.sin(at * np.array([3.0, 4.0, 5.0]))
     assert not interpolated(values[:10], values[np.tile(np.arange(20, 60), (10, 1))]).any()
+
+
+def test_columns_that_follow_from_others_make_no_line() -> None:
+    rng = np.random.default_rng(0)
+    steps, energy = rng.integers(1000, 6000, 300), rng.integers(0, 150, 300)
+    same_length = np.column_stack([steps, energy, steps / 1000.0, 2.0 - steps / 7.0])
+    times = rng.integers(0, 2000, (300, 4))
+    ended = rng.random(300) < 0.3
+    times[ended] = times[ended, :1]
+    for table in (same_length, times):
+        values = (table - table.mean(axis=0)) / table.std(axis=0)
+        queries = np.arange(200)
+        assert not interpolated(values[:200], values[nearest_rows(values, queries, 48)[0]]).any()
+
+
+def test_points_between_two_rows_are_on_a_line_with_the_same_column_twice() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 4))
+    rows[:, 3] = 2.5 * rows[:, 0]
+    first, second = np.arange(100), np.arange(100, 200)
+    made = rows[first] + rng.random((100, 1)) * (rows[second] - rows[first])
+    parents = np.stack([first, second, *rng.integers(200, 300, (10, 100))], axis=1)
+    assert interpolated(made, np.concatenate([rows, made])[parents]).all()

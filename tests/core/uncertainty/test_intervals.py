@@ -326,3 +326,12 @@ class TestAlgorithmicVariance:
 def test_an_error_of_rounding_alone_has_the_interval_of_none() -> None:
     none = wilson_interval([0.0], [0.1], 50, 0.95)[1]
     np.testing.assert_allclose(wilson_interval([3e-17], [0.1], 50, 0.95)[1], none)
+
+
+@pytest.mark.parametrize("error", [1e-6, 0.01, 0.3, 1.0 - 1e-6])
+@pytest.mark.parametrize("sd", [1e-160, 1e-9, 1e-4])
+def test_no_interval_is_narrower_than_that_of_all_rows(error: float, sd: float) -> None:
+    narrow = wilson_interval([error], [sd], 340, 0.95)
+    of_all_rows = wilson_interval([error], [np.sqrt(error * (1.0 - error) / 340)], 340, 0.95)
+    assert narrow[0] <= of_all_rows[0] + 1e-12
+    assert narrow[1] >= of_all_rows[1] - 1e-12
