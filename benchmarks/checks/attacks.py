@@ -84,7 +84,7 @@ def autologging(options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.attacks", __doc__, 800, arguments, smoke=8)
+    options = read_options("benchmarks.checks.attacks", __doc__, 400, arguments, smoke=8)
     sections = [part(options) for part in (wrong_rows, gates, inputs, autologging)]
     about = ["## Attacks", __doc__ or "", NOTES]
     claims = [claim for found, _ in sections for claim in found]

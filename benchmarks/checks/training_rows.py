@@ -168,7 +168,7 @@ def part_section(options: Options) -> str:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.training_rows", __doc__, 40, arguments)
+    options = read_options("benchmarks.checks.training_rows", __doc__, 12, arguments)
     claims, text = fresh_section(options)
     about = ["## Training rows passed as held out", __doc__ or "", NOTES]
     claims = [*claims, *shuffled_section(options)]

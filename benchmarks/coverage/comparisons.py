@@ -101,7 +101,7 @@ def outcomes(options: Options, name: str) -> tuple[list[Claim], list[str]]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.coverage.comparisons", __doc__, 100, arguments)
+    options = read_options("benchmarks.coverage.comparisons", __doc__, 40, arguments)
     found = [outcomes(options, name) for name in (list(PAIRS)[::5] if options.smoke else PAIRS)]
     claims = [claim for some, _ in found for claim in some]
     header = ["pair", "true difference", "bias", "held (%)", "squared error / variance"]

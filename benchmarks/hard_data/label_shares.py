@@ -70,7 +70,7 @@ def claims_of(options: Options, library: str) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_data.label_shares", __doc__, 150, arguments)
+    options = read_options("benchmarks.hard_data.label_shares", __doc__, 60, arguments)
     libraries = ["scikit-learn", *(["xgboost"] if find_spec("xgboost") else [])]
     claims = [claim for library in libraries for claim in claims_of(options, library)]
     about = ["## Labels in fixed numbers", __doc__ or "", NOTES]
