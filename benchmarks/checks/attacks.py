@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
@@ -60,14 +61,25 @@ def inputs(options: Options) -> tuple[list[Claim], str]:
     for kind in attacks.KINDS:
         outcomes: Counter[str] = Counter()
         for index in range(max(int(wanted * attacks.SHARES[kind] / sum(attacks.SHARES.values())), 1)):
-            with tempfile.TemporaryDirectory(prefix="attack-") as folder:
-                outcomes[attacks.attack(kind, options.seed + index, Path(folder)).partition(":")[0]] += 1
+            outcomes[_outcome(attacks, kind, options.seed + index)] += 1
         n_inputs += outcomes.total()
         past = outcomes.total() - outcomes["answered"] - outcomes["refused"]
         n_past += past
         lines.append([kind, *(str(n) for n in (outcomes.total(), outcomes["answered"], outcomes["refused"], past))])
     claims = [Claim(f"{n_inputs} hostile inputs: got past", n_past, None, high=0.0, digits=0)]
     return claims, table(["inputs", "tried", "got a result", "refused", "got past"], lines)
+
+
+def _outcome(attacks: ModuleType, kind: str, seed: int) -> str:
+    """Return how one input ended, among temporary files of its own: those of other programs are no traces of it."""
+    usual = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="attack-") as temporary:
+        (Path(temporary) / "files").mkdir()
+        tempfile.tempdir = temporary
+        try:
+            return str(attacks.attack(kind, seed, Path(temporary) / "files")).partition(":")[0]
+        finally:
+            tempfile.tempdir = usual
 
 
 def autologging(options: Options) -> tuple[list[Claim], str]:
