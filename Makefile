@@ -43,6 +43,8 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.accuracy.intervals
 	$(BIN)/python -m benchmarks.accuracy.prediction_intervals
 	$(BIN)/python -m benchmarks.hard_data
+	$(BIN)/python -m benchmarks.checks
+	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.metrics.by_name
 	$(BIN)/python -m benchmarks.metrics.cost
 	$(BIN)/python -m benchmarks.cost.speed

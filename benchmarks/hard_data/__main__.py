@@ -16,6 +16,7 @@ SCRIPTS = (
     "cells",
     "seeds",
     "repeats",
+    "label_shares",
     "metrics",
     "training_variance",
 )

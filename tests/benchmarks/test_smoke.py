@@ -10,6 +10,14 @@ import pytest
 
 from benchmarks.shared.results import RESULTS
 
+NEED_BOOSTERS = {
+    "accuracy.few_booster_trees",
+    "checks.attacks",
+    "cost.profile",
+    "cost.walker",
+    "hard_data.scores",
+    "learners.pruning",
+}
 needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
 
 
@@ -43,6 +51,16 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "metrics.cost",
         "metrics.gate",
         "hard_data.repeats",
+        "hard_data.label_shares",
+        "checks.alike_rows",
+        "checks.attacks",
+        "checks.copies",
+        "checks.row_order",
+        "checks.training_rows",
+        "coverage.comparisons",
+        "coverage.importance",
+        "coverage.members",
+        "coverage.outputs",
         "hard_data.scores",
         "accuracy.reach",
         "cost.walker",
@@ -54,7 +72,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 )
 def test_smoke(script: str, tmp_path: Path) -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
-    if script in ("accuracy.few_booster_trees", "hard_data.scores", "cost.profile", "learners.pruning", "cost.walker"):
+    if script in NEED_BOOSTERS:
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
     if script in ("learners.pruning", "cost.walker"):

@@ -15,8 +15,8 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
+from tests.docs.results import ROOT, cells, page, rows, section
 
-ROOT = Path(__file__).parents[2]
 PROBABILITIES_AND_VALUES = (
     "roc_auc", "neg_log_loss", "neg_brier_score", "r2", "neg_mean_squared_error", "neg_mean_absolute_error",
     "neg_mean_pinball_loss",
@@ -25,29 +25,7 @@ OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "matthews_corrcoef")
 SIZE = "error of the size, in doublings (root mean square)"
 
 
-def page(name: str) -> str:
-    return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
-
-
-def section(script: str) -> str:
-    text = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    return text.partition(f"<!-- benchmarks.{script}: begin -->")[2].partition(f"<!-- benchmarks.{script}: end -->")[0]
-
-
-def rows(script: str) -> list[list[str]]:
-    """Return the cells of all tables of a script."""
-    lines = [line for line in section(script).splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-def cells(script: str, start: str) -> list[list[str]]:
-    """Return the tables' rows whose first cell begins so, less that cell."""
-    found = [cells[1:] for cells in rows(script) if cells[0].startswith(start)]
-    assert found, start
-    return found
-
-
-def measured(start: str) -> str:
+def by_name(start: str) -> str:
     ((value, *_),) = cells("metrics.by_name", start)
     return value
 
@@ -62,7 +40,7 @@ def test_the_metrics_repetitions_and_coverage(metrics: str) -> None:
     (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics.by_name"))
     assert f"In {repetitions} repetitions of 600 rows" in metrics
     assert f"the truth in {min(held, key=float)} to {max(held, key=float)} % of cases" in metrics
-    assert measured("reports with a value that the metric cannot have") == "0"
+    assert by_name("reports with a value that the metric cannot have") == "0"
     assert "no value was outside of its range" in metrics
 
 
@@ -71,15 +49,15 @@ def test_the_metrics_sizes(metrics: str) -> None:
     assert f"off by {off_by} doublings (root mean square), where {target.split()[-1]} was aimed for" in page(
         "how-to/metrics.md"
     )
-    off = [measured(f"{name}: {SIZE}") for name in PROBABILITIES_AND_VALUES]
+    off = [by_name(f"{name}: {SIZE}") for name in PROBABILITIES_AND_VALUES]
     assert f"off by {min(off, key=float)} to {max(off, key=float)} doublings" in metrics
-    accuracy, balanced, f1, matthews = [measured(f"{name}: {SIZE}") for name in OF_LABELS]
-    precision = measured(f"average_precision: {SIZE}")
+    accuracy, balanced, f1, matthews = [by_name(f"{name}: {SIZE}") for name in OF_LABELS]
+    precision = by_name(f"average_precision: {SIZE}")
     assert (
         f"off by {precision} for average precision, {accuracy} for accuracy, {balanced} for balanced accuracy, "
         f"{f1} for F1 and {matthews} for Matthews' correlation"
     ) in metrics
-    known = [measured(f"{name}: the same of 600 fresh rows") for name in OF_LABELS]
+    known = [by_name(f"{name}: the same of 600 fresh rows") for name in OF_LABELS]
     assert f"would be off by {', '.join(known[:-1])} and {known[-1]}" in metrics
     accuracy, balanced, f1, matthews = known
     assert (
@@ -87,7 +65,7 @@ def test_the_metrics_sizes(metrics: str) -> None:
         f"{matthews} for Matthews' correlation"
     ) in page("methods.md")
     within = [
-        measured(f"{name}: size with a metric within twice the tolerance")
+        by_name(f"{name}: size with a metric within twice the tolerance")
         for name in (*PROBABILITIES_AND_VALUES, "average_precision", *OF_LABELS)
     ]
     assert f"At {min(within, key=float)} to {max(within, key=float)} % of the recommended sizes" in metrics
@@ -231,3 +209,15 @@ def test_the_other_tools_in_the_readme() -> None:
         line.replace("\N{EN DASH}", "-").strip("| ").split(" | ") for line in table.splitlines() if line[:1] == "|"
     ]
     assert shown[2:] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9),
+    reason="the guide shows figures of scikit-learn 1.9; other releases grow other forests",
+)
+def test_the_guide_to_uncertainty_states_what_its_example_prints(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "oob" / "prediction_intervals.py"
+    printed = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    ((inside, total),) = re.findall(r"(\d+) of (\d+) new targets lie in their 95 % intervals", printed)
+    assert f"{inside} of the {total} new targets lie in their 95 % intervals" in page("how-to/uncertainty.md")

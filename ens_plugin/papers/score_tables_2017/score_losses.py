@@ -206,8 +206,7 @@ def smallest_size_within(
     From above, because a 0-1 loss may fall below its limit and rise again: small ensembles can be right by
     chance for rows on which the infinite one is wrong.
     The error of a row's mean score is its spread over the root of the number of probes: a size many times that
-    number is an extrapolation (at 3 times it was correct in simulations, at 20 times 3 to 5 times too
-    small).  Fit more probes for larger sizes.
+    number is an extrapolation, and tends to be too small.  Fit more probes for larger sizes.
     """
     if not 0.0 < tolerance < np.inf:
         raise InputError(f"tolerance must be positive and finite, got {tolerance!r}.")

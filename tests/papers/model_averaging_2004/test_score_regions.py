@@ -136,3 +136,17 @@ def test_models_by_row_answer_for_each_row_what_the_regions_say() -> None:
     assert 0 < np.mean(by_row <= 200) < 1
     assert np.isinf(by_row[4])
     assert models_to_settle(logs, 0.5, 0.1) == np.sort(by_row)[29]
+
+
+@pytest.mark.parametrize(
+    ("spread", "n_models", "share"), [(3.0, 25, 0.39), (3.0, 1000, 0.06), (1.5, 25, 0.02), (1.5, 1000, 0.0)]
+)
+def test_a_rival_of_rare_large_scores_is_excluded_as_often_as_documented(
+    spread: float, n_models: int, share: float
+) -> None:
+    rng = np.random.default_rng(0)
+    rival = np.log(1.1) - spread**2 / 2 + spread * rng.normal(size=(n_models, 2000))
+    logs = np.stack([np.zeros_like(rival), rival], axis=2)
+    excluded = settled_rows(logs, 0.05) & (np.exp(rival).mean(axis=0) < 1.0)
+    # Four standard errors of 2000 rows, and the digits that the docstring leaves out.
+    assert abs(excluded.mean() - share) < 0.005 + 4 * np.sqrt(max(share, 1e-4) / 2000)

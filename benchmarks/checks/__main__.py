@@ -1,0 +1,9 @@
+"""Run every benchmark of the checks of rows, one after the other."""
+
+from __future__ import annotations
+
+from benchmarks.checks import alike_rows, attacks, copies, row_order, training_rows
+
+if __name__ == "__main__":
+    for script in (alike_rows, copies, row_order, training_rows, attacks):
+        print(script.main())

@@ -1,0 +1,165 @@
+"""Rows that are alike without being equal: copies with changes and interpolated rows are doubted, other tables not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn import datasets
+
+from benchmarks.checks.ordinary_tables import KINDS, Table, ordinary_table
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, table
+from ens_plugin.analysis.checks.near_copies import near_copy_doubts
+
+Array = NDArray[Any]
+
+ROWS = (100, 500, 2000, 20_000)
+COLUMNS = (2, 3, 5, 10, 20)
+SEEDS = 3
+BUNDLED = {
+    "iris": datasets.load_iris,
+    "wine": datasets.load_wine,
+    "breast cancer": datasets.load_breast_cancer,
+    "digits": datasets.load_digits,
+    "diabetes": datasets.load_diabetes,
+}
+N_SUBJECT_ROWS = 1000
+EACH = (2, 5, 25)
+CHANGES = (0.02, 0.1, 0.3)
+OVERSAMPLERS = ("SMOTE", "BorderlineSMOTE", "SVMSMOTE", "ADASYN")
+MADE_FROM = ((300, 0.3), (800, 0.1), (3000, 0.02))
+MADE_COLUMNS = (3, 6, 20)
+TABLES_MADE_FROM = ", ".join(f"{n} rows with {100 * share:g} % positives" for n, share in MADE_FROM)
+NOTES = f"""\
+The first two signs of section 17 of the methods, in random order. Tables without copies: {len(KINDS)} kinds of
+{", ".join(map(str, ROWS))} rows and {", ".join(map(str, COLUMNS))} columns, {SEEDS} draws of each. Subjects:
+{N_SUBJECT_ROWS} rows of normal columns in which each subject has as many rows, and a random label; the change is in
+standard deviations of a column. Oversamplers of imbalanced-learn: tables of {TABLES_MADE_FROM},
+in {", ".join(map(str, MADE_COLUMNS))} columns, shuffled, in 32 and 64 bits. The standard errors are binomial."""
+
+
+class Counted(NamedTuple):
+    """How many of some tables were doubted."""
+
+    doubted: int
+    tables: int
+
+    def shown(self) -> str:
+        return f"{self.doubted} of {self.tables}"
+
+    def claim(self, measure: str, low: float = -math.inf, high: float = math.inf, tried: str = "") -> Claim:
+        share = self.doubted / self.tables
+        spread = 100.0 * math.sqrt(max(share * (1.0 - share), 0.0) / self.tables)
+        return Claim(f"{measure} (%)", 100.0 * share, spread, low, high, digits=1, tried=tried)
+
+
+def is_doubted(rows: Table) -> bool:
+    return near_copy_doubts(*rows) != ()
+
+
+def subjects(n_each: int, change: float, n_columns: int, seed: int) -> Table:
+    """Draw rows of subjects whose label is of the subject, in random order."""
+    rng = np.random.default_rng([n_each, int(100 * change), n_columns, seed])
+    subject = rng.permutation(np.repeat(np.arange(N_SUBJECT_ROWS // n_each), n_each))
+    centres = rng.normal(size=(N_SUBJECT_ROWS // n_each, n_columns))
+    X = centres[subject] + change * rng.normal(size=(subject.size, n_columns))
+    return X, rng.integers(0, 2, len(centres))[subject]
+
+
+def oversampled(name: str, source: tuple[int, float], n_columns: int, dtype: str, seed: int) -> Table:
+    """Draw a table with a rare label, to which an oversampler has added rows, in random order."""
+    from imblearn import over_sampling
+
+    n_rows, positives = source
+    rng = np.random.default_rng([OVERSAMPLERS.index(name), n_rows, n_columns, seed])
+    y = np.asarray(rng.random(n_rows) < positives, dtype=np.int64)
+    X = rng.normal(size=(n_rows, n_columns)) + 0.4 * y[:, None]
+    rows, labels = getattr(over_sampling, name)(random_state=seed).fit_resample(X, y)
+    order = rng.permutation(labels.size)
+    return rows[order].astype(dtype), labels[order]
+
+
+def count(options: Options, draw: Any, arguments: Sequence[tuple[Any, ...]]) -> Counted:
+    """Return how many of the tables that `draw` makes from the arguments are doubted."""
+    found = Parallel(n_jobs=options.n_jobs)(delayed(lambda *given: is_doubted(draw(*given)))(*a) for a in arguments)
+    return Counted(int(sum(found)), len(found))
+
+
+def ordinary_section(options: Options) -> list[Claim]:
+    """Shares of tables without copies that are doubted."""
+    sizes = ROWS[:2] if options.smoke else ROWS
+    arguments = [
+        (kind, n_rows, n_columns, options.seed + index)
+        for kind in KINDS
+        for n_rows in sizes
+        for n_columns in COLUMNS
+        for index in range(1 if options.smoke else SEEDS)
+    ]
+    found = count(options, ordinary_table, arguments)
+    bundled = Counted(sum(is_doubted(load(return_X_y=True)) for load in BUNDLED.values()), len(BUNDLED))
+    return [
+        found.claim(f"{found.tables} tables without copies: doubted", high=0.0),
+        bundled.claim(f"{bundled.tables} tables of scikit-learn: doubted", high=0.0),
+    ]
+
+
+def subject_section(options: Options) -> str:
+    """Return a table of how many tables of subjects are doubted."""
+    lines = []
+    for n_each in EACH:
+        for change in CHANGES:
+            by_columns = [
+                count(
+                    options,
+                    subjects,
+                    [(n_each, change, d, options.seed + index) for index in range(options.repetitions)],
+                )
+                for d in COLUMNS
+            ]
+            lines.append([f"{n_each} rows of each, change {change:g}", *(found.shown() for found in by_columns)])
+    return table(["doubted, by number of columns", *map(str, COLUMNS)], lines)
+
+
+def oversampler_section(options: Options) -> tuple[list[Claim], str]:
+    """Shares of tables with interpolated rows that are doubted, by oversampler."""
+    sources, draws = (MADE_FROM[:1], 1) if options.smoke else (MADE_FROM, max(options.repetitions * 2 // 5, 1))
+    lines, doubted, n_tables = [], 0, 0
+    for name in OVERSAMPLERS:
+        by_columns = [
+            count(
+                options,
+                oversampled,
+                [
+                    (name, source, n_columns, dtype, options.seed + index)
+                    for source in sources
+                    for dtype in ("float32", "float64")
+                    for index in range(draws)
+                ],
+            )
+            for n_columns in MADE_COLUMNS
+        ]
+        doubted, n_tables = doubted + sum(f.doubted for f in by_columns), n_tables + sum(f.tables for f in by_columns)
+        lines.append([name, *(found.shown() for found in by_columns)])
+    claim = Counted(doubted, n_tables).claim(f"{n_tables} tables made by oversamplers: doubted", low=100.0)
+    return [claim], table(["oversampler, by number of columns", *map(str, MADE_COLUMNS)], lines)
+
+
+def main(arguments: list[str] | None = None) -> str:
+    """Run, write the section unless this is a smoke run, and return it."""
+    options = read_options("benchmarks.checks.alike_rows", __doc__, 20, arguments)
+    claims, tables = ordinary_section(options), [subject_section(options)]
+    if find_spec("imblearn") is not None:
+        of_oversamplers, text = oversampler_section(options)
+        claims, tables = claims + of_oversamplers, [*tables, text]
+    about = ["## Rows that are alike", __doc__ or "", NOTES]
+    return conclude("benchmarks.checks.alike_rows", options, about, claims, tables)
+
+
+if __name__ == "__main__":
+    print(main())

@@ -1,0 +1,1 @@
+"""How often intervals and standard errors hold: comparisons, importances, several outputs, members that differ."""
