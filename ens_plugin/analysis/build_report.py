@@ -327,7 +327,7 @@ def _report(
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
     cautions = _cautions(adapter, evidence.proof, estimates, used.n_effective, dropped, settings)
-    rarity = rare_label_caution(estimates.recommendation, shares.labels)
+    rarity = rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
     return EnsembleReport(
         task=adapter.info.task,
         model=type(adapter.model).__name__,

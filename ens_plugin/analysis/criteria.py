@@ -95,8 +95,19 @@ def _error_size(
     return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
 
 
-def rare_label_caution(found: SizeRecommendation, labels: Sequence[LabelBasis]) -> tuple[str, ...]:
-    """Return a warning where the wanted agreement hardly depends on the rarest label."""
+def rare_label_caution(
+    found: SizeRecommendation, criteria: Sequence[SizeRecommendation], labels: Sequence[LabelBasis]
+) -> tuple[str, ...]:
+    """Return a warning where the wanted agreement hardly depends on the rarest label.
+
+    Parameters
+    ----------
+    found : SizeRecommendation
+        The one that the report recommends; by another criterion than the agreement there is no warning.
+    criteria : sequence of SizeRecommendation
+        Those of all criteria: the one by the probabilities is named where its size is known.
+    labels : sequence of LabelBasis
+    """
     n_rows = sum(basis.n_rows for basis in labels)
     if found.confidence is None or not n_rows:
         return ()
@@ -104,10 +115,12 @@ def rare_label_caution(found: SizeRecommendation, labels: Sequence[LabelBasis]) 
     share = rarest.n_rows / n_rows
     if share >= RARE * (1.0 - found.confidence):
         return ()
+    has_better = any(other.criterion == "probability" and other.is_known for other in criteria)
+    advice = " Use criterion='probability'." if has_better else ""
     return (
         f"Only {100 * share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
         f"{100 * found.confidence:.4g} % hardly depends on it: the recommended size may be far too small for this "
-        "label, for rankings and for probabilities. Use criterion='probability'.",
+        f"label, for rankings and for probabilities.{advice}",
     )
 
 
