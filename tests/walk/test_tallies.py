@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -111,8 +112,16 @@ def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any], words: str)
         compiled(given["outputs"], given["counted"], given["target"])
 
 
-def test_scores_that_are_not_next_to_each_other_are_refused() -> None:
-    from ens_plugin_walk import value_sums
-
-    with pytest.raises(ValueError, match="not next to each other"):
-        value_sums(np.zeros((4, 6))[:, ::2], np.ones((4, 3), dtype=bool))
+@pytest.mark.parametrize("layout", ["row by row", "every second", "backwards"])
+def test_sums_of_scores_do_not_depend_on_their_layout(layout: str) -> None:
+    """Outputs that came from a cluster are kept row by row."""
+    block = block_of("normal", 40, 2)
+    outputs = {
+        "row by row": np.asfortranarray(block.outputs),
+        "every second": np.repeat(block.outputs, 2, axis=1)[:, ::2],
+        "backwards": np.ascontiguousarray(block.outputs[:, ::-1])[:, ::-1],
+    }[layout]
+    other = replace(block, outputs=outputs)
+    of_values = compiled_sums(other).of_values
+    assert of_values is not None
+    assert_same_bits(of_values(other), score_sums(block))

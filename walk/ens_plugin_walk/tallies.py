@@ -75,7 +75,8 @@ def _sums(
     if outputs.dtype != np.float64 or mask.shape != outputs.shape[:2]:
         raise ValueError("the outputs are of float64, and each has an entry in the mask")
     if target is None and outputs.strides[1] != outputs.itemsize:
-        raise ValueError("the scores of a member are not next to each other")
+        # The kernel reads the scores of a member as neighbours; outputs that were kept row by row are not.
+        outputs = np.ascontiguousarray(outputs)
     n_members, n_rows, n_labels = outputs.shape
     by_member, by_row, by_label = (int(step) // outputs.itemsize for step in outputs.strides)
     sums = np.empty((n_columns, n_rows))

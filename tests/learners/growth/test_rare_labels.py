@@ -23,7 +23,7 @@ def rare_rows(n_rows: int, separation: float, seed: int) -> tuple[Any, Any]:
 
 
 def test_a_rough_size_by_a_metric_of_a_rare_label_is_estimated_again_and_cuts_nothing() -> None:
-    """The probe of 50 recommends fewer than it has, with an interval that ends far above.
+    """The interval of the size that the probe of 50 recommends ends at more than twice that size.
 
     The growth to 200 members, from which an estimate is made again, is what takes the time.
     """
@@ -31,7 +31,6 @@ def test_a_rough_size_by_a_metric_of_a_rare_label_is_estimated_again_and_cuts_no
     growth = grow(RandomForestClassifier(random_state=3), X[:1500], y[:1500], metric="roc_auc")
     probe, last = growth.history[0], growth.history[-1]
     assert probe.n_members == 50
-    assert probe.recommended_size < 50
     assert probe.interval[1] > 2 * probe.recommended_size
     assert probe.is_rough
     assert last.n_members >= 200
