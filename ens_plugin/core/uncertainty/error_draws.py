@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.anchoring import Anchor, mean_error
 from ens_plugin.core.row_models.row_model import RowModel
-from ens_plugin.core.uncertainty.intervals import N_DRAWS, PosteriorDraws, odd_grid
+from ens_plugin.core.uncertainty.intervals import N_DRAWS, PosteriorDraws, density_gradient, odd_grid
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["ErrorDraws", "combine_draws", "draw_errors", "size_of_approach"]
@@ -90,10 +90,16 @@ def draw_errors(
 
 
 def _model_draws(model: RowModel, sizes: FloatArray, drawn: PosteriorDraws | None) -> FloatArray:
+    """Return the errors of other rows of the same population: linear in the drawn changes of the density.
+
+    The mean posteriors of the rows vary less the more members there are, because they are about these rows alone.  The
+    errors of the drawn densities themselves vary too much with few members, whose approximation has long tails.
+    """
     by_point = model.error_by_point(sizes)
-    if drawn is None:
-        return np.tile(by_point @ model.point_weights, (N_DRAWS, 1))
-    return np.asarray(drawn.means @ by_point.T)
+    error = by_point @ model.point_weights
+    if drawn is None or model.density is None:
+        return np.tile(error, (N_DRAWS, 1))
+    return np.asarray(error + drawn.steps @ density_gradient(model, model.density, by_point).T)
 
 
 def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:

@@ -17,6 +17,7 @@ __all__ = [
     "PosteriorDraws",
     "algorithmic_variance",
     "density_error_sd",
+    "density_gradient",
     "draw_posteriors",
     "odd_grid",
     "posterior_error_sd",
@@ -52,9 +53,29 @@ def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
     naive = _naive_sd(model, error)
     if model.density is None:
         return np.asarray(SD_INFLATION * naive)
-    by_point = wrong * (share / np.maximum(share, 1e-300))
-    gradient = (model.density.weights * (by_point - error[:, None])) @ design()
+    gradient = density_gradient(model, model.density, wrong)
     return np.asarray(SD_INFLATION * np.maximum(naive, _laplace_sd(model.density, gradient)))
+
+
+def density_gradient(model: RowModel, density: Density, wrong: FloatArray) -> FloatArray:
+    r"""Return the derivatives of errors of the density in its coefficients, :math:`Q^\top (g \cdot (\pi - e))`.
+
+    Parameters
+    ----------
+    model : RowModel
+    density : Density
+        That of the model.
+    wrong : ndarray, shape (n_sizes, n_points)
+        ``model.error_by_point`` of the sizes.
+
+    Returns
+    -------
+    ndarray, shape (n_sizes, n_coefficients)
+    """
+    share = model.point_weights
+    error = np.tensordot(wrong, share, axes=1)
+    by_point = wrong * (share / np.maximum(share, 1e-300))
+    return np.asarray((density.weights * (by_point - error[:, None])) @ design())
 
 
 def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
@@ -124,12 +145,15 @@ class PosteriorDraws(NamedTuple):
 
     Attributes
     ----------
+    steps : ndarray, shape (n_draws, n_coefficients)
+        By which the coefficients of the density are changed.
     means : ndarray, shape (n_draws, n_points)
         Mean posterior of the rows under each density.
     levels : ndarray, shape (n_draws, 1)
         Independent uniform numbers, for what is drawn given the density.
     """
 
+    steps: FloatArray
     means: FloatArray
     levels: FloatArray
 
@@ -142,7 +166,7 @@ def draw_posteriors(model: RowModel, random_state: int, n_draws: int = N_DRAWS) 
     factor = np.linalg.cholesky(model.density.covariance)
     steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
     means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
-    return PosteriorDraws(means, rng.random((n_draws, 1)))
+    return PosteriorDraws(steps, means, rng.random((n_draws, 1)))
 
 
 def size_draws(

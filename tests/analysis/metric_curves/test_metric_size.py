@@ -234,7 +234,9 @@ class TestSizes:
         growth = grow(forest, X, y, metric=area_lost, tolerance=0.2)
         assert growth.report is not None
         assert growth.report.recommendation.criterion == "metric"
-        assert growth.n_members == growth.wanted_size
+        # The interval of a size by a metric is wide, and no members within it are cut.
+        assert growth.wanted_size <= growth.n_members
+        assert growth.n_members == min(growth.history[-1].n_members, growth.history[-1].interval[1])
 
     @pytest.mark.slow
     def test_grow_states_a_distance_in_the_unit_of_the_metric(self) -> None:

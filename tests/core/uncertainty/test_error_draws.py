@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ens_plugin.core.row_models.majority import majority_error
+from ens_plugin.core.row_models.mixture import fit_mixture
 from ens_plugin.core.uncertainty import N_DRAWS, ErrorDraws, combine_draws
+from ens_plugin.core.uncertainty.error_draws import draw_errors
+from ens_plugin.core.uncertainty.intervals import draw_posteriors
 
 SIZES = np.append(np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
 
@@ -63,3 +67,24 @@ def test_parts_add_up_by_their_shares() -> None:
     both = combine_draws([one, other], np.array([0.25, 0.75]))
     np.testing.assert_allclose(both.error, 0.25 * one.error + 0.75 * other.error)
     np.testing.assert_allclose(both.draws, both.error[None].repeat(N_DRAWS, axis=0))
+
+
+@pytest.mark.parametrize("n_members", [40, 1000])
+def test_the_draws_vary_as_samples_of_rows_do_however_many_members_there_are(n_members: int) -> None:
+    rng = np.random.default_rng(0)
+    sizes = np.array([1.0, 51.0, np.inf])
+    wanted = rng.beta(2.0, 3.0, (4000, 300))
+    points = np.linspace(0.0, 1.0, 2001)
+    at_51 = np.interp(wanted, points, majority_error(points, [51])[0])
+    of_samples = np.stack([wanted, at_51, wanted > 0.5])
+    sampled = of_samples.mean(axis=2).std(axis=1)
+    spreads = []
+    for seed in range(8):
+        p = np.random.default_rng(seed).beta(2.0, 3.0, 300)
+        found = fit_mixture(np.random.default_rng(seed).binomial(n_members, p), np.full(300, n_members))
+        drawn = draw_errors([found], None, 2001, [draw_posteriors(found, 0)])
+        at = [int(np.argmin(np.abs(drawn.sizes - size))) for size in sizes[:2]] + [-1]
+        spreads.append(drawn.draws[:, at].std(axis=0))
+    ratio = np.mean(spreads, axis=0) / sampled
+    assert np.all(ratio > 0.6), ratio
+    assert np.all(ratio < 1.7), ratio
