@@ -14,7 +14,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.distributions import installed_version
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
-from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
+from ens_plugin.analysis.criteria import rare_label_caution, single_row_caution, with_criteria
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
@@ -143,7 +143,8 @@ def _common_estimates(
                 _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=is_even
             ),
         )  # fmt: skip
-    return with_criteria(estimates, adapter, evidence.sample, groups, settings)
+    n_rows = evidence.weight.select(usable).n_rows
+    return with_criteria(estimates, adapter, evidence.sample, groups, n_rows, settings)
 
 
 def _with_repeats(
@@ -327,7 +328,8 @@ def _report(
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
     cautions = _cautions(adapter, evidence.proof, estimates, used.n_effective, dropped, settings)
-    rarity = rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
+    cautions += rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
+    cautions += single_row_caution(estimates.recommendation, estimates.error_draws, used.n_rows)
     return EnsembleReport(
         task=adapter.info.task,
         model=type(adapter.model).__name__,
@@ -344,7 +346,7 @@ def _report(
         bias_variance=estimates.bias_variance,
         algorithmic_sd=estimates.algorithmic_sd,
         algorithmic_sd_is_bound=False,
-        warnings=(*shares.cautions, *cautions, *rarity),
+        warnings=(*shares.cautions, *cautions),
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions={
             name: installed_version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)

@@ -18,7 +18,7 @@ from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.report.estimates import LabelBasis, SizeRecommendation
 
-__all__ = ["choose_criterion", "probability_size", "rare_label_caution", "with_criteria"]
+__all__ = ["choose_criterion", "probability_size", "rare_label_caution", "single_row_caution", "with_criteria"]
 
 BRIER = "mean Brier score of the probabilities"
 # The order in which criteria replace one whose size is not known.
@@ -37,6 +37,7 @@ def with_criteria(
     adapter: EnsembleAdapter,
     sample: Sample,
     groups: NDArray[np.integer] | None,
+    n_rows: float,
     settings: ResolvedOptions,
 ) -> Estimates:
     """Return the estimates with the size by every criterion, and the recommendation by the chosen one.
@@ -49,6 +50,8 @@ def with_criteria(
     sample : Sample
         Of the rows that can be used.
     groups : ndarray of int, shape (n_sampled,), or None
+    n_rows : float
+        Number of all rows that can be used.
     settings : ResolvedOptions
     """
     own = estimates.recommendation
@@ -56,7 +59,6 @@ def with_criteria(
     if adapter.info.task == "regression":
         return _chosen(estimates, (own, *of_metric), settings)
     assert estimates.error_draws is not None
-    n_rows = int(np.count_nonzero(sample.weight > 0))
     by_error = _error_size(estimates.error_draws, n_rows, adapter.n_members, own.agreement, settings)
     by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
     criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
@@ -78,7 +80,7 @@ def choose_criterion(criteria: tuple[SizeRecommendation, ...], settings: Resolve
 
 
 def _error_size(
-    found: ErrorDraws, n_rows: int, n_members: int, agreement: float | None, settings: ResolvedOptions
+    found: ErrorDraws, n_rows: float, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
     """Return the smallest size from which on the error is at most ``1 + tolerance`` times that of the infinite one."""
     tolerance, max_size = settings.tolerance, settings.max_size
@@ -93,6 +95,29 @@ def _error_size(
         low, high = min(low, size), None if high is None else max(high, size)
     interval = (low, high if size is not None else None)
     return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
+
+
+def single_row_caution(found: SizeRecommendation, errors: ErrorDraws | None, n_rows: float) -> tuple[str, ...]:
+    """Return a warning where the 0-1 error that may be added is less than one row.
+
+    Parameters
+    ----------
+    found : SizeRecommendation
+        The one that the report recommends; by another criterion than the 0-1 error there is no warning.
+    errors : ErrorDraws or None
+        The 0-1 error by size; None for values.
+    n_rows : float
+    """
+    if found.criterion != "excess_error" or found.tolerance is None or errors is None:
+        return ()
+    allowed = found.tolerance * float(errors.error[-1]) * n_rows
+    if allowed >= 1.0 or not found.is_known:
+        return ()
+    return (
+        f"{100 * found.tolerance:.3g} % of the error is {allowed:.2g} of {n_rows:.0f} rows, so the recommended size "
+        "depends on single rows with close votes, and other rows of the same population may need far fewer or more "
+        "members. Use criterion='probability', a larger tolerance or more rows.",
+    )
 
 
 def rare_label_caution(

@@ -220,3 +220,15 @@ def test_labels_without_error_take_no_thousands_of_members() -> None:
         assert not sizes["excess_error"].is_known
         assert report.recommendation is sizes["agreement"]
         assert "are enough" in report.summary()
+
+
+@pytest.mark.parametrize(("tolerance", "is_warned"), [(0.01, True), (0.1, False)])
+def test_a_tolerance_of_less_than_one_row_is_warned_of(tolerance: float, is_warned: bool) -> None:
+    """Of 200 rows, 1 % of an error of about .2 is less than one row, and 10 % are four rows."""
+    X, y = make_classification(200, 8, flip_y=0.3, random_state=0)
+    forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0).fit(X, y)
+    report = ens_plugin.analyze(forest, X, y, criterion="error", tolerance=tolerance)
+    assert report.recommended_size is not None
+    assert any("single rows with close votes" in text for text in report.warnings) == is_warned
+    default = ens_plugin.analyze(forest, X, y)
+    assert not any("single rows" in text for text in default.warnings)
