@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.uncertainty.paired_losses import Difference
@@ -41,6 +40,7 @@ __all__ = [
     "BaselineEvidence",
     "GateEvidence",
     "GateRequest",
+    "are_misspelt",
     "compare_with_baseline",
     "gather_evidence",
     "refuse_doubts",
@@ -49,8 +49,6 @@ __all__ = [
 
 DOUBT_LIMIT = 600
 ALIASES_LIMIT = 200
-# Similarity of two aliases above which one is taken for the other, misspelt; "champoin" and "champion" have 0.88.
-MISSPELT = 0.85
 INTERVAL_ENDS = ("error_lower", "error_upper")
 NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
@@ -234,10 +232,25 @@ def _aliases(client: MlflowClient, address: VersionAddress) -> list[str]:
     return sorted(str(alias) for alias in client.get_registered_model(address.name).aliases)
 
 
+def are_misspelt(first: str, second: str) -> bool:
+    """Return whether one alias is the other with its letters in another order, or with one left out before the end.
+
+    Aliases that are alike on purpose differ at their ends, in their digits, or in other letters: "champion-eu" and
+    "champion-us", "v12" and "v21".
+    """
+    if [letter for letter in first if letter.isdigit()] != [letter for letter in second if letter.isdigit()]:
+        return False
+    if sorted(first) == sorted(second):
+        return True
+    short, long = sorted((first, second), key=len)
+    without_one = {long[:place] + long[place + 1 :] for place in range(len(long) - 1)}
+    return short in without_one and not long.startswith(short)
+
+
 def _without_baseline(address: VersionAddress, version: RegisteredVersion, aliases: list[str]) -> BaselineEvidence:
     """Return the evidence where no version has the alias of the baseline yet; refuse an alias that looks misspelt."""
     wanted, model = address.alias or "", printable(address.name, 80)
-    near = get_close_matches(wanted, aliases, n=1, cutoff=MISSPELT)
+    near = [alias for alias in aliases if are_misspelt(wanted, alias)]
     if near:
         raise GateError(
             f"No version of {model} has the alias {wanted!r}, and one has {printable(near[0], 80)!r}, so the name of "

@@ -10,6 +10,7 @@ import pytest
 
 from ens_plugin import EnsembleReport, gate
 from ens_plugin.errors import GateError
+from ens_plugin.registry.gating.evidence import are_misspelt
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import Version, register, report_with_error
 from tests.reports import label_report, regression_report, score_report
@@ -156,3 +157,21 @@ def test_a_baseline_that_is_not_there_yet_is_a_warning_below_the_verdict(embedde
     assert "It has the aliases 'staging'." in " ".join(decision.summary().split())
     assert "Warning: Version 1 was not compared" in decision.to_markdown().splitlines()[2]
     assert "warnings" not in json.loads(decision.to_json())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_misspelt"),
+    [
+        ("champoin", "champion", True),
+        ("champon", "champion", True),
+        ("chammpion", "champion", True),
+        ("champion-us", "champion-eu", False),
+        ("champion", "champion2", False),
+        ("champion", "champions", False),
+        ("v12", "v21", False),
+        ("model-a", "model-b", False),
+        ("staging", "champion", False),
+    ],
+)
+def test_aliases_that_are_alike_on_purpose_are_not_misspelt(first: str, second: str, is_misspelt: bool) -> None:
+    assert are_misspelt(first, second) == are_misspelt(second, first) == is_misspelt
