@@ -51,10 +51,8 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
     growth_is_known,
-    leaf_labels,
     leaf_outputs,
-    node_labels,
-    tree_output_kind,
+    pure_labels,
     tree_splits,
 )
 from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
@@ -120,7 +118,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         members = self.model.estimators_
         if not all(hasattr(member, "predict_proba") for member in members):
             return "vote", "labels"
-        return "mean_proba", tree_output_kind(members, self.model.classes_) if self._are_trees else "probabilities"
+        return "mean_proba", "probabilities" if self._labels is None else "labels"
 
     @cached_property
     def _are_trees(self) -> bool:
@@ -138,7 +136,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         members, n_labels = self.model.estimators_, 1 if self.classes is None else len(self.classes)
         if not self._are_trees or any(member.tree_.value.shape[2] != n_labels for member in members):
             return None
-        return TreeWalk(members, self.model.n_features_in_, self.output_kind, self._columns)
+        return TreeWalk(members, self.model.n_features_in_, self.output_kind, self._labels, self._columns)
 
     def prepare(self, X: Any) -> Any:
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
@@ -154,9 +152,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         walked = None if self._walk is None else self._walk.outputs(features, members, wanted)
         if walked is not None:
             return walked
-        are_stacked = members is not None and self._are_trees and self.output_kind == "labels"
-        predict = self._tree_labels if are_stacked else self._member_outputs
-        return outputs_by_member(predict, members or range(self.n_members), features, wanted)
+        return outputs_by_member(self._member_outputs, members or range(self.n_members), features, wanted)
 
     def _member_outputs(self, member: int, features: Any) -> NDArray[Any]:
         estimator, rows = self.model.estimators_[member], self._member_rows(member, features)
@@ -164,8 +160,8 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             return self._values(estimator, rows, member)
         if self.output_kind == "probabilities":
             return self._probabilities(estimator, rows, member)
-        if self._are_trees:
-            return leaf_labels(estimator, rows)
+        if self._labels is not None:
+            return np.asarray(self._labels[member].take(estimator.apply(rows, check_input=False)))
         return self._votes(estimator, rows, member)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
@@ -293,13 +289,12 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return truncated_ensemble(self.model, size, kept)
 
     @cached_property
-    def _node_labels(self) -> list[NDArray[Any]]:
-        return [node_labels(tree) for tree in self.model.estimators_]
-
-    def _tree_labels(self, member: int, features: Any) -> NDArray[Any]:
-        rows = self._member_rows(member, features)
-        leaves = self.model.estimators_[member].apply(rows, check_input=False)
-        return np.asarray(self._node_labels[member].take(leaves))
+    def _labels(self) -> list[NDArray[np.unsignedinteger[Any]]] | None:
+        """Return the label code of every node of each member; None where a leaf is mixed, or a member is no tree."""
+        model = self.model
+        if not self._are_trees or not isinstance(model, BaggingClassifier):
+            return None
+        return pure_labels(model.estimators_, len(model.classes_))
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
         return all(

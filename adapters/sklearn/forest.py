@@ -18,7 +18,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, draw_bags, outputs_by_member
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
@@ -47,10 +47,8 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     checked_members,
     growth_is_known,
     held_outputs,
-    leaf_labels,
     leaf_outputs,
-    node_labels,
-    tree_output_kind,
+    pure_labels,
     tree_splits,
     voted_labels,
 )
@@ -104,7 +102,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
             classes=model.classes_ if is_classifier else None,
             n_members=len(model.estimators_),
             aggregation="mean_proba" if is_classifier else "mean",
-            output_kind=tree_output_kind(model.estimators_, model.classes_) if is_classifier else "values",
+            output_kind=self._tree_output_kind() if is_classifier else "values",
             bag_provenance="recorded",
             is_row_independent=True,
             distributions=DISTRIBUTIONS,
@@ -127,15 +125,15 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
             return outputs_by_member(self._tree_outputs, range(self.n_members), features, wanted)
         chosen = slice(members.start, members.stop)
         trees = self.model.estimators_[chosen]
-        if self.output_kind == "labels":
-            return voted_labels(trees, self._node_labels[chosen], features)
+        if self._labels is not None:
+            return voted_labels(trees, self._labels[chosen], features)
         outputs = held_outputs(trees, features)
         return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
 
     def _tree_outputs(self, member: int, rows: Any) -> NDArray[Any]:
         tree = self.model.estimators_[member]
-        if self.output_kind == "labels":
-            return leaf_labels(tree, rows)
+        if self._labels is not None:
+            return np.asarray(self._labels[member].take(tree.apply(rows, check_input=False)))
         outputs = leaf_outputs(tree, rows)
         return outputs if self.output_kind == "probabilities" else outputs[:, 0]
 
@@ -206,11 +204,16 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     @cached_property
     def _walk(self) -> TreeWalk:
-        return TreeWalk(self.model.estimators_, self.model.n_features_in_, self.output_kind)
+        return TreeWalk(self.model.estimators_, self.model.n_features_in_, self.output_kind, self._labels)
+
+    def _tree_output_kind(self) -> OutputKind:
+        return "probabilities" if self._labels is None else "labels"
 
     @cached_property
-    def _node_labels(self) -> list[NDArray[Any]]:
-        return [node_labels(tree) for tree in self.model.estimators_]
+    def _labels(self) -> list[NDArray[np.unsignedinteger[Any]]] | None:
+        """Return the label code of every node of each tree; None where a leaf is mixed, and for regression."""
+        model = self.model
+        return pure_labels(model.estimators_, len(model.classes_)) if isinstance(model, _CLASSIFIERS) else None
 
     def _check_bootstrap(self) -> None:
         if not self.model.bootstrap:

@@ -22,6 +22,7 @@ __all__ = [
     "leaf_labels",
     "leaf_outputs",
     "node_labels",
+    "pure_labels",
     "tree_output_kind",
     "tree_splits",
     "voted_labels",
@@ -35,13 +36,25 @@ COMPARED_TREES = 20
 
 def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
     """Return ``"labels"`` where one label has probability 1, to the bit, in every leaf, else ``"probabilities"``."""
-    return "labels" if all(_is_pure(tree.tree_, len(classes)) for tree in trees) else "probabilities"
+    return "probabilities" if pure_labels(trees, len(classes)) is None else "labels"
 
 
-def _is_pure(tree: Any, n_labels: int) -> bool:
-    # Inner nodes are mixed, so every exact 1 in the table belongs to a leaf, and no row holds two.
-    value = tree.value
-    return bool(value.shape[2] == n_labels and np.count_nonzero(value == 1.0) == tree.n_leaves)
+def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsignedinteger[Any]]] | None:
+    """Return the :func:`node_labels` of each tree if every leaf has one label of probability 1, to the bit, else None.
+
+    None too if a tree was trained without rows of some label.
+    """
+    labels = []
+    for tree in trees:
+        value = tree.tree_.value[:, 0, :]
+        if value.shape[1] != n_labels:
+            return None
+        labels.append(node_labels(tree))
+        # Inner nodes are mixed, so that every exact 1 is of a leaf.
+        strongest = value[np.arange(value.shape[0]), labels[-1]]
+        if np.count_nonzero(strongest == 1.0) != tree.tree_.n_leaves:
+            return None
+    return labels
 
 
 def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:

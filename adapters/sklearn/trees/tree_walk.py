@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import OutputKind
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
-from ens_plugin.adapters.sklearn.trees.outputs import node_labels
 
 __all__ = ["TreeWalk"]
 
@@ -27,14 +26,21 @@ class TreeWalk:
     n_features : int
         Columns of the prepared rows.
     output_kind : {"labels", "probabilities", "values"}
+    labels : list of ndarray of int, or None
+        Label code of every node of each tree, for ``"labels"``.
     columns : sequence of (ndarray of int or None), optional
         Columns of the rows that each tree was trained on; None for all.
     """
 
     def __init__(
-        self, trees: list[Any], n_features: int, output_kind: OutputKind, columns: Columns | None = None
+        self,
+        trees: list[Any],
+        n_features: int,
+        output_kind: OutputKind,
+        labels: list[NDArray[np.unsignedinteger[Any]]] | None,
+        columns: Columns | None = None,
     ) -> None:
-        self._trees, self._output_kind = trees, output_kind
+        self._trees, self._output_kind, self._labels = trees, output_kind, labels
         self._columns = [None] * len(trees) if columns is None else columns
         self._n_features = n_features
         self._walk = LeafWalk(self._flatten, "scikit-learn's apply")
@@ -52,8 +58,9 @@ class TreeWalk:
         """Return the outputs of the trees as of ``EnsembleAdapter.outputs``; None where the walk is not used."""
         if not self._walk.is_used or not isinstance(features, np.ndarray):
             return None
-        if self._output_kind == "labels":
-            return self._walk.entries("labels", self._labels, features, members, wanted)
+        if self._labels is not None:
+            labels = self._labels
+            return self._walk.entries("labels", lambda: labels, features, members, wanted)
         if self._output_kind == "values":
             return self._walk.entries("values", self._values, features, members, wanted)
         return self._probabilities(features, members or range(len(self._trees)), wanted)
@@ -72,9 +79,6 @@ class TreeWalk:
                 rows = np.flatnonzero(wanted[place])
                 outputs[place, rows] = value.take(leaves[place].take(rows), axis=0)
         return outputs
-
-    def _labels(self) -> list[NDArray[Any]]:
-        return [node_labels(tree) for tree in self._trees]
 
     def _values(self) -> list[NDArray[np.float64]]:
         return [tree.tree_.value[:, 0, 0] for tree in self._trees]

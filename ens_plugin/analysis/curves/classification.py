@@ -29,7 +29,6 @@ from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
     SupportTally,
-    label_support,
     member_margins,
     strongest_rival,
     wrong_support,
@@ -248,7 +247,7 @@ def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDA
     """
     if isinstance(tally, SupportTally):
         return wrong_support(block)
-    return member_margins(block, strongest_rival(label_support(block, block.counted), block.target))
+    return member_margins(block, strongest_rival(block.support, block.target))
 
 
 def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:

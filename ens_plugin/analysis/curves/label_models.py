@@ -22,7 +22,6 @@ from ens_plugin.core.tallies.tally import (
     MarginTally,
     SupportTally,
     count_members,
-    label_support,
     sum_squares_over_members,
 )
 from ens_plugin.core.validation import FloatArray
@@ -102,7 +101,7 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
     """Return the shift of margins due to rival labels chosen by noisy votes, estimated on some sampled rows."""
     part = sample.some_rows(SHIFT_ROWS)
     block = part.block
-    support = label_support(block, block.counted)
+    support = block.support
     is_vote = block.outputs.ndim == 2
     squares = support if is_vote else sum_squares_over_members(block.outputs, block.counted)
     votes = LabelVotes(support, squares, count_members(block.counted), block.target)

@@ -14,7 +14,7 @@ from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, count_members, label_support, member_margins, strongest_rival
+from ens_plugin.core.tallies.tally import RowBlock, count_members, member_margins, strongest_rival
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
@@ -116,7 +116,7 @@ def fit_contests(sample: Sample) -> RowModel:
     with the leading label's sign.
     """
     block = sample.block
-    support = label_support(block, block.counted)
+    support = block.support
     lead = np.argmax(support, axis=1)
     against = strongest_rival(support, lead)
     margins = member_margins(RowBlock(block.outputs, block.counted, lead, block.n_labels), against)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, count_members, label_support, sum_squares_over_members
+from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_squares_over_members
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores"]
@@ -82,7 +82,7 @@ def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     [0.0625, 0.25]
     """
     trials = count_members(block.counted)
-    support = label_support(block, block.counted)
+    support = block.support
     squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.counted).sum(axis=1)
     mean = support / trials[:, None]
     length = (mean**2).sum(axis=1)
@@ -128,7 +128,7 @@ def _terms_by_halves(
         probabilities = np.asarray(inverse_link(support / np.maximum(number, 1.0)[:, None]), dtype=np.float64)
         return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
 
-    squared = score(label_support(block, block.counted), trials)
+    squared = score(block.support, trials)
     support, number = _sums_by_rank(block)
     place = np.arange(N_CLASSES)
     gain, inverse = np.zeros(trials.size), np.zeros(trials.size)

@@ -10,7 +10,6 @@ from scipy.special import betainc, betaincinv, ndtr, stdtrit
 
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import label_support
 from ens_plugin.core.validation import FloatArray, as_sizes
 
 __all__ = ["CellVotes", "cell_agreement", "cell_size", "cell_size_draws", "gather_cells", "has_few_cells"]
@@ -74,7 +73,7 @@ def gather_cells(sample: Sample, cell: NDArray[np.integer], weight: FloatArray, 
     inside = known[position] == cell
     mass = np.bincount(position[inside], weight[inside], known.size)
     share = mass / mass.sum()
-    support = label_support(block, block.counted)
+    support = block.support
     total = np.stack([np.bincount(place, column, known.size) for column in support.T], axis=1)
     order = np.argsort(-total, axis=1, kind="stable")
     best, second = order[:, 0], order[:, 1]

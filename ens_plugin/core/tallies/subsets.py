@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.tally import RowBlock, count_members, label_support, sum_over_members
+from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_over_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
@@ -60,9 +60,7 @@ class Sample:
     def mean_outputs(self) -> FloatArray:
         """Return each row's mean output over the members that count, votes as indicators; 0 where none counts."""
         block = self.block
-        total = (
-            label_support(block, block.counted) if block.n_labels else sum_over_members(block.outputs, block.counted)
-        )
+        total = block.support if block.n_labels else sum_over_members(block.outputs, block.counted)
         trials = np.maximum(block.counted.sum(axis=0), 1).astype(np.float64)
         return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
 

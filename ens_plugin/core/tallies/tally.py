@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -64,6 +65,13 @@ class RowBlock:
     counted: BoolArray
     target: NDArray[Any]
     n_labels: int
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """Return :func:`label_support` over the members that count, shape (n_rows, n_labels); read-only."""
+        support = label_support(self, self.counted)
+        support.flags.writeable = False
+        return support
 
 
 @dataclass(frozen=True, eq=False)

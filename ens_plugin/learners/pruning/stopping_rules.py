@@ -31,7 +31,7 @@ from ens_plugin.core.stopping.votes import (
     uniform_prior,
 )
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, label_support
+from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.learners.pruning.member_queries import ReplayedRows, StoppingRule, codes, query_members
@@ -70,7 +70,7 @@ class OutOfBagOutputs:
 
     def support(self) -> FloatArray:
         """Return the summed support of the labels `first` and `second`, shape (2, n_rows)."""
-        by_label = label_support(self.block, self.block.counted)
+        by_label = self.block.support
         rows = np.arange(self.first.size)
         return np.stack([by_label[rows, self.first], by_label[rows, self.second]])
 
@@ -130,7 +130,7 @@ def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
             "needs no such rows."
         )
     block = sample.select(usable).block
-    pair = np.sort(np.argsort(-label_support(block, block.counted), axis=1, kind="stable")[:, :2], axis=1)
+    pair = np.sort(np.argsort(-block.support, axis=1, kind="stable")[:, :2], axis=1)
     return OutOfBagOutputs(block, pair[:, 0], pair[:, 1])
 
 
