@@ -103,7 +103,7 @@ class EnsembleAdapter(ABC):
 
     Examples
     --------
-    The adapter of a forest of scikit-learn; ``docs/how-to/adapters.md`` has the code of a complete adapter.
+    The adapter of a forest of scikit-learn; the documentation's page on adapters has a complete one.
 
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.ensemble import RandomForestRegressor

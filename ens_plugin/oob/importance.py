@@ -172,7 +172,7 @@ def oob_permutation_importance(
     -----
     L. Breiman (2001), *Random forests*, Machine Learning 45, section 10, but for the whole out-of-bag ensemble and not
     tree by tree.  Of columns that go together each may look unimportant, because the others stand in for it;
-    permuting one also makes rows that do not occur: ``docs/explanations/importance.md``.  There are
+    permuting one also makes rows that do not occur: see the documentation's page on importances.  There are
     also the formula of the standard error and what it holds.
 
     Examples

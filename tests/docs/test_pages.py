@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import doctest
+import os
 import re
+import subprocess
+import symtable
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.docs.test_examples import unknown_names
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -30,6 +37,51 @@ def name_of(path: Path) -> str:
 @pytest.mark.parametrize("page", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_has_fewer_than_600_words(page: Path) -> None:
     assert len(page.read_text(encoding="utf-8").split()) < 600
+
+
+READERS_OWN = {
+    *("X", "y", "X_new", "X_held_out", "y_held_out", "test", "rows", "features"),
+    *("forest", "model", "pipeline_model", "report", "session", "spark", "run"),
+}
+WITHOUT_THE_READER = ("gate-first", "grow", "metrics", "notebook", "oob", "size", "uncertainty")
+
+
+def code_of(page: Path) -> str:
+    """The Python blocks of a page, one below the other."""
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md", *GUIDES], ids=lambda path: path.stem)
+def test_a_guide_defines_every_name_that_is_not_the_readers_own(page: Path) -> None:
+    table = symtable.symtable(code_of(page), page.stem, "exec")
+    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    unknown = {*unknown_names(table, {*bound, *vars(builtins)})}
+    assert unknown - (set() if page.stem in WITHOUT_THE_READER else READERS_OWN) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", WITHOUT_THE_READER)
+def test_the_code_of_a_guide_runs_from_top_to_bottom(name: str, tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "MPLBACKEND": "agg",
+        "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db",
+        "PYTHONPATH": str(ROOT),
+    }
+    code = code_of(DOCS / "how-to" / f"{name}.md")
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
+def test_commands_are_at_most_80_columns_wide(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    commands = re.compile(r"ens-plugin|pip |export |make |python |\s+--")
+    lines = [line for kind, block in blocks if kind in {"", "sh"} for line in block.splitlines()]
+    assert [line for line in lines if len(line) > 80 and commands.match(line)] == []
 
 
 def test_every_page_that_is_named_exists() -> None:

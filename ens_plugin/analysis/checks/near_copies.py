@@ -29,7 +29,7 @@ FEWEST_VALUES = 20
 # On a line with two others by chance: hardly ever, but for columns of few values.
 DISTINCT_SHARE = 0.5
 FEWEST_REAL_COLUMNS = 3
-# Of 1108 ordinary tables at most 12 % of the rows had companions that were more alike in the target.
+# In ordinary tables a smaller share of the rows has companions that are more alike in the target.
 FEWEST_NEAR = 0.2
 FEWEST_STANDARD_ERRORS = 5.0
 LARGEST_RATIO = 0.5

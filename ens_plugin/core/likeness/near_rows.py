@@ -97,8 +97,8 @@ def companions(distances: FloatArray) -> PlaceArray:
     Where rows are as dense around a row as a little further away, in whatever number D of dimensions, the steps
     :math:`k \log(d_{k+1} / d_k)` between its distances are independent exponential variables with mean 1/D.  So the
     share of the largest in their sum does not depend on D (Fisher 1929).  A row has companions where this share is too
-    large for chance among the first 4, 12 or 47 steps and the distance is half as large again.  By chance at most about
-    14 of 1000 rows have some.
+    large for chance among the first 4, 12 or 47 steps and the distance is half as large again.  By chance few rows have
+    some.
 
     Examples
     --------

@@ -137,7 +137,7 @@ def _change_words(requirement: Requirement, increase: Difference, change: str) -
         return f"The {change} is"
     low, high = apart(increase.lower, increase.upper)
     return (
-        f"The {change} is {increase.estimate:.6g}, and its {100 * LEVEL:g} % interval is from {low} to {high}. The "
+        f"The {change} is {increase.estimate:.4g}, and its {100 * LEVEL:g} % interval is from {low} to {high}. The "
         f"{_ENDS[requirement.name]} end of that interval is"
     )
 

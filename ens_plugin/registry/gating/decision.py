@@ -40,15 +40,28 @@ class Check:
         """The requirement and the value found, in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
         wanted = self.requirement
         subject = self.subject or f"{printable(f'{wanted.table}.{wanted.name}', NAME_WIDTH)} is"
-        value, threshold = apart(self.value, wanted.threshold)
+        threshold = _as_written(wanted.threshold)
+        value = threshold if self.value == wanted.threshold else apart(self.value, wanted.threshold)[0]
         bound = f"at most {threshold} allowed" if wanted.bound == "max" else f"at least {threshold} required"
         return f"{subject} {value}, {bound}"
 
 
 def apart(value: float, threshold: float) -> tuple[str, str]:
-    """Return two numbers as text of six digits, or of all digits where six would make different numbers equal."""
-    short = f"{value:.6g}", f"{threshold:.6g}"
-    return short if short[0] != short[1] or value == threshold else (repr(value), repr(threshold))
+    """Return two numbers as text of four digits, or of the fewest more that keep different numbers different.
+
+    Rounding both alike keeps their order, so the text shows what decided between them.
+    """
+    for digits in (4, 5, 6):
+        short = f"{value:.{digits}g}", f"{threshold:.{digits}g}"
+        is_plain = digits == 6 or not any("e+" in text for text in short)
+        if is_plain and (short[0] != short[1] or value == threshold):
+            return short
+    return repr(value), repr(threshold)
+
+
+def _as_written(threshold: float) -> str:
+    plain = f"{threshold:.15g}"
+    return plain if float(plain) == threshold else repr(threshold)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ __all__ = [
     "GateEvidence",
     "GateRequest",
     "are_misspelt",
+    "check_promoted_alias",
     "compare_with_baseline",
     "gather_evidence",
     "refuse_doubts",
@@ -247,15 +248,35 @@ def are_misspelt(first: str, second: str) -> bool:
     return short in without_one and not long.startswith(short)
 
 
-def _without_baseline(address: VersionAddress, version: RegisteredVersion, aliases: list[str]) -> BaselineEvidence:
-    """Return the evidence where no version has the alias of the baseline yet; refuse an alias that looks misspelt."""
+def check_promoted_alias(client: MlflowClient, address: VersionAddress) -> None:
+    """Check that the alias to promote to, if no version has it yet, is not nearly one that a version has.
+
+    Raises
+    ------
+    GateError
+        If it is.
+    MlflowException
+        If the server refuses.
+    """
+    aliases = _aliases(client, address)
+    if address.alias not in aliases:
+        _refuse_misspelt(address, aliases, "alias to promote to")
+
+
+def _refuse_misspelt(address: VersionAddress, aliases: list[str], role: str) -> None:
     wanted, model = address.alias or "", printable(address.name, 80)
     near = [alias for alias in aliases if are_misspelt(wanted, alias)]
     if near:
         raise GateError(
             f"No version of {model} has the alias {wanted!r}, and one has {printable(near[0], 80)!r}, so the name of "
-            "the baseline may be misspelt. Correct it, or set the alias that you named."
+            f"the {role} may be misspelt. Correct it, or set the alias that you named."
         )
+
+
+def _without_baseline(address: VersionAddress, version: RegisteredVersion, aliases: list[str]) -> BaselineEvidence:
+    """Return the evidence where no version has the alias of the baseline yet; refuse an alias that looks misspelt."""
+    wanted, model = address.alias or "", printable(address.name, 80)
+    _refuse_misspelt(address, aliases, "baseline")
     others = f"It has the aliases {', '.join(map(repr, aliases))}." if aliases else "It has no alias at all."
     return BaselineEvidence(
         None,

@@ -20,6 +20,7 @@ from ens_plugin.registry.gating.evidence import (
     BaselineEvidence,
     GateEvidence,
     GateRequest,
+    check_promoted_alias,
     compare_with_baseline,
     gather_evidence,
     scalar_tables,
@@ -75,7 +76,7 @@ def gate(
     model_uri : str
         ``"models:/<name>/<version>"`` or ``"models:/<name>@<alias>"``.
     policy : str, Path or mapping
-        A TOML file, or its content as nested dictionaries; see ``docs/reference/gate-policy.md``.
+        A TOML file, or its content as nested dictionaries; see the documentation's page on policies.
     baseline : str, optional
         Version to compare with: ``"champion"``, an alias of the same model, or a URI of a version of any model.
     X : array-like of shape (n_rows, n_features), optional
@@ -105,8 +106,8 @@ def gate(
         If an argument or the policy is wrong, a bound on a share lies outside 0 to 1, or the audit log
         cannot be written.
     GateError
-        If the report or a metric is missing, incomplete or contradicts itself, there is no baseline, or
-        the baseline moved meanwhile.
+        If the report or a metric is missing, incomplete or contradicts itself, there is no baseline,
+        the baseline moved meanwhile, or an alias that no version has is nearly one that a version has.
     DataMismatchError
         If the rows are not what `data` states.
     TrackingError
@@ -242,6 +243,8 @@ def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
 
 def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
     version = find_version(client, request.candidate)
+    if request.promote is not None:
+        check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
     evidence = gather_evidence(client, version, request)
     check_share_bounds(request.policy, evidence.report)
     baseline = compare_with_baseline(client, version, evidence, request)

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ens_plugin import GateDecision
 from ens_plugin.registry.gating import Check, Requirement
@@ -31,6 +34,30 @@ def test_numbers_that_differ_look_different() -> None:
     check = Check(Requirement("report", "error", "max", 0.05), 0.05000000001, False)
     assert check.text == "report.error is 0.05000000001, at most 0.05 allowed"
     assert replace(check, value=0.05).text == "report.error is 0.05, at most 0.05 allowed"
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "shown"),
+    [
+        (0.0555466, 0.08, "0.05555, at most 0.08 allowed"),
+        (0.0812343, 0.08123, "0.081234, at most 0.08123 allowed"),
+        (0.0812343, 0.081234, "0.0812343, at most 0.081234 allowed"),
+        (0.123456, 0.123456, "0.123456, at most 0.123456 allowed"),
+        (12345.0, 20000.0, "12345, at most 20000 allowed"),
+    ],
+)
+def test_a_value_has_four_digits_or_as_many_as_decided(value: float, threshold: float, shown: str) -> None:
+    check = Check(Requirement("report", "error", "max", threshold), value, value <= threshold)
+    assert check.text == f"report.error is {shown}"
+
+
+@pytest.mark.hypothesis
+@given(value=st.floats(0, 1e6), distance=st.floats(-1e-3, 1e-3))
+def test_the_numbers_that_are_shown_are_in_the_order_of_the_true_ones(value: float, distance: float) -> None:
+    threshold = value * (1 + distance)
+    text = Check(Requirement("report", "error", "max", threshold), value, value <= threshold).text
+    first, second = (float(number) for number in re.findall(r"(?:is|most) (\S+?)(?:,| allowed)", text))
+    assert (first > second, first == second) == (value > threshold, value == threshold)
 
 
 def test_text() -> None:

@@ -147,6 +147,16 @@ def test_a_misspelt_alias_of_the_baseline_has_no_verdict_although_none_is_requir
     assert holder(embedded, name) == champion.version
 
 
+def test_a_misspelt_alias_to_promote_to_has_no_verdict(embedded: Client, name: str) -> None:
+    champion, version = (register(embedded, name, report_with_error(1.0)) for _ in range(2))
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    policy = {"report": {"error": {"max": 1.0}}}
+    with pytest.raises(GateError, match=r"has the alias 'champoin', and one has 'champion', .* to promote to may be"):
+        gate(version.uri, policy, promote="champoin")
+    assert list(embedded.get_registered_model(name).aliases) == ["champion"]
+    assert gate(version.uri, policy, promote="champion-eu").promoted == "champion-eu"
+
+
 def test_a_baseline_that_is_not_there_yet_is_a_warning_below_the_verdict(embedded: Client, name: str) -> None:
     version = register(embedded, name, REPORT)
     embedded.set_registered_model_alias(name, "staging", version.version)
