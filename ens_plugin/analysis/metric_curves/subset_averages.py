@@ -59,7 +59,14 @@ class SubsetAverages:
 
 
 def largest_subsets(trials: FloatArray, limit: int | None) -> tuple[int, int]:
-    """Return the largest subset sizes for which 90 % and 50 % of the rows have members; twice `limit` if it is given.
+    """Return the largest subset sizes for which 90 % and 50 % of the rows have members.
+
+    Parameters
+    ----------
+    trials : ndarray, shape (n_rows,)
+        Number of members of each row.
+    limit : int or None
+        Taken for both sizes if it is given.
 
     Raises
     ------

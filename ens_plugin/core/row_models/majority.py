@@ -1,8 +1,9 @@
 r"""Error of the majority vote of independent members: tails of the binomial and of the hypergeometric distribution.
 
 ``p`` is the probability that one member is wrong about a row.  A majority of ``B`` members is
-wrong with probability :math:`\pi(p, B) = P[\mathrm{Bin}(B, p) > B/2]`, ties of an even ``B``
-counting half (2007 eq. 2; 2013 eq. 7).  With half ties, an even size has the error of the odd size below it.
+wrong with probability :math:`\pi(p, B) = P[\mathrm{Bin}(B, p) > B/2]` (for odd ``B`` 2007 eq. 2 and 2013 eq. 7).
+At an even ``B`` a tie counts half here, which gives an even size the error of the odd size below it; neither paper
+counts ties so.
 """
 
 from __future__ import annotations
