@@ -225,7 +225,7 @@ def evenly_repeated(records: IntArray, labels: IntArray | None, level: float = E
     sizes = np.bincount(label)
     by_label = np.split(counts[order], np.cumsum(sizes)[:-1])
     is_even = np.array([own.size > 0 and own.max() > 1 and too_even(own, level) for own in by_label])
-    return repeated & is_even[labels]
+    return np.asarray(repeated & is_even[labels])
 
 
 def appended_rows(target: IntArray) -> int:
