@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -285,7 +285,8 @@ def _warn_of_doubts(
 ) -> None:
     """Warn where an analysis would doubt an error from these predictions, or refuse to estimate it."""
     try:
-        refuse_copies(find_repeats(table, target), np.ones(target.size))
+        # An analysis doubts copies that are not sure.
+        refuse_copies(replace(find_repeats(table, target), is_sure=True), np.ones(target.size))
     except InputError as error:
         # An analysis refuses an error that would be wrong; these predictions are what was requested.
         warn_user(str(error), WeakEstimateWarning)

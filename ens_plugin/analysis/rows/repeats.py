@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
+from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
 from ens_plugin.core.likeness.repeated_rows import appended_rows, column_halves, copied_rows, numbered
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
@@ -29,6 +30,11 @@ IntArray = NDArray[np.integer]
 REFUSED_SHARE = 0.25
 FEWEST_SINGLE_ROWS = 10
 
+UNSURE = (
+    "Rows of so few different values can also be equal by chance, and the data do not tell which it is. If they are "
+    "separate cases, the error holds; if they are copies, it may be far too low, and the one with groups='identical' "
+    "holds. "
+)
 REMEDIES = (
     "Pass groups='identical', which counts a row as in bag wherever a copy of it is; or train without the copies; or, "
     "to balance labels, draw inside each bag (class_weight='balanced_subsample', or imbalanced-learn's "
@@ -46,17 +52,20 @@ class RepeatedRows:
     repeated : ndarray of bool, shape (n_rows,)
         Rows whose features and target occur in the data more than once.
     copied : ndarray of bool, shape (n_rows,)
-        Repeated rows that chance does not explain.
+        Repeated rows that chance does not explain; see :func:`find_repeats`.
     appended : int
         Number of rows of one label at the end of the data, as oversamplers append them; 0 without such rows.
     appended_label : int
         Code of that label.
+    is_sure : bool
+        Whether the copied rows are hardly ordinary ties of a table of few values.
     """
 
     repeated: NDArray[np.bool_]
     copied: NDArray[np.bool_]
     appended: int = 0
     appended_label: int = 0
+    is_sure: bool = True
 
     def take(self, rows: NDArray[np.intp]) -> RepeatedRows:
         """Return the repeats of some of the rows, with flags as among all rows."""
@@ -93,8 +102,11 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     if rows is None or records is None or records.max() + 1 == records.size:
         nothing = np.zeros(target.size, dtype=bool)
         return RepeatedRows(nothing, nothing, *appended)
-    copied = copied_rows(records, row_hashes(rows.table, column_halves(rows.table.shape[1])))
-    return RepeatedRows(np.asarray(np.bincount(records)[records] > 1), copied, *appended)
+    halves = row_hashes(rows.table, column_halves(rows.table.shape[1]))
+    copied, is_sure = copied_rows(records, halves, target if has_labels else None), True
+    if copied.any():
+        copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
+    return RepeatedRows(np.asarray(np.bincount(records)[records] > 1), copied, *appended, is_sure)
 
 
 def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.int64]:
@@ -129,7 +141,7 @@ def record_hashes(hashes: NDArray[np.uint64], target: NDArray[Any]) -> NDArray[n
 
 
 def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
-    """Raise InputError if a large part of the training rows are copies of each other.
+    """Raise InputError if a large part of the training rows are copies of each other, for sure.
 
     Raises
     ------
@@ -137,7 +149,7 @@ def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
         If copies have a quarter of the weight or more.
     """
     share = float(weight[repeats.copied].sum() / weight.sum())
-    if share >= REFUSED_SHARE and weight.size >= FEWEST_ROWS:
+    if share >= REFUSED_SHARE and weight.size >= FEWEST_ROWS and repeats.is_sure:
         raise InputError(
             f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} rows have the same features and target as "
             "another row, and are probably copies (an oversampler leaves them, or a join). A member that was trained "
@@ -177,6 +189,8 @@ def copies_findings(
     found = f"{n_copied} of {copied.size} rows look like copies of another row: same features, same target."
     if _hidden_loss(copied, losses, target, share) <= standard_error:
         return (), (f"{found} They may bias the error, by less than its own standard error.",)
+    if not repeats.is_sure:
+        return (f"{found} {UNSURE}{REMEDIES}",), ()
     return (
         f"{found} Members that were trained on a copy of a row have fitted it too, so the error may be far too low. "
         f"{REMEDIES}",

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr
+from scipy.special import xlogy
 
-__all__ = ["appended_rows", "column_halves", "copied_rows", "numbered"]
+__all__ = [
+    "EVENNESS_LEVEL",
+    "appended_rows",
+    "column_halves",
+    "copied_rows",
+    "evenly_repeated",
+    "is_of_few_cells",
+    "near_missed",
+    "numbered",
+    "too_even",
+]
 
 IntArray = NDArray[np.integer]
 Hashes = NDArray[np.uint64]
@@ -69,7 +79,7 @@ def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
     return halves
 
 
-def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
+def copied_rows(records: IntArray, halves: Hashes, labels: IntArray | None = None) -> NDArray[np.bool_]:
     r"""Return which rows are repeated more often than chance explains.
 
     Parameters
@@ -78,6 +88,8 @@ def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
         Number of each row's record: its features and target.
     halves : ndarray of uint64, shape (n_halves, n_rows)
         Hashes of each row over the :func:`column_halves` of the features.
+    labels : ndarray of int, shape (n_rows,), or None
+        Label codes; None for values.
 
     Returns
     -------
@@ -90,10 +102,10 @@ def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
     columns show near misses in both halves; otherwise its rows are taken for copies.  One column of real numbers
     leaves no near miss in the half that holds it.
 
-    All repeated records are taken for copies where they are too even: with :math:`f_k` records that occur
-    k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in the mean, whatever the
-    probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" breaks;
-    a binomial test decides whether the difference is beyond chance.
+    All repeated records are taken for copies where they are too even, among all records or those of a label: with
+    :math:`f_k` records that occur k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in
+    the mean, whatever the probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" and
+    "a fifth of the rows twice" break (:func:`too_even`).
 
     Up to 50 records that occur ten times or more on average are the cells of discrete data, however even.
 
@@ -105,14 +117,42 @@ def copied_rows(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
     """
     counts = np.bincount(records)
     repeated = counts[records] > 1
-    if np.count_nonzero(counts) <= MOST_CELLS and records.size >= ROWS_PER_CELL * np.count_nonzero(counts):
+    if is_of_few_cells(counts) or not repeated.any():
         return np.zeros(records.size, dtype=bool)
-    if not repeated.any() or too_even(counts):
-        return np.asarray(repeated)
+    return np.asarray(evenly_repeated(records, labels) | (repeated & ~near_missed(records, halves)))
+
+
+def is_of_few_cells(counts: IntArray) -> bool:
+    """Return whether the records are the cells of discrete data, by how often each occurs.
+
+    Examples
+    --------
+    >>> is_of_few_cells(np.full(8, 30)), is_of_few_cells(np.full(30, 8))
+    (True, False)
+    """
+    n_records = np.count_nonzero(counts)
+    return bool(n_records <= MOST_CELLS and counts.sum() >= ROWS_PER_CELL * n_records)
+
+
+def near_missed(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:
+    """Return which rows share both halves of the columns with other records, in most splits of the columns.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+    halves : ndarray of uint64, shape (n_halves, n_rows)
+
+    Examples
+    --------
+    >>> halves = np.array([[1, 1, 2], [5, 6, 5]], dtype=np.uint64)
+    >>> near_missed(np.arange(3), halves).tolist()
+    [True, False, False]
+    """
+    copies = np.bincount(records)[records]
     found = np.zeros(records.size)
     for first, second in zip(halves[::2], halves[1::2], strict=True):
-        found += _near_misses(first, counts[records]) & _near_misses(second, counts[records])
-    return np.asarray(repeated & (2 * found < halves.shape[0] // 2))
+        found += _near_misses(first, copies) & _near_misses(second, copies)
+    return np.asarray(2 * found >= halves.shape[0] // 2)
 
 
 def _near_misses(half: Hashes, copies: IntArray) -> NDArray[np.bool_]:
@@ -121,24 +161,71 @@ def _near_misses(half: Hashes, copies: IntArray) -> NDArray[np.bool_]:
     return np.asarray(alike[index] > copies)
 
 
-def too_even(counts: IntArray) -> bool:
-    """Return whether the numbers of copies of the records vary less than random drawing of rows can explain.
+def too_even(counts: IntArray, level: float = EVENNESS_LEVEL) -> bool:
+    r"""Return whether the numbers of copies of the records vary less than random drawing of rows can explain.
 
     Parameters
     ----------
     counts : ndarray of int, shape (n_records,)
+    level : float
+        How improbable the counts must be if rows were drawn.
+
+    Notes
+    -----
+    Of the numbers :math:`f_k` of records that occur k times, each three in a row are compared with the most likely
+    means that drawing allows, those with :math:`k \mu_k^2 = (k + 1) \mu_{k-1} \mu_{k+1}`.  They are
+    :math:`f_{k-1} + t, f_k - 2t, f_{k+1} + t`, because the condition is linear in the logarithms of the means of
+    Poisson variables.  The counts are too even where a ratio of the likelihoods is below the level, divided by the
+    number of ratios.
 
     Examples
     --------
     >>> too_even(np.full(20, 5)), too_even(np.random.default_rng(0).poisson(5, 200))
     (True, False)
     """
-    found = np.append(np.bincount(counts, minlength=4), 0)
-    k = np.arange(2, found.size - 1)
-    here, beside = found[2:-1], found[1:-2] + found[3:]
-    # By the inequality of arithmetic and geometric mean, f_(k-1) + f_(k+1) is on average at least `times` f_k.
-    times = 2.0 * np.sqrt(k / (k + 1.0))
-    return bool(np.any(bdtr(beside, here + beside, times / (1.0 + times)) < EVENNESS_LEVEL))
+    found = np.append(np.bincount(counts, minlength=4), 0).astype(np.float64)
+    k = np.arange(2.0, found.size - 1.0)
+    below, here, above = found[1:-2], found[2:-1], found[3:]
+    excess = k * here**2 - (k + 1.0) * below * above
+    is_even = excess > 0.0
+    k, below, here, above, excess = (array[is_even] for array in (k, below, here, above, excess))
+    slope = 2.0 * k * here + 0.5 * (k + 1.0) * (below + above)
+    # The smaller root of (3 k - 1) t^2 - 2 slope t + excess, without a difference of nearly equal numbers.
+    moved = excess / (slope + np.sqrt(np.maximum(slope**2 - (3.0 * k - 1.0) * excess, 0.0)))
+    loss = xlogy(below, below / (below + moved)) + xlogy(here, here / (here - 2.0 * moved))
+    loss += xlogy(above, above / (above + moved))
+    return bool(np.any(loss > np.log(max(k.size, 1) / level)))
+
+
+def evenly_repeated(records: IntArray, labels: IntArray | None, level: float = EVENNESS_LEVEL) -> NDArray[np.bool_]:
+    """Return which rows are repeated too evenly: all repeated rows, or those of a label whose counts are too even.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's record, from 0 without gaps.
+    labels : ndarray of int, shape (n_rows,), or None
+        Label codes, which are equal in the rows of a record; None for values.
+    level : float
+        As of :func:`too_even`.
+
+    Examples
+    --------
+    >>> records = np.append(np.arange(90), np.repeat(np.arange(90, 110), 2))
+    >>> evenly_repeated(records, None).any(), evenly_repeated(records, records // 90).sum()
+    (np.False_, np.int64(40))
+    """
+    counts = np.bincount(records)
+    repeated = np.asarray(counts[records] > 1)
+    if labels is None or too_even(counts, level):
+        return repeated & too_even(counts, level)
+    label = np.zeros(counts.size, dtype=np.intp)
+    label[records] = labels
+    order = np.argsort(label, kind="stable")
+    sizes = np.bincount(label)
+    by_label = np.split(counts[order], np.cumsum(sizes)[:-1])
+    is_even = np.array([own.size > 0 and own.max() > 1 and too_even(own, level) for own in by_label])
+    return np.asarray(repeated & is_even[labels])
 
 
 def appended_rows(target: IntArray) -> int:

@@ -3,8 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import xlogy
 
 from ens_plugin.core.likeness import appended_rows, column_halves, copied_rows, numbered, too_even
+from ens_plugin.core.likeness.repeated_rows import evenly_repeated
 
 
 @pytest.mark.parametrize("n_values", [1, 3, 30, 300, 10**6])
@@ -34,6 +37,44 @@ def test_drawn_rows_are_not_too_even(seed: int) -> None:
     chances = rng.gamma((0.2, 1.0, 50.0)[seed % 3], size=n_records) + 1e-12
     counts = rng.multinomial(n_rows, chances / chances.sum())
     assert not too_even(counts[counts > 0])
+
+
+def least_loss(k: int, below: int, here: int, above: int) -> float:
+    """Search for the means within what drawing allows that are most likely; return the loss of log-likelihood."""
+    found = np.array([below, here, above], dtype=np.float64)
+
+    def loss(logarithms: NDArray[np.float64]) -> float:
+        middle = 0.5 * (np.log((k + 1) / k) + logarithms.sum())
+        means = np.exp([logarithms[0], middle, logarithms[1]])
+        return float(np.sum(means - found - xlogy(found, means) + xlogy(found, found)))
+
+    start = np.log(found[[0, 2]] + 0.5)
+    return float(minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-9}).fun)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_counts_are_too_even_where_no_means_of_drawn_rows_are_likely(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    found = [0, *rng.integers(0, (300, 60, 6, 3)).tolist(), 0]
+    uneven = [k for k in (2, 3, 4) if k * found[k] ** 2 > (k + 1) * found[k - 1] * found[k + 1]]
+    losses = [least_loss(k, *found[k - 1 : k + 2]) for k in uneven]
+    counts = np.repeat(np.arange(6), found)
+    level = max(len(losses), 1) / np.exp(max(losses, default=1.0))
+    assert too_even(counts, 1.001 * level) == bool(losses)
+    assert not too_even(counts, 0.999 * level)
+
+
+def test_a_fifth_of_the_rows_twice_is_too_even_in_a_large_table() -> None:
+    assert too_even(np.append(np.full(400, 2), np.ones(1600, dtype=int)))
+    assert not too_even(np.append(np.full(10, 2), np.ones(40, dtype=int)))
+
+
+def test_a_rare_label_repeated_evenly_is_found_among_its_own_rows() -> None:
+    records = np.append(np.arange(1000), np.repeat(np.arange(1000, 1030), 2))
+    labels = (records >= 1000).astype(int)
+    assert not evenly_repeated(records, None).any()
+    assert np.array_equal(evenly_repeated(records, labels), labels == 1)
+    assert np.array_equal(copied_rows(records, np.zeros((2, records.size), dtype=np.uint64), labels), labels == 1)
 
 
 def test_a_near_miss_in_both_halves_tells_chance_from_copying() -> None:
