@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import as_table, hash_rows, row_hashes
-from ens_plugin.analysis.rows.repeats import RepeatedRows, copies_findings, find_repeats, refuse_copies
+from ens_plugin.analysis.rows.repeats import RepeatedRows, copies_findings, find_repeats, record_hashes, refuse_copies
 
 __all__ = [
     "RepeatedRows",
@@ -13,6 +13,7 @@ __all__ = [
     "encode_groups",
     "find_repeats",
     "hash_rows",
+    "record_hashes",
     "refuse_copies",
     "row_hashes",
 ]

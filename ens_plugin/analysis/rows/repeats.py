@@ -32,8 +32,8 @@ FEWEST_SINGLE_ROWS = 10
 
 UNSURE = (
     "Rows of so few different values can also be equal by chance, and the data do not tell which it is. If they are "
-    "separate cases, the error holds; if they are copies, it may be far too low, and the one with groups='identical' "
-    "holds. "
+    "separate cases, the error is right. If they are copies, it may be far too low, and groups='identical' gives the "
+    "right one. "
 )
 REMEDIES = (
     "Pass groups='identical', which counts a row as in bag wherever a copy of it is; or train without the copies; or, "

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from ens_plugin.core.likeness.adjacent_rows import AdjacentLosses, adjacent_losses
 from ens_plugin.core.likeness.near_rows import companions, interpolated, nearest_rows
-from ens_plugin.core.likeness.repeated_rows import appended_rows, column_halves, copied_rows, numbered, too_even
+from ens_plugin.core.likeness.ordinary_ties import (
+    chance_share,
+    paired_halves,
+    tied_pairs,
+    ties_explain,
+    unlike_columns,
+)
+from ens_plugin.core.likeness.repeated_rows import (
+    appended_rows,
+    column_halves,
+    copied_rows,
+    evenly_repeated,
+    numbered,
+    too_even,
+)
 
 __all__ = [
     "AdjacentLosses",
     "adjacent_losses",
     "appended_rows",
+    "chance_share",
     "column_halves",
     "companions",
     "copied_rows",
+    "evenly_repeated",
     "interpolated",
     "nearest_rows",
     "numbered",
+    "paired_halves",
+    "tied_pairs",
+    "ties_explain",
     "too_even",
+    "unlike_columns",
 ]

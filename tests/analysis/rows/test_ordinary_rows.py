@@ -13,8 +13,7 @@ from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.analysis.rows import find_repeats, hash_rows, refuse_copies, row_hashes
-from ens_plugin.analysis.rows.repeats import record_hashes
+from ens_plugin.analysis.rows import find_repeats, hash_rows, record_hashes, refuse_copies, row_hashes
 from ens_plugin.core.likeness import column_halves, copied_rows, numbered
 from ens_plugin.errors import InputError
 
@@ -126,7 +125,7 @@ def test_equal_rows_of_one_category_may_be_either_and_the_doubt_says_so() -> Non
     report = ens_plugin.analyze(model, X, y)
     (doubt,) = report.basis.doubts
     assert f"{np.count_nonzero(found.copied)} of 400 rows look like copies" in doubt
-    assert "the data do not tell which it is. If they are separate cases, the error holds" in doubt
+    assert "the data do not tell which it is. If they are separate cases, the error is right" in doubt
     assert not report.is_actionable
     separate = ens_plugin.analyze(model, X, y, groups=np.arange(400))
     assert (separate.error, separate.basis.doubts) == (report.error, ())

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ens_plugin.core.likeness.ordinary_ties import (
+from ens_plugin.core.likeness import (
     chance_share,
     paired_halves,
     tied_pairs,

@@ -6,8 +6,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import xlogy
 
-from ens_plugin.core.likeness import appended_rows, column_halves, copied_rows, numbered, too_even
-from ens_plugin.core.likeness.repeated_rows import evenly_repeated
+from ens_plugin.core.likeness import (
+    appended_rows,
+    column_halves,
+    copied_rows,
+    evenly_repeated,
+    numbered,
+    too_even,
+)
 
 
 @pytest.mark.parametrize("n_values", [1, 3, 30, 300, 10**6])
