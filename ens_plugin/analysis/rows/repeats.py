@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
 from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
-from ens_plugin.core.likeness.repeated_rows import appended_rows, column_halves, copied_rows, numbered
+from ens_plugin.core.likeness.oversampled_labels import oversampled_labels
+from ens_plugin.core.likeness.repeated_rows import (
+    appended_rows,
+    column_halves,
+    copied_rows,
+    is_of_few_cells,
+    numbered,
+)
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import FEWEST_ROWS
@@ -106,7 +113,11 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     copied, is_sure = copied_rows(records, halves, target if has_labels else None), True
     if copied.any():
         copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
-    return RepeatedRows(np.asarray(np.bincount(records)[records] > 1), copied, *appended, is_sure)
+    repeated = np.asarray(np.bincount(records)[records] > 1)
+    if has_labels and np.mean(copied) < REFUSED_SHARE and not is_of_few_cells(np.bincount(records)):
+        drawn_again = repeated & np.isin(target, oversampled_labels(records, halves, target))
+        copied, is_sure = copied | drawn_again, is_sure and not drawn_again.any()
+    return RepeatedRows(repeated, copied, *appended, is_sure)
 
 
 def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.int64]:

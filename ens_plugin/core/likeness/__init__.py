@@ -11,6 +11,7 @@ from ens_plugin.core.likeness.ordinary_ties import (
     ties_explain,
     unlike_columns,
 )
+from ens_plugin.core.likeness.oversampled_labels import oversampled_labels
 from ens_plugin.core.likeness.repeated_rows import (
     appended_rows,
     column_halves,
@@ -32,6 +33,7 @@ __all__ = [
     "interpolated",
     "nearest_rows",
     "numbered",
+    "oversampled_labels",
     "paired_halves",
     "tied_pairs",
     "ties_explain",
