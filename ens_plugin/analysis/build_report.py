@@ -50,7 +50,8 @@ UNPROVED_TARGET = (
 )
 UNCHECKED_ROWS = (
     "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
-    "error is far too low. Where the model takes oob_score=True, fit with it to have this checked."
+    "error is far too low. Where the model takes oob_score=True, fit with it to have this checked. An adapter of your "
+    "own states with Bags.with_proof what it compared."
 )
 
 

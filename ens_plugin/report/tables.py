@@ -124,8 +124,8 @@ def criteria_lines(report: ReportContent) -> list[str]:
     rows = criteria_rows(report)
     if len(rows) < 2:
         return []
-    size = max(12, *(1 + len(row.size) for row in rows))
-    interval = max(24, *(1 + len(row.interval) for row in rows))
+    size = max(12, *(2 + len(row.size) for row in rows))
+    interval = max(24, *(2 + len(row.interval) for row in rows))
     name = min(38, WIDTH - 2 - size - interval)
     return [
         "Members by criterion:",

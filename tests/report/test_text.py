@@ -203,7 +203,7 @@ def test_columns_of_sizes_stay_apart_where_no_size_is_large_enough() -> None:
     start = lines.index("Members by criterion:") + 1
     rows = lines[start : start + 1 + len(above)]
     assert [row.split("more than 20001")[0][-1:] for row in rows] == [" "] * len(rows)
-    assert rows[0].endswith("more than 20001 19001 to more than 20001")
+    assert rows[0].endswith("more than 20001  19001 to more than 20001")
     assert max(map(len, rows)) <= 80
 
 

@@ -187,7 +187,8 @@ def _check_metric(report: EnsembleReport, version: RegisteredVersion, policy: Po
 
 
 def _rows_in_words(report: EnsembleReport) -> str:
-    return f"{report.n_rows} {'out-of-bag' if report.data == 'oob' else 'held-out'} rows"
+    left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
+    return f"{report.n_rows} {'out-of-bag' if report.data == 'oob' else 'held-out'} rows{left_out}"
 
 
 def compare_with_baseline(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ens_plugin.registry.gating.policy import Requirement
 
 __all__ = ["NEW_VERSION", "report_remedies", "report_remedy"]
@@ -15,7 +17,7 @@ _NEITHER = (
     "Some of these bounds need more members, others fewer, so that no size of this model meets all of them. Train a "
     "better model, or change one of the bounds."
 )
-_BETTER = "Train a better model: more members remove no more than excess_error."
+_BETTER = "Train a better model"
 _BETTER_SCORE = "Train a better model: with infinitely many members, this one only reaches asymptotic_{}."
 _ROWS = "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
 _BY_SIZE = {
@@ -26,6 +28,7 @@ _BY_SIZE = {
     ("size_ratio", "max"): _FEWER,
     ("n_members", "max"): _FEWER,
 }
+_FALL_WITH_SIZE = ("error", "error_upper", "error_lower")
 _OTHER = {"max": "min", "min": "max"}
 _ENDS, _SHORTFALL, _LIMIT = ("_lower", "_upper"), "_shortfall", "asymptotic_"
 _OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
@@ -67,6 +70,8 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
     'Train a better model: with infinitely many members, this one only reaches asymptotic_r2.'
     >>> report_remedy(Requirement("report", "r2_shortfall", "max", 0.01), {"r2": 0.7, "r2_shortfall": 0.02})
     'Train more members, with ens_plugin.grow for example.'
+    >>> report_remedy(Requirement("report", "error", "max", 0.05), {"error": 0.07, "excess_error": 0.004})
+    'Train a better model: infinitely many members would lower the error by no more than 0.004.'
     """
     name, bound = requirement.name, requirement.bound
     if (name, bound) in _BY_SIZE:
@@ -79,8 +84,12 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
     value = scalars.get(score)
     if value is not None and name.endswith(_ENDS) and _holds(value, requirement):
         return _ROWS
-    is_score = f"{_LIMIT}{score}" in scalars and "excess_error" not in scalars
-    return _BETTER_SCORE.format(score) if is_score else _BETTER
+    excess = scalars.get("excess_error")
+    if excess is None:
+        return _BETTER_SCORE.format(score) if f"{_LIMIT}{score}" in scalars else f"{_BETTER}."
+    if bound == "max" and name in _FALL_WITH_SIZE and scalars.get(name, np.inf) - excess <= requirement.threshold:
+        return _MORE
+    return f"{_BETTER}: infinitely many members would lower the error by no more than {max(excess, 0.0):.2g}."
 
 
 def _holds(value: float, requirement: Requirement) -> bool:

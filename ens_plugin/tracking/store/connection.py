@@ -108,7 +108,7 @@ def tracking_errors(uri: str) -> Iterator[None]:
     except (MlflowException, OSError) as error:
         raise TrackingError(
             f"The MLflow tracking store {without_credentials(uri)} refused the call: {_first_line(error, uri)}. "
-            f"{_advice(error)}"
+            f"{_advice(error, uri)}"
         ) from error
 
 
@@ -161,9 +161,14 @@ def _unreachable(uri: str, error: Exception) -> str:
     )
 
 
-def _advice(error: Exception) -> str:
+def _advice(error: Exception, uri: str) -> str:
     if getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":
-        return "Check the name, version or run id, and that the tracking URI is the one it was logged to."
+        is_default = uri == EMBEDDED_STORE and "MLFLOW_TRACKING_URI" not in os.environ
+        which = " (MLFLOW_TRACKING_URI is not set, so this is the file mlflow.db in the present folder)"
+        return (
+            "Check the name, version or run id, and that the tracking URI is the one it was logged to"
+            f"{which if is_default else ''}."
+        )
     return f"Check the run, the experiment and your permissions there, or use another store: {_other_store()}."
 
 
