@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_labels, checked_numbers, reason_of
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
-from ens_plugin.core.validation import LARGEST, as_array, shown
+from ens_plugin.core.validation import LARGEST_VALUE, as_array, shown
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["CustomEnsemble", "EstimatorEnsemble", "FrameRows"]
@@ -245,8 +245,8 @@ def _as_outputs(outputs: ArrayLike, aggregation: MeanRule) -> NDArray[Any]:
         raise InputError(
             "outputs holds NaN or infinite values; put any valid value into cells that are not to be read."
         )
-    if array.dtype.kind == "f" and float(np.abs(array).max()) > LARGEST:
-        raise InputError(f"outputs holds values beyond {LARGEST:g}, whose squares overflow; scale them down.")
+    if array.dtype.kind == "f" and float(np.abs(array).max()) > LARGEST_VALUE:
+        raise InputError(f"outputs holds values beyond {LARGEST_VALUE:g}, whose powers overflow; scale them down.")
     if aggregation == "mean_proba":
         _check_probabilities(array)
     return array

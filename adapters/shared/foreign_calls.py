@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import LARGEST, one_line
+from ens_plugin.core.validation import LARGEST_VALUE, one_line
 from ens_plugin.errors import EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
 
 __all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "reason_of", "refusals"]
@@ -54,9 +54,10 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
             "return one output for each row."
         ) from error
     _check_shape(array, shape, member)
-    if not (np.abs(array) <= LARGEST).all():
+    if not (np.abs(array) <= LARGEST_VALUE).all():
         raise InputError(
-            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST:g}; remove it from the ensemble."
+            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST_VALUE:g}; remove it from the "
+            "ensemble."
         )
     return array
 

@@ -43,6 +43,9 @@ IntArray = NDArray[np.int64]
 N_DEFAULT_SIZES = 220
 NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for example."
 MIN_TOLERANCE = 1e-9
+# Rounding reaches chances nearer to 1, whose quantiles are then infinite.
+MIN_TAIL = 1e-12
+MAX_INTERVAL_LEVEL = 1.0 - MIN_TAIL
 DEFAULT_CONFIDENCE = 0.99
 DEFAULT_TOLERANCE = 0.01
 # Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/accuracy/recommendation.py).
@@ -103,8 +106,11 @@ def check_options(options: AnalysisOptions) -> None:
             raise InputError(f"{name} must be a number, got {shown(given)}.")
     if options.confidence is not None and not 0.5 < options.confidence < 1.0:
         raise InputError(f"confidence must lie strictly between 0.5 and 1, got {shown(options.confidence)}.")
-    if not 0.0 < options.interval_level < 1.0:
-        raise InputError(f"interval_level must lie strictly between 0 and 1, got {shown(options.interval_level)}.")
+    if not 0.0 < options.interval_level <= MAX_INTERVAL_LEVEL:
+        raise InputError(
+            f"interval_level must lie between 0 and 1, and below 1 by at least {MIN_TAIL:g}, so that its limits are "
+            f"finite numbers; got {shown(options.interval_level)}."
+        )
     if options.tolerance is not None and not MIN_TOLERANCE <= options.tolerance < np.inf:
         raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
 
@@ -177,7 +183,7 @@ def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, ma
     if estimator == "path":
         return np.arange(1, n_members + 1)
     largest = max(max_size, 2 * n_members)
-    odd = np.geomspace(1, largest, N_DEFAULT_SIZES).astype(np.int64) // 2 * 2 + 1
+    odd = np.minimum(np.geomspace(1, largest, N_DEFAULT_SIZES).astype(np.int64) // 2 * 2 + 1, MAX_SIZE)
     return np.asarray(np.unique(np.append(odd, n_members)))
 
 

@@ -15,6 +15,7 @@ from ens_plugin.errors import InputError
 
 __all__ = [
     "LARGEST",
+    "LARGEST_VALUE",
     "MAX_SIZE",
     "BoolArray",
     "FloatArray",
@@ -47,7 +48,8 @@ BoolArray = NDArray[np.bool_]
 
 MAX_SIZE = 1_000_000_000
 CODES_PER_ROW = 16  # that are counted rather than sorted
-LARGEST = 1e100  # of values and weights: their squares, summed over rows, stay finite
+LARGEST = 1e100  # of weights: their squares, summed over rows, stay finite
+LARGEST_VALUE = 1e30  # of targets and outputs: intervals need the sixth powers of errors, and their products
 _WHOLE = re.compile(r"(-?\d+)\.0")
 _SWITCHES = {"False": "0", "True": "1"}
 

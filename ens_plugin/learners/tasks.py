@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from sklearn.base import is_classifier, is_regressor
 
-__all__ = ["known_task"]
+from ens_plugin.errors import UnsupportedModelError
+
+__all__ = ["known_task", "refuse_class"]
 
 
 def known_task(estimator: Any) -> Literal["classification", "regression"] | None:
@@ -24,5 +26,12 @@ def known_task(estimator: Any) -> Literal["classification", "regression"] | None
         if is_classifier(estimator):
             return "classification"
         return "regression" if is_regressor(estimator) else None
-    except AttributeError:  # from scikit-learn 1.6 on, of a class without its tags
+    except (AttributeError, TypeError):  # from scikit-learn 1.6 on, of a class without its tags, and of a class itself
         return None
+
+
+def refuse_class(estimator: Any) -> None:
+    """Raise UnsupportedModelError for a class of estimators in place of one of them."""
+    if isinstance(estimator, type) and hasattr(estimator, "fit"):
+        name = estimator.__name__
+        raise UnsupportedModelError(f"estimator is the class {name}; pass an ensemble of it, as {name}() makes one.")

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.report.chart_style import inks_of, legend_label, merge_legend, new_axes
+from ens_plugin.report.chart_style import axes_or_new, inks_of, legend_label, merge_legend
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -52,7 +52,7 @@ def draw_importances(
     -------
     matplotlib Axes
     """
-    ax = new_axes() if ax is None else ax
+    ax = axes_or_new(ax)
     shown = [_importances_of[bar] for bar in ax.patches if bar in _importances_of]
     # Without data, a bar takes the next colour of the axes' property cycle.
     (bar,) = ax.barh([0.0], [0.0])

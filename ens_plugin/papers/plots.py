@@ -19,7 +19,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013.borderline import limiting_disagreement, limiting_row_size_tail
 from ens_plugin.papers.ensemble_size_2013.vote_size import row_size, row_size_tail
 from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_error
-from ens_plugin.report.chart_style import inks_of, label_in_percent, legend_label, merge_legend, new_axes
+from ens_plugin.report.chart_style import axes_or_new, inks_of, label_in_percent, legend_label, merge_legend
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -333,8 +333,7 @@ def _axes_for(quantity: str, ax: Axes | None) -> Axes:
     InputError
         If the axes show a figure of another quantity.
     """
-    if ax is None:
-        return new_axes()
+    ax = axes_or_new(ax)
     for artist in (*ax.lines, *ax.patches):
         shown = _quantity_of.get(artist, quantity)
         if shown != quantity:

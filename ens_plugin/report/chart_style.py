@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ens_plugin.core.validation import printable
+from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
 __all__ = [
-    "BLUE", "GREEN", "GREY", "INK", "ORANGE", "PALETTE", "Inks", "default_style", "inks_of", "label_in_percent",
-    "legend_label", "merge_legend", "new_axes",
+    "BLUE", "GREEN", "GREY", "INK", "ORANGE", "PALETTE", "Inks", "axes_or_new", "default_style", "inks_of",
+    "label_in_percent", "legend_label", "merge_legend",
 ]  # fmt: skip
 
 # From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
@@ -72,16 +73,30 @@ def default_style(font_size: float = 10.0) -> Iterator[None]:
         yield
 
 
-def new_axes() -> Axes:
-    """Make a pyplot figure with one pair of axes and return the axes.
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Return the given axes, or those of a new pyplot figure with one pair of axes.
 
-    Their property cycle is that of the user's style; matplotlib's own is replaced by colours that are distinct in
-    every common kind of colour vision.
+    The property cycle of new ones is that of the user's style; matplotlib's own is replaced by colours that are
+    distinct in every common kind of colour vision.
+
+    Raises
+    ------
+    InputError
+        If `ax` is something else, such as an array of several axes.
     """
+    from matplotlib.axes import Axes
+
+    if isinstance(ax, Axes):
+        return ax
+    if ax is not None:
+        raise InputError(
+            f"ax is a {type(ax).__name__} and no axes of matplotlib; pass one, such as axes[0] of "
+            "figure, axes = plt.subplots(1, 2), or leave ax out for a new figure."
+        )
     import matplotlib
     import matplotlib.pyplot as plt
 
-    ax: Axes = plt.subplots(layout="constrained")[1]
+    ax = plt.subplots(layout="constrained")[1]
     if matplotlib.rcParams["axes.prop_cycle"] == matplotlib.rcParamsDefault["axes.prop_cycle"]:
         ax.set_prop_cycle(color=PALETTE)
     return ax

@@ -161,7 +161,7 @@ def compare(
 
 
 def _named(reports: Any, names: Sequence[str] | None) -> dict[str, EnsembleReport]:
-    if isinstance(reports, EnsembleReport) or not isinstance(reports, Iterable) or isinstance(reports, (str, bytes)):
+    if isinstance(reports, EnsembleReport) or not _is_list(reports):
         raise InputError(
             f"reports is a {type(reports).__name__}; pass a list of reports, or a dictionary of reports by their names."
         )
@@ -176,6 +176,11 @@ def _named(reports: Any, names: Sequence[str] | None) -> dict[str, EnsembleRepor
     return dict(zip(shown, found, strict=True))
 
 
+def _is_list(given: Any) -> bool:
+    """Return whether the argument has entries; an array without dimensions is an Iterable, but has none."""
+    return isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and getattr(given, "shape", True) != ()
+
+
 def _check_reports(found: list[Any]) -> None:
     if not found:
         raise InputError("There are no reports to compare; pass one or more reports of ens_plugin.analyze.")
@@ -188,7 +193,7 @@ def _check_reports(found: list[Any]) -> None:
 
 
 def _checked_names(names: Any, wanted: int) -> list[str]:
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+    if not _is_list(names):
         raise InputError(f"names={names!r} is not a list of texts; pass one name for each of the {wanted} reports.")
     given = list(names)
     if len(given) != wanted:

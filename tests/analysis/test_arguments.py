@@ -5,7 +5,10 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+from ens_plugin import analyze
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Task
 from ens_plugin.analysis import AnalysisOptions, clip_sizes_to_oob, resolve_options, row_weights
 from ens_plugin.analysis.curves import ResolvedOptions
@@ -35,6 +38,15 @@ def resolve(model: EnsembleAdapter | None = None, **options: Any) -> ResolvedOpt
     return resolve_options(adapter([0, 1]) if model is None else model, AnalysisOptions(**options))
 
 
+@pytest.mark.parametrize(("name", "value"), [("interval_level", 1.0 - 1e-12), ("max_size", 10**9)])
+def test_the_largest_value_that_is_accepted_can_be_computed_with(name: str, value: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    for forest in (RandomForestClassifier(20, random_state=0), RandomForestRegressor(20, random_state=0)):
+        report = analyze(forest.fit(X, y), X, y, **{name: value})
+        assert np.isfinite(report.error_curve.upper).all()
+        assert report.error_curve.sizes[-1] <= 10**9
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -46,6 +58,7 @@ def resolve(model: EnsembleAdapter | None = None, **options: Any) -> ResolvedOpt
         ("interval_level", 0.0),
         ("interval_level", 1.0),
         ("interval_level", np.nan),
+        ("interval_level", 1.0 - 1e-16),
         ("tolerance", 0.0),
         ("tolerance", -0.1),
         ("tolerance", np.inf),

@@ -297,6 +297,11 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_a_number_is_not_a_path() -> None:
+    with pytest.raises(InputError, match="path is a int; pass the name of a file"):
+        write_page(REPORTS["perfect"], 3)  # type: ignore[arg-type]
+
+
 def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a directory"):
         write_page(REPORTS["perfect"], tmp_path)

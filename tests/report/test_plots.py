@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 from weakref import ref
 
 import matplotlib.pyplot as plt
@@ -129,6 +130,12 @@ def test_sizes_beyond_the_curve_are_marked_without_an_error() -> None:
 def test_a_size_below_one_is_refused(size: int) -> None:
     with pytest.raises(InputError, match="at least 1 member"):
         plot_error_curve(REPORTS["classification"].error_curve, n_members=size, ax=new_axes())
+
+
+@pytest.mark.parametrize("ax", [np.array([None, None]), "axes", 0])
+def test_what_is_no_axes_is_refused(ax: Any) -> None:
+    with pytest.raises(InputError, match=r"ax is a .* and no axes of matplotlib; pass one"):
+        REPORTS["classification"].plot(ax)
 
 
 def test_limits_show_marks_and_leave_out_single_members() -> None:

@@ -136,8 +136,8 @@ def with_distinct_rows(
     )
     advice = choose_criterion(criteria, settings)
     warning = (
-        f"Only {n_distinct} different rows of features among {cell.size}: the recommended size rests on the members' "
-        "outputs for each of them."
+        f"Only {n_distinct} different row{'s' * (n_distinct > 1)} of features among {cell.size}: the recommended size "
+        "rests on the members' outputs for each of them."
     )
     if advice.criterion == "agreement" and advice.interval[1] is None:
         basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))

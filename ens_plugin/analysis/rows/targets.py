@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.labels import find_labels
-from ens_plugin.core.validation import LARGEST, BoolArray, as_array, as_values, one_line, shown, with_missing
+from ens_plugin.core.validation import LARGEST_VALUE, BoolArray, as_array, as_values, one_line, shown, with_missing
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = ["encode_target", "evaluation_weights", "refuse_own_loss", "refuse_own_weights", "target_array"]
@@ -149,8 +149,17 @@ def _real_values(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[np.f
         raise InputError(
             f"y must hold numbers for a regression ensemble ({one_line(str(error))}).{_remedy(adapter)}"
         ) from error
-    if not np.abs(values).max() <= LARGEST:
-        raise InputError(f"y holds values beyond {LARGEST:g}, whose squared errors overflow; scale y down.")
+    largest = float(np.abs(values).max())
+    if not largest <= LARGEST_VALUE:
+        raise InputError(
+            f"y holds values beyond {LARGEST_VALUE:g}, and powers of their errors overflow; divide y by a number and "
+            "train the model on these values."
+        )
+    if 0 < largest < 1 / LARGEST_VALUE:
+        raise InputError(
+            f"No value of y is beyond {largest:g}, and powers of so small errors vanish; multiply y by a number and "
+            "train the model on these values."
+        )
     return values
 
 

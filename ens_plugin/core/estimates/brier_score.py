@@ -46,10 +46,10 @@ def brier_loss(
     -------
     SquaredLoss or None
         Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  None where fewer than
-        two rows count.
+        two rows, or rows of fewer than two groups, count.
     """
     counts = (count_members(sample.block.counted) >= 2) & (sample.weight > 0)
-    if np.count_nonzero(counts) < 2:
+    if np.count_nonzero(counts) < 2 or (groups is not None and np.unique(groups[counts]).size < 2):
         return None
     used = sample if counts.all() else sample.select(np.flatnonzero(counts))
     squared, variance = (

@@ -9,6 +9,7 @@ from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import Trainer
 from ens_plugin.errors import UnsupportedModelError
+from ens_plugin.learners.tasks import refuse_class
 
 __all__ = ["find_trainer"]
 
@@ -23,6 +24,7 @@ def find_trainer(estimator: Any) -> Trainer:
     BagError
         If every member would be trained on every row.
     """
+    refuse_class(estimator)
     library = find_library(estimator, Trainable)
     if library is None:
         raise UnsupportedModelError(

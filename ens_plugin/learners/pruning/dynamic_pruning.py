@@ -22,7 +22,7 @@ from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.rows.targets import encode_target
-from ens_plugin.core.validation import as_confidence
+from ens_plugin.core.validation import as_confidence, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.pruning.stopping_rules import (
@@ -32,7 +32,7 @@ from ens_plugin.learners.pruning.stopping_rules import (
     out_of_bag_outputs,
     row_prior,
 )
-from ens_plugin.learners.tasks import known_task
+from ens_plugin.learners.tasks import known_task, refuse_class
 
 __all__ = ["DynamicPruningClassifier", "PrunedPrediction"]
 
@@ -230,10 +230,10 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return state
 
     def _check_parameters(self) -> None:
-        if self.rule not in RULES:
-            raise InputError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}.")
-        if self.data not in DATA:
-            raise InputError(f"data must be 'oob' or 'holdout', got {self.data!r}.")
+        if not isinstance(self.rule, str) or self.rule not in RULES:
+            raise InputError(f"rule must be one of {', '.join(RULES)}, got {shown(self.rule)}.")
+        if not isinstance(self.data, str) or self.data not in DATA:
+            raise InputError(f"data must be 'oob' or 'holdout', got {shown(self.data)}.")
         as_confidence(self.confidence)
         if self.data == "holdout" and _frozen_model(self.estimator) is None:
             raise InputError(
@@ -241,6 +241,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
                 "fitted on them. Pass a fitted ensemble as sklearn.frozen.FrozenEstimator(ensemble), or leave "
                 "data='oob'."
             )
+        refuse_class(self.estimator)
         if known_task(self.estimator) == "regression":
             raise UnsupportedModelError(
                 f"{type(self.estimator).__name__} is a regressor: its members have no label to settle. Pass a "
@@ -297,6 +298,12 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
 def _refuse_before_training(estimator: Any, rule: str) -> None:
     """Raise, before training, the errors about the ensemble that its class and parameters determine."""
+    if missing := [name for name in ("fit", "get_params") if not hasattr(estimator, name)]:
+        raise UnsupportedModelError(
+            f"estimator is a {type(estimator).__name__} without {' and '.join(missing)}, which cannot be copied and "
+            "trained. Pass an ensemble such as RandomForestClassifier(100), or a trained one as "
+            "sklearn.frozen.FrozenEstimator(ensemble)."
+        )
     ensemble = estimator
     while isinstance(ensemble, Pipeline) and ensemble.steps:
         ensemble = ensemble.steps[-1][1]

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from ens_plugin.adapters.sklearn.estimator_checks import checked_rows, refusals, require_fitted, unchanged_on_failure
-from ens_plugin.core.validation import FloatArray, as_chance, as_count
+from ens_plugin.core.validation import FloatArray, as_chance, as_count, shown
 from ens_plugin.errors import InputError
 from ens_plugin.papers.model_averaging_2004.bootstrap_members import (
     check_base,
@@ -327,8 +327,8 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         for name, allowed in (("bootstrap", BOOTSTRAPS), ("combine", tuple(SCORES))):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}.")
+            if not isinstance(given := getattr(self, name), str) or given not in allowed:
+                raise InputError(f"{name} must be {' or '.join(map(repr, allowed))}, got {shown(given)}.")
         if isinstance(self.n_estimators, str):
             if self.n_estimators != "auto":
                 raise InputError(f"n_estimators must be a whole number or 'auto', got {self.n_estimators!r}.")
@@ -337,6 +337,8 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         as_count(self.max_n_estimators, "max_n_estimators", smallest=3)
         as_chance(self.share, "share")
         as_chance(self.delta, "delta")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0):
+            raise InputError(f"n_jobs must be a whole number other than 0, or None, got {shown(self.n_jobs)}.")
         check_base(self._base(), self.bootstrap)
 
     def _fit_rows(self, X: Any, y: NDArray[Any], chance: FloatArray | None) -> None:

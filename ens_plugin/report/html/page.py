@@ -64,7 +64,7 @@ def write_page(report: ReportContent, path: str | Path) -> Path:
     Raises
     ------
     InputError
-        If the directory of `path` does not exist, `path` is a directory, or the file cannot be written.
+        If `path` is no path, its directory does not exist, it is a directory, or the file cannot be written.
 
     Examples
     --------
@@ -78,7 +78,10 @@ def write_page(report: ReportContent, path: str | Path) -> Path:
     ...     write_page(report, f"{directory}/report.html").name
     'report.html'
     """
-    target = Path(path)
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise InputError(f"path is a {type(path).__name__}; pass the name of a file, such as 'report.html'.") from error
     if not target.parent.is_dir():
         raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")
     if target.is_dir():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ens_plugin.report.chart_style import new_axes
+from ens_plugin.report.chart_style import axes_or_new
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.plots.size_chart import add_curves
 from ens_plugin.report.plots.size_curve import SizeCurve
@@ -67,7 +67,7 @@ def plot_agreement(
     'log'
     """
     drawn = _size_curve(recommendation, n_members, label or recommendation.criterion.replace("_", " "))
-    return add_curves(new_axes() if ax is None else ax, [drawn])
+    return add_curves(axes_or_new(ax), [drawn])
 
 
 def _size_curve(found: SizeRecommendation, n_members: int | None, name: str) -> SizeCurve:

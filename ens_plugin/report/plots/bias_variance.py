@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from ens_plugin.core.validation import printable
 from ens_plugin.errors import InputError
-from ens_plugin.report.chart_style import BLUE, GREY, LONGEST_LABEL, ORANGE, label_in_percent, new_axes
+from ens_plugin.report.chart_style import BLUE, GREY, LONGEST_LABEL, ORANGE, axes_or_new, label_in_percent
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import BiasVariance
 from ens_plugin.report.plots.size_axis import group_digits, write
@@ -81,7 +81,7 @@ def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: 
     >>> plot_bias_variance(report, ax=Figure().subplots()).get_xlabel()
     '0-1 error (%)\nover seeds, given this training set'
     """
-    ax = new_axes() if ax is None else ax
+    ax = axes_or_new(ax)
     shown = [_bars_of[artist] for artist in ax.patches if artist in _bars_of]
     added = _Bars(printable(label or report.model, LONGEST_LABEL), report.n_members, report.bias_variance)
     _refuse_other_loss(shown, added)

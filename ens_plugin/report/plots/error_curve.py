@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ens_plugin.core.validation import printable
-from ens_plugin.report.chart_style import new_axes
+from ens_plugin.report.chart_style import axes_or_new
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import ErrorCurve
 from ens_plugin.report.plots.size_chart import add_curves
@@ -71,7 +71,7 @@ def plot_error_curve(
     'Ensemble size (members)'
     """
     drawn = _size_curve(curve, label or curve.key, n_members, recommended_size)
-    return add_curves(new_axes() if ax is None else ax, [drawn])
+    return add_curves(axes_or_new(ax), [drawn])
 
 
 def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -> Axes:
@@ -99,7 +99,7 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
         _size_curve(report.error_curve, name, report.n_members, report.recommended_size)
         for name, report in reports.items()
     ]
-    return add_curves(new_axes() if ax is None else ax, curves)
+    return add_curves(axes_or_new(ax), curves)
 
 
 def _size_curve(curve: ErrorCurve, name: str, n_members: int | None, recommended_size: int | None) -> SizeCurve:

@@ -65,6 +65,16 @@ def test_a_size_that_is_not_known_is_doubted() -> None:
     assert not report.is_actionable
 
 
+def test_of_rows_that_are_all_alike_the_size_is_that_of_means_of_bootstrap_samples() -> None:
+    X, y = np.zeros((100, 2)), np.arange(100) % 5 == 0
+    report = analyze(RandomForestClassifier(200, random_state=0).fit(X, y), X, y, tolerance=0.0004)
+    # A tree predicts the share of ones in its bag, so n_trees of them are 1 / (100 n_trees) above the limit.
+    low, high = report.recommendation.interval
+    assert low <= 25 <= (high or 0) < 50
+    assert report.basis.n_distinct == 1
+    assert any("Only 1 different row of features" in text for text in report.warnings)
+
+
 def test_different_rows_change_nothing_but_their_count() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(40, random_state=0).fit(X, y)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.errors import InputError
 from tests.analysis.test_arguments import adapter
@@ -70,11 +71,32 @@ def test_values_become_floats() -> None:
         (None, ["a", "b"], "numbers"),
         (None, [[1.0, 2.0], [3.0, 4.0]], "dimension"),
         (None, [], "empty"),
+        (None, [1.0, 1e31], "beyond 1e.30.*divide y"),
+        (None, [1e-31, 0.0], "beyond 1e-31.*multiply y"),
     ],
 )
 def test_target_that_cannot_be_judged_by(classes: list[Any] | None, y: Any, says: str) -> None:
     with pytest.raises(InputError, match=f"y .*({says})"):
         encode_target(adapter(classes), y)
+
+
+@pytest.mark.parametrize("exponent", [-97, 97])
+def test_target_in_the_smallest_and_in_the_largest_unit_has_the_same_report(exponent: int) -> None:
+    rng = np.random.default_rng(0)
+    outputs, y, in_bag = rng.normal(size=(20, 100)), rng.normal(size=100), rng.random((20, 100)) < 0.5
+
+    def report(unit: float) -> EnsembleReport:
+        return analyze(CustomEnsemble(outputs * unit, in_bag, aggregation="mean"), None, y * unit)
+
+    scaled, wanted, unit = report(2.0**exponent), report(1.0), 4.0**exponent
+    assert scaled.recommendation.interval == wanted.recommendation.interval
+    np.testing.assert_allclose(scaled.error_curve.upper / unit, wanted.error_curve.upper, rtol=1e-12)
+    np.testing.assert_allclose(scaled.error_curve.lower / unit, wanted.error_curve.lower, rtol=1e-12)
+    assert scaled.algorithmic_sd / unit == pytest.approx(wanted.algorithmic_sd)
+
+
+def test_targets_of_zeros_are_values() -> None:
+    np.testing.assert_array_equal(encode_target(adapter(), [0, 0]), [0.0, 0.0])
 
 
 def test_target_is_not_modified() -> None:

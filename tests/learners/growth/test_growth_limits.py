@@ -129,6 +129,7 @@ def test_members_that_all_agree_are_not_needed_twice() -> None:
     [
         (GradientBoostingClassifier(), UnsupportedModelError, "GradientBoostingClassifier cannot be grown"),
         (LogisticRegression(), UnsupportedModelError, "LogisticRegression cannot be grown"),
+        (RandomForestClassifier, UnsupportedModelError, "is the class RandomForestClassifier; pass an ensemble of it"),
         (GridSearchCV(forest(), {}), UnsupportedModelError, "best_estimator_"),
         (make_pipeline(StandardScaler(), LogisticRegression()), UnsupportedModelError, "LogisticRegression"),
         (make_pipeline(LogisticRegression(), forest()), Exception, "transform"),

@@ -130,6 +130,8 @@ def test_weights_reach_the_ensemble() -> None:
     [
         ({"rule": "half"}, "rule must be one of full, infinite, learned, got 'half'"),
         ({"data": "train"}, "data must be 'oob' or 'holdout', got 'train'"),
+        ({"rule": np.array(["full", "learned"])}, "rule must be one of"),
+        ({"data": ["oob"]}, "data must be 'oob' or 'holdout'"),
         ({"confidence": 0.5}, "confidence must lie strictly between 0.5 and 1"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0.5 and 1"),
         ({"confidence": "high"}, "confidence must lie strictly between 0.5 and 1"),
@@ -148,6 +150,10 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
     [
         (RandomForestRegressor(5), UnsupportedModelError, "is a regressor"),
         (LogisticRegression(), UnsupportedModelError, "No adapter accepts"),
+        (RandomForestClassifier, UnsupportedModelError, r"is the class RandomForestClassifier; .*Classifier\(\)"),
+        (object, UnsupportedModelError, "is a type without fit"),
+        (None, UnsupportedModelError, "is a NoneType without fit and get_params"),
+        ([RandomForestClassifier()], UnsupportedModelError, "is a list without fit"),
         (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "Members of boosting correct one another"),
         (
             RandomForestClassifier(5, bootstrap=False),
