@@ -209,7 +209,9 @@ class EnsembleReport(ReportContent):
         """
         from ens_plugin.report.plots import plot_reports
 
-        return plot_reports({label or self.model: self}, ax)
+        # As matplotlib takes labels: a number is one too, and 0 is not the lack of one.
+        name = "" if label is None else str(label)
+        return plot_reports({name or self.model: self}, ax)
 
     def confusion_matrix(self) -> pd.DataFrame:
         """Return the number of rows by true label (index) and by label that their members predict (columns).

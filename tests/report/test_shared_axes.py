@@ -91,3 +91,12 @@ def test_bars_of_two_ensembles_stand_below_each_other() -> None:
     assert len(ax.texts) == len(rows) + 2
     with pytest.raises(InputError, match="squared loss"):
         plot_bias_variance(REPORTS["regression"], ax)
+
+
+def test_numbers_are_labels() -> None:
+    ax = new_axes()
+    for depth in (0, 2):
+        REPORTS["rising"].plot(ax, label=depth)  # type: ignore[arg-type]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()][:2] == ["0", "2"]
