@@ -23,7 +23,7 @@ from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import BlockReader
 from ens_plugin.analysis.rows.hashes import hash_rows
-from ens_plugin.analysis.rows.repeats import refuse_copies
+from ens_plugin.analysis.rows.repeats import held_out_copies, refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
@@ -149,7 +149,8 @@ def read_rows(
     if options.data == "holdout":
         doubts, warnings = judge_held_out_rows(adapter, features, labels)
         changed = doubt_about_changed_rows(adapter, features, target)
-        return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
+        copies = () if options.groups is not None else held_out_copies(table, target, weight)
+        return replace(rows, doubts=(*(() if changed is None else (changed,)), *copies, *doubts), warnings=warnings)
     rows = _with_bags(rows, training_bags(adapter, X, features, labels, target))
     if table is None or likeness.groups is not None:
         return rows

@@ -49,6 +49,10 @@ def test_the_metrics_sizes(metrics: str) -> None:
     assert f"off by {off_by} doublings (root mean square), where {target.split()[-1]} was aimed for" in page(
         "how-to/metrics.md"
     )
+    area, precision = [by_name(f"{name}: {SIZE}") for name in ("roc_auc", "average_precision")]
+    assert f"by `roc_auc` was off by {area} doublings, by average precision by {precision};" in page(
+        "how-to/metrics.md"
+    )
     off = [by_name(f"{name}: {SIZE}") for name in PROBABILITIES_AND_VALUES]
     assert f"off by {min(off, key=float)} to {max(off, key=float)} doublings" in metrics
     accuracy, balanced, f1, matthews = [by_name(f"{name}: {SIZE}") for name in OF_LABELS]

@@ -15,8 +15,8 @@ from ens_plugin.errors import DataMismatchError, EnsPluginError
 __all__ = ["training_bags"]
 
 _CHANGED = (
-    "Found: these rows seem to be the training rows, in training order, with values changed since: rounded, scaled or "
-    "filled in. Pass the values as they were at training."
+    "Found: these rows seem to be the training rows, in training order, with values changed since: rounded, scaled, "
+    "filled in, or columns swapped. Pass the columns and values as they were at training."
 )
 _MOVED = (
     "Found: X seems to hold training rows, but in another order or not all of them. Pass all of them, X and y in the "

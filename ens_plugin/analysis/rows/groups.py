@@ -98,7 +98,7 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
     if np.unique(groups).size < 2:
         raise TooFewMembersError(
             "Rows of only one group have out-of-bag members, from which the error on others cannot be estimated. "
-            + _remedies(weight)
+            + _remedies(weight, usable)
         )
     losses = [row_losses(tally)]
     if isinstance(tally, ValueTally):
@@ -137,15 +137,16 @@ def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_]) -> None:
             "is on the others"
         )
         raise TooFewMembersError(
-            f"{finding}: a bag holds a row of nearly every group. {_remedies(weight)}",
+            f"{finding}: a bag holds a row of nearly every group like these. {_remedies(weight, usable)}",
             finding,
         )
 
 
-def _remedies(weight: RowWeight) -> str:
+def _remedies(weight: RowWeight, usable: NDArray[np.bool_]) -> str:
+    """Return how to get members that were trained on no row of the groups without usable rows."""
     assert weight.groups is not None
-    sizes = np.bincount(weight.groups)
-    size = float(np.median(sizes[weight.groups]))
+    left_out = weight.groups if usable.all() else weight.groups[~usable]
+    size = float(np.median(np.bincount(weight.groups)[left_out]))
     return (
         f"Train on smaller bags (with groups of {size:.3g} rows, about {1.0 / size:.2g} of the rows for each member: "
         "max_samples of scikit-learn, bagging_fraction of LightGBM, subsample of XGBoost), or draw whole groups "
@@ -168,6 +169,6 @@ def group_doubts(weight: RowWeight, usable: NDArray[np.bool_]) -> list[str]:
         found.append(
             f"Rows with {100 * lost:.3g} % of the weight have too few members whose bags hold no row of their group; "
             f"their groups have {sizes[~usable].mean():.3g} rows on average, the others {sizes[usable].mean():.3g}. "
-            f"The figures are of the smaller groups. {spelled(_remedies(weight))}"
+            f"The figures are of the smaller groups. {spelled(_remedies(weight, usable))}"
         )
     return found

@@ -27,6 +27,7 @@ __all__ = [
     "appended_doubt",
     "copies_findings",
     "find_repeats",
+    "held_out_copies",
     "identical_rows",
     "record_hashes",
     "refuse_copies",
@@ -35,6 +36,7 @@ __all__ = [
 IntArray = NDArray[np.integer]
 
 REFUSED_SHARE = 0.25
+DOUBTED_HELD_OUT = 0.05
 FEWEST_SINGLE_ROWS = 10
 
 UNSURE = (
@@ -43,10 +45,10 @@ UNSURE = (
     "right one. "
 )
 REMEDIES = (
-    "Pass groups='identical', which counts a row as in bag wherever a copy of it is; or train without the copies; or, "
-    "to balance labels, draw inside each bag (class_weight='balanced_subsample', or imbalanced-learn's "
-    "BalancedRandomForestClassifier). If the rows are separate cases that happen to be equal, state that with "
-    "groups=np.arange(len(y))."
+    "Train without the copies, and to balance labels draw inside each bag (class_weight='balanced_subsample', or "
+    "imbalanced-learn's BalancedRandomForestClassifier). Or pass groups='identical', which counts a row as in bag "
+    "wherever a copy of it is; for rows of many copies this needs small bags. If the rows are separate cases that "
+    "happen to be equal, state that with groups=np.arange(len(y))."
 )
 
 
@@ -206,6 +208,30 @@ def copies_findings(
         f"{found} Members that were trained on a copy of a row have fitted it too, so the error may be far too low. "
         f"{REMEDIES}",
     ), ()
+
+
+def held_out_copies(rows: HashedRows | None, target: NDArray[Any], weight: FloatArray) -> tuple[str, ...]:
+    """Return a doubt if many held-out rows are copies of each other: training rows may then be copies of them too.
+
+    Parameters
+    ----------
+    rows : HashedRows or None
+        The held-out rows.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : ndarray, shape (n_rows,)
+    """
+    repeats = find_repeats(rows, target)
+    if weight[repeats.copied].sum() < DOUBTED_HELD_OUT * weight.sum() or weight.size < FEWEST_ROWS:
+        return ()
+    unsure = "" if repeats.is_sure else "Rows of so few different values can also be equal by chance. "
+    return (
+        f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} held-out rows look like copies of another one: "
+        "same features, same target. If rows were copied before some were held out, as an oversampler or a join "
+        "copies them, members were trained on copies of these rows, and the error is far too low. Hold rows out first, "
+        f"and copy training rows alone. {unsure}If the rows are separate cases that happen to be equal, state that "
+        "with groups=np.arange(len(y)).",
+    )
 
 
 def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[Any], share: FloatArray) -> float:

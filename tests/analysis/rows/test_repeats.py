@@ -179,11 +179,13 @@ def test_rows_that_are_not_the_training_rows_are_named_first() -> None:
         ens_plugin.analyze(forest, np.repeat(X, 2, axis=0), np.repeat(y, 2))
 
 
-def test_held_out_copies_are_let_pass() -> None:
+@pytest.mark.parametrize(("n_copied", "is_doubted"), [(5, False), (200, True)])
+def test_held_out_copies_are_doubted_if_they_are_many(n_copied: int, is_doubted: bool) -> None:
     X, y = noisy(400)
     forest = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
-    report = ens_plugin.analyze(forest, np.repeat(X[200:], 2, axis=0), np.repeat(y[200:], 2), data="holdout")
-    assert report.basis.doubts == ()
+    rows = np.append(np.arange(200, 400), np.arange(200, 200 + n_copied))
+    report = ens_plugin.analyze(forest, X[rows], y[rows], data="holdout")
+    assert bool(report.basis.doubts) == is_doubted
 
 
 def test_the_user_may_say_that_equal_rows_are_separate_cases() -> None:
@@ -204,6 +206,29 @@ def test_identical_rows_as_groups_give_the_error_of_fresh_rows() -> None:
     assert report.error == by_number.error
     assert report.basis.n_groups == 300
     assert report.basis.n_effective < 301
+
+
+def test_rare_rows_with_many_copies_are_told_the_size_of_their_groups() -> None:
+    X, y = noisy(300)
+    rare = np.flatnonzero(y == 1)[:20]
+    rows = np.append(np.flatnonzero(y == 0), np.repeat(rare, 20))
+    with pytest.raises(TooFewMembersError, match=r"with groups of 20 rows, about 0\.05 of the rows for each member"):
+        analysed(X[rows], y[rows], groups="identical")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_held_out_rows_that_were_oversampled_before_the_split_are_doubted(seed: int) -> None:
+    X, y = noisy(1000)
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(np.append(np.arange(1000), rng.choice(np.flatnonzero(y == 1)[:60], 500)))
+    train, held_out = rows[:1000], rows[1000:]
+    forest = RandomForestClassifier(30, random_state=seed).fit(X[train], y[train])
+    report = ens_plugin.analyze(forest, X[held_out], y[held_out], data="holdout")
+    assert any("held-out rows look like copies of another one" in doubt for doubt in report.basis.doubts)
+    stated = ens_plugin.analyze(forest, X[held_out], y[held_out], data="holdout", groups=np.arange(held_out.size))
+    assert stated.basis.doubts == ()
+    fresh, labels = noisy(1500)
+    assert ens_plugin.analyze(forest, fresh[1000:], labels[1000:], data="holdout").basis.doubts == ()
 
 
 def test_copies_in_every_bag_are_refused_with_what_to_do() -> None:
