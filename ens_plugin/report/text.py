@@ -68,7 +68,7 @@ _BAGS = {
     "recorded": "recorded by the library that trained the model",
     "proved": "recomputed from the seed and checked against the trained members",
     "given": "given by the user",
-    "holdout": "none of these rows is one, as data='holdout' states",
+    "holdout": "none of these, which are stated to be held out",
 }
 _ESTIMATORS = {
     "deconvolved": "distribution of the rows' chances of error, fitted to the members' outputs (deconvolved)",
