@@ -172,12 +172,16 @@ def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> N
     (shown,) = re.findall(r"```\n(RandomForestClassifier:.*?)```", guide, flags=re.DOTALL)
     assert printed.startswith(shown)
     infinite = re.findall(r"infinitely many members +([\d.]+)", printed)[0]
-    assert f"asymptote  # {float(infinite):.3f}:" in guide
+    assert f"asymptote  # {infinite}," in guide
     size, low, high = re.findall(r"Recommended size: (\d+) members \(95 % interval (\d+) to (\d+)\)", printed)[0]
     assert f"# ({size}, 'metric')" in guide
     assert f"interval  # ({low}, {high})" in guide
     namespace: dict[str, Any] = {}
-    exec(re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[0], namespace)
+    by_area, by_precision = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)[:2]
+    exec(by_area, namespace)
+    found = namespace["report"]
+    assert f"interval  # {(found.recommended_size, found.recommendation.interval)}" in by_area
+    exec(by_precision, namespace)
     assert str(namespace["report"]) == printed.partition("The first ")[0].rstrip("\n")
     assert f"The estimate, {size}, is the best guess. The upper end, {high}, is safe" in " ".join(guide.split())
 
