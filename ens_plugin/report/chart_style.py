@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLUE", "GREEN", "GREY", "INK", "ORANGE", "PALETTE", "Inks", "axes_or_new", "default_style", "inks_of",
-    "label_in_percent", "legend_label", "merge_legend",
+    "label_in_percent", "label_text", "legend_label", "merge_legend",
 ]  # fmt: skip
 
 # From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
@@ -130,6 +130,17 @@ def inks_of(ax: Axes) -> Inks:
     if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= DARKEST_PAPER:
         return Inks(INK, GREY, GREEN, to_hex(paper))
     return Inks("#EEEEEE", "#AAAAAA", "#3DDBA8", to_hex(paper))
+
+
+def label_text(label: object) -> str:
+    """Return a label that a user gave as text, as matplotlib does: 0 is a label too, and None is none.
+
+    Examples
+    --------
+    >>> label_text(0), label_text(None)
+    ('0', '')
+    """
+    return "" if label is None else str(label)
 
 
 def legend_label(name: str, taken: set[str]) -> str:

@@ -235,7 +235,7 @@ class ErrorCurve:
 
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
 
-    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
         """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
         from ens_plugin.report.plots import plot_error_curve
 

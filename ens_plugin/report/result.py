@@ -176,7 +176,7 @@ class EnsembleReport(ReportContent):
 
         return render_page(self) if path is None else write_page(self, path)
 
-    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
         """Draw the error curve with its interval, the marked sizes, and the infinite ensemble's error.
 
         Parameters
@@ -184,8 +184,8 @@ class EnsembleReport(ReportContent):
         ax : matplotlib Axes, optional
             Axes to draw on; those of a new figure if None.  Several reports on the same axes have the colours of its
             property cycle and one legend; :func:`ens_plugin.compare` tabulates them as well.
-        label : str, optional
-            Name of the ensemble in a legend; the name of its model if None.
+        label : object, optional
+            Name of the ensemble in a legend, as text; the name of its model if None or empty.
 
         Returns
         -------
@@ -207,11 +207,10 @@ class EnsembleReport(ReportContent):
         >>> report.plot(ax=Figure().subplots()).get_xlabel()
         'Ensemble size (members)'
         """
+        from ens_plugin.report.chart_style import label_text
         from ens_plugin.report.plots import plot_reports
 
-        # As matplotlib takes labels: a number is one too, and 0 is not the lack of one.
-        name = "" if label is None else str(label)
-        return plot_reports({name or self.model: self}, ax)
+        return plot_reports({label_text(label) or self.model: self}, ax)
 
     def confusion_matrix(self) -> pd.DataFrame:
         """Return the number of rows by true label (index) and by label that their members predict (columns).

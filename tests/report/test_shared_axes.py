@@ -96,7 +96,7 @@ def test_bars_of_two_ensembles_stand_below_each_other() -> None:
 def test_numbers_are_labels() -> None:
     ax = new_axes()
     for depth in (0, 2):
-        REPORTS["rising"].plot(ax, label=depth)  # type: ignore[arg-type]
+        REPORTS["rising"].plot(ax, label=depth)
     legend = ax.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()][:2] == ["0", "2"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ens_plugin.core.validation import printable
-from ens_plugin.report.chart_style import axes_or_new
+from ens_plugin.report.chart_style import axes_or_new, label_text
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import ErrorCurve
 from ens_plugin.report.plots.size_chart import add_curves
@@ -25,7 +25,7 @@ def plot_error_curve(
     *,
     n_members: int | None = None,
     recommended_size: int | None = None,
-    label: str | None = None,
+    label: object = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the error against the ensemble size, with its interval and the error of the infinite ensemble.
@@ -37,8 +37,8 @@ def plot_error_curve(
         Current size, to be marked.
     recommended_size : int, optional
         Recommended size, to be marked.
-    label : str, optional
-        Name of the curve in a legend; that of its metric if None.
+    label : object, optional
+        Name of the curve in a legend, as text; that of its metric if None or empty.
     ax : matplotlib Axes, optional
         Axes to draw on; those of a new figure if None.  Labels above and right of the axes need
         room in the figure (``layout="constrained"`` leaves it).  The colour is the next of the axes' property
@@ -70,7 +70,7 @@ def plot_error_curve(
     >>> ax.get_xlabel()
     'Ensemble size (members)'
     """
-    drawn = _size_curve(curve, label or curve.key, n_members, recommended_size)
+    drawn = _size_curve(curve, label_text(label) or curve.key, n_members, recommended_size)
     return add_curves(axes_or_new(ax), [drawn])
 
 
