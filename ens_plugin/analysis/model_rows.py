@@ -149,8 +149,9 @@ def read_rows(
     if options.data == "holdout":
         doubts, warnings = judge_held_out_rows(adapter, features, labels)
         changed = doubt_about_changed_rows(adapter, features, target)
-        copies = () if options.groups is not None else held_out_copies(table, target, weight)
-        return replace(rows, doubts=(*(() if changed is None else (changed,)), *copies, *doubts), warnings=warnings)
+        if options.groups is None:
+            doubts = (*held_out_copies(table, target, weight), *doubts)
+        return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
     rows = _with_bags(rows, training_bags(adapter, X, features, labels, target))
     if table is None or likeness.groups is not None:
         return rows

@@ -15,7 +15,6 @@ from ens_plugin.core.likeness.repeated_rows import (
     appended_rows,
     column_halves,
     copied_rows,
-    is_of_few_cells,
     numbered,
 )
 from ens_plugin.core.validation import FloatArray
@@ -39,6 +38,7 @@ REFUSED_SHARE = 0.25
 DOUBTED_HELD_OUT = 0.05
 FEWEST_SINGLE_ROWS = 10
 
+SEPARATE = "If the rows are separate cases that happen to be equal, state that with groups=np.arange(len(y))."
 UNSURE = (
     "Rows of so few different values can also be equal by chance, and the data do not tell which it is. If they are "
     "separate cases, the error is right. If they are copies, it may be far too low, and groups='identical' gives the "
@@ -47,8 +47,7 @@ UNSURE = (
 REMEDIES = (
     "Train without the copies, and to balance labels draw inside each bag (class_weight='balanced_subsample', or "
     "imbalanced-learn's BalancedRandomForestClassifier). Or pass groups='identical', which counts a row as in bag "
-    "wherever a copy of it is; for rows of many copies this needs small bags. If the rows are separate cases that "
-    "happen to be equal, state that with groups=np.arange(len(y))."
+    f"wherever a copy of it is; for rows of many copies this needs small bags. {SEPARATE}"
 )
 
 
@@ -116,7 +115,7 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     if copied.any():
         copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
     repeated = np.asarray(np.bincount(records)[records] > 1)
-    if has_labels and np.mean(copied) < REFUSED_SHARE and not is_of_few_cells(np.bincount(records)):
+    if has_labels and np.mean(copied) < REFUSED_SHARE:
         drawn_again = repeated & np.isin(target, oversampled_labels(records, halves, target))
         copied, is_sure = copied | drawn_again, is_sure and not drawn_again.any()
     return RepeatedRows(repeated, copied, *appended, is_sure)
@@ -229,8 +228,7 @@ def held_out_copies(rows: HashedRows | None, target: NDArray[Any], weight: Float
         f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} held-out rows look like copies of another one: "
         "same features, same target. If rows were copied before some were held out, as an oversampler or a join "
         "copies them, members were trained on copies of these rows, and the error is far too low. Hold rows out first, "
-        f"and copy training rows alone. {unsure}If the rows are separate cases that happen to be equal, state that "
-        "with groups=np.arange(len(y)).",
+        f"and copy training rows alone. {unsure}{SEPARATE}",
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.likeness.repeated_rows import is_of_few_cells
+
 __all__ = ["oversampled_labels"]
 
 IntArray = NDArray[np.integer]
@@ -25,7 +27,8 @@ def oversampled_labels(records: IntArray, halves: Hashes, labels: IntArray) -> I
     Parameters
     ----------
     records : ndarray of int, shape (n_rows,)
-        Number of each row's record: its features and label.
+        Number of each row's record, its features and label, from 0 without gaps.  Up to 50 records that occur ten
+        times or more on average are the cells of discrete data.
     halves : ndarray of uint64, shape (n_halves, n_rows)
         Hashes of each row over halves of the columns, each followed by the other half; the sum of the two is a hash of
         the row.
@@ -55,7 +58,14 @@ def oversampled_labels(records: IntArray, halves: Hashes, labels: IntArray) -> I
     >>> oversampled_labels(records, halves, labels).tolist()
     [1]
     """
-    rows_of, records_of, singles_of = _counts(records, labels)
+    counts = np.bincount(records)
+    if is_of_few_cells(counts):
+        return np.zeros(0, dtype=np.int64)
+    label_of = np.zeros(counts.size, dtype=np.intp)
+    label_of[records] = labels
+    rows_of, records_of, singles_of = (
+        np.bincount(own, minlength=int(labels.max()) + 1) for own in (labels, label_of, label_of[counts == 1])
+    )
     found = []
     for label in np.flatnonzero((rows_of >= FEWEST_ROWS) & (singles_of <= (1.0 - FEWEST_REPEATED) * rows_of)):
         others = rows_of.sum() - rows_of[label], records_of.sum() - records_of[label]
@@ -65,15 +75,6 @@ def oversampled_labels(records: IntArray, halves: Hashes, labels: IntArray) -> I
         if own < LARGEST_RATIO * min(other, 1.0):
             found.append(int(label))
     return np.array(found, dtype=np.int64)
-
-
-def _counts(records: IntArray, labels: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the numbers of rows, of records, and of records that occur once, by label."""
-    _, first, count = np.unique(records, return_index=True, return_counts=True)
-    n_labels = int(labels.max()) + 1
-    of_record = labels[first]
-    rows, single = np.bincount(labels, minlength=n_labels), np.bincount(of_record[count == 1], minlength=n_labels)
-    return rows, np.bincount(of_record, minlength=n_labels), single
 
 
 def _relative_chance(halves: Hashes) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from ens_plugin.registry.gating.policy import Requirement
 
@@ -87,7 +86,7 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
     excess = scalars.get("excess_error")
     if excess is None:
         return _BETTER_SCORE.format(score) if f"{_LIMIT}{score}" in scalars else f"{_BETTER}."
-    if bound == "max" and name in _FALL_WITH_SIZE and scalars.get(name, np.inf) - excess <= requirement.threshold:
+    if bound == "max" and name in _FALL_WITH_SIZE and scalars.get(name, math.inf) - excess <= requirement.threshold:
         return _MORE
     return f"{_BETTER}: infinitely many members would lower the error by no more than {max(excess, 0.0):.2g}."
 
