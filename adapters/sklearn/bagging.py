@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -196,7 +196,8 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         check_row_count(self.model, n_rows)
         trees = self.model.estimators_ if self._are_trees else None
         without_trees = BagProof(rows=self.stored_oob_outputs() is not None, target=False)
-        return RecordedBags(self._draw, self.n_members, n_rows, trees, self._member_rows, without_trees)
+        draw_all = partial(draw_bags, self._draw, self.n_members, n_rows)
+        return RecordedBags(self._draw, draw_all, self.n_members, n_rows, trees, self._member_rows, without_trees)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""

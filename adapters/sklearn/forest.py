@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from threading import local
 from typing import Any, ClassVar
@@ -18,11 +18,12 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, draw_bags, outputs_by_member
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
 from ens_plugin.adapters.shared.refusals import several_outputs
+from ens_plugin.adapters.shared.seeded_bags import seeded_bags
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
@@ -143,7 +144,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         check_row_count(self.model, features.shape[0])
         target = training_target(y, self.classes, features.shape[0])
         proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
-        return draw_bags(self._draw, self.n_members, features.shape[0]).with_proof(proof)
+        return self._draw_all(features.shape[0]).with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
@@ -157,8 +158,8 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         refuse_other_candidates(candidate)
         self._check_bootstrap()
         check_row_count(self.model, n_rows)
-        trees, proof = self.model.estimators_, BagProof()
-        return RecordedBags(self._draw, self.n_members, n_rows, trees, lambda _, rows: rows, proof)
+        trees, draw_all = self.model.estimators_, partial(self._draw_all, n_rows)
+        return RecordedBags(self._draw, draw_all, self.n_members, n_rows, trees, lambda _, rows: rows, BagProof())
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
@@ -236,6 +237,10 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
                 for member in checked_members(self.n_members)
             ]
         )
+
+    def _draw_all(self, n_rows: int) -> Bags:
+        seeds = [tree.random_state for tree in self.model.estimators_]
+        return seeded_bags(self._draw, seeds, n_rows, checked_members(self.n_members))
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         """Return the rows that one tree drew; for all trees at once they would take 4 bytes per row and tree."""

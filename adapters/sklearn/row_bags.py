@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import draw_bags
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.sklearn.growth import growth_sums, judge_growth
 from ens_plugin.adapters.sklearn.trees.outputs import checked_members, growth_is_known
@@ -27,6 +26,8 @@ class RecordedBags(DistributedBags):
     ----------
     draw : callable
         ``draw(member)`` returns the rows a member was trained on.
+    draw_all : callable
+        ``draw_all()`` returns the bags of all members.
     n_members, n_rows : int
     trees : list or None
         The members, where they are trees.
@@ -39,18 +40,19 @@ class RecordedBags(DistributedBags):
     def __init__(
         self,
         draw: Callable[[int], NDArray[np.integer[Any]]],
+        draw_all: Callable[[], Bags],
         n_members: int,
         n_rows: int,
         trees: list[Any] | None,
         member_rows: Callable[[int, Any], Any],
         without_trees: BagProof,
     ) -> None:
-        self._draw, self._n_members, self._n_rows = draw, n_members, n_rows
+        self._draw, self._draw_all, self._n_members, self._n_rows = draw, draw_all, n_members, n_rows
         self._trees, self._member_rows, self._without_trees = trees, member_rows, without_trees
 
     @cached_property
     def _bags(self) -> Bags:
-        return draw_bags(self._draw, self._n_members, self._n_rows)
+        return self._draw_all()
 
     def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
         """Return the bags of the rows at some positions."""

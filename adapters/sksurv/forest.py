@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import RowOrigin, VerifiesRows
+from ens_plugin.adapters.shared.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.data import check_row_count, prepare_rows
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known, tree_splits
 from ens_plugin.adapters.sksurv.at_time import events_and_times
@@ -56,7 +57,9 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
             )
         check_row_count(forest, features.shape[0])
         is_proved = self._check_rows(features, y) and growth_is_known(features)
-        return draw_bags(self._draw, self.n_members, features.shape[0]).with_proof(BagProof(target=is_proved))
+        seeds = [tree.random_state for tree in forest.estimators_]
+        bags = seeded_bags(self._draw, seeds, features.shape[0], checked_members(self.n_members))
+        return bags.with_proof(BagProof(target=is_proved))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, in training order, by the growth of three trees."""

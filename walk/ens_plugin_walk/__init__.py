@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ens_plugin_walk.draws import drawn_bits
 from ens_plugin_walk.forest import Forest, Tree
 from ens_plugin_walk.queues import move_values
 from ens_plugin_walk.tallies import margin_sums, value_sums
 
-__all__ = ["Forest", "Tree", "margin_sums", "move_values", "value_sums"]
+__all__ = ["Forest", "Tree", "drawn_bits", "margin_sums", "move_values", "value_sums"]

@@ -89,6 +89,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "slice_rows.h"
 
 #include "tallies.h"
+#include "draws.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
@@ -238,11 +239,37 @@ static PyObject *tally(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *draw(PyObject *self, PyObject *arguments) {
+    unsigned long long seeds, drawn;
+    long long n_members, n_rows, n_draws;
+    if (!PyArg_ParseTuple(arguments, "KLLLK", &seeds, &n_members, &n_rows, &n_draws, &drawn)) return NULL;
+    const uint32_t last = (uint32_t)(n_rows - 1);
+    uint32_t mask = 0;
+    while (mask < last) mask = mask << 1 | 1;
+    const size_t n_bytes = (size_t)(n_rows + 7) / 8, room = ((size_t)mask >> 3) + 1;
+    uint8_t *bits = malloc(room);
+    if (bits == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t member = 0; member < n_members; member++) {
+        const uint32_t seed = ((const uint32_t *)AT(seeds))[member];
+        memset(bits, 0, room);
+        if (HAS_WIDE)
+            draw_rows_wide(seed, last, mask, n_draws, bits);
+        else
+            draw_rows_plain(seed, last, mask, n_draws, bits);
+        memcpy((uint8_t *)AT(drawn) + (size_t)member * n_bytes, bits, n_bytes);
+    }
+    Py_END_ALLOW_THREADS
+    free(bits);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; with the bits of bags, count rows by leaf instead."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
+    {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };

@@ -104,8 +104,9 @@ class Forest:
         joined = np.concatenate(values)
         if joined.size != self._order.size or joined.dtype.itemsize not in (1, 2, 4, 8):
             raise ValueError("a table has one number of up to 8 bytes for each node")
-        starts = np.repeat(self._roots[:-1], np.diff(self._roots))
-        return joined.take(self._order + starts)
+        # One tree at a time, because no place of all nodes is then computed.
+        parts = zip(values, np.split(self._order, self._roots[1:-1]), strict=True)
+        return np.concatenate([np.asarray(own).take(order) for own, order in parts])
 
     def read(
         self,

@@ -26,7 +26,7 @@ COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
 FEWEST_AT_ONCE = 64
 
-_OLD = "no leaves (it is older than 0.3; pip install --upgrade 'ens-plugin[fast]')"
+_OLD = "no leaves (it is older than 0.4; pip install --upgrade 'ens-plugin[fast]')"
 _REPORT = " Please report this with the versions of both."
 
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
@@ -39,10 +39,10 @@ def is_installed() -> bool:
 
 
 def _is_old() -> bool:
-    """Return whether the walk lacks the sums that its newest releases compute."""
+    """Return whether the walk lacks the bags that its newest releases draw."""
     import ens_plugin_walk
 
-    return not hasattr(ens_plugin_walk, "margin_sums")
+    return not hasattr(ens_plugin_walk, "drawn_bits")
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
