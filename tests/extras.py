@@ -17,6 +17,7 @@ __all__ = [
     "lightgbm",
     "needs_pyspark",
     "needs_trackers",
+    "needs_walk",
     "xgboost",
 ]
 
@@ -83,7 +84,16 @@ NEEDS_WALK = [
 
 def needs_pyspark(test: Any) -> Any:
     """Mark a test that imports PySpark."""
-    for mark in NEEDS_PYSPARK:
+    return _marked(test, NEEDS_PYSPARK)
+
+
+def needs_walk(test: Any) -> Any:
+    """Mark a test that calls the compiled walk."""
+    return _marked(test, NEEDS_WALK)
+
+
+def _marked(test: Any, marks: list[pytest.MarkDecorator]) -> Any:
+    for mark in marks:
         test = mark(test)
     return test
 

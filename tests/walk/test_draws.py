@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.seeded_bags import seeded_bags
 from ens_plugin.core.tallies import Bags
 from tests.extras import NEEDS_WALK
 
@@ -40,17 +38,3 @@ def test_what_cannot_be_drawn_is_refused(seeds: Any, n_rows: int, n_draws: int) 
 
     with pytest.raises(ValueError, match=r"seeds are integers|cannot be drawn"):
         drawn_bits(seeds, n_rows, n_draws)
-
-
-@pytest.mark.parametrize(("n_before", "members"), [(0, [0, 3]), (1, [0, 3, 0, 1, 2, 3])])
-def test_only_rows_that_are_drawn_first_are_drawn_by_compiled_code(n_before: int, members: list[int]) -> None:
-    drawn = []
-
-    def draw(member: int) -> NDArray[Any]:
-        drawn.append(member)
-        generator = np.random.RandomState(SEEDS[member])
-        generator.random(n_before)
-        return generator.randint(0, 100, 60)
-
-    seeded_bags(draw, SEEDS[:4], 100, [0, 3])
-    assert drawn == members

@@ -304,11 +304,12 @@ def _means_in_order(packed: PackedOutputs, sizes: IntArray, order: IntArray) -> 
     shape = (packed.n_labels,) if packed.n_labels else ()
     means = np.full((sizes.size, packed.rows.size, *shape), np.nan)
     for rows, piece in _by_rows(packed):
-        n_members = piece.shape[0]
-        rank = np.empty(n_members, dtype=np.int64)
-        rank[order[order < n_members]] = np.arange(n_members)
-        reached = sizes[sizes <= n_members, None]
+        members = order[order < piece.shape[0]]
         values = piece if piece.ndim == 2 + len(shape) else piece[..., None] == np.arange(packed.n_labels)
-        share = (rank < reached) / reached
-        means[: reached.size, rows] = (share @ values.reshape(n_members, -1)).reshape(reached.size, -1, *shape)
+        total, start = np.zeros(values.shape[1:]), 0
+        for place, size in enumerate(sizes[sizes <= members.size]):
+            # One member after the other: a product of matrices would round equal means of two rows differently.
+            total += np.add.reduce(values[members[start:size]], axis=0, dtype=np.float64)
+            means[place, rows] = total / size
+            start = size
     return means

@@ -15,6 +15,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.seeded_bags import seeded_bags
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.core.tallies import Bags
+from tests.extras import needs_walk
 
 N_ROWS, SEEDS = 100, [3, 1, 4, 15]
 
@@ -56,6 +57,14 @@ def without_rows(generator: np.random.RandomState) -> NDArray[Any]:
 def test_bags_are_those_of_the_library(rule: Callable[[np.random.RandomState], NDArray[Any]], seeds: list[Any]) -> None:
     draw = Drawn(rule)
     np.testing.assert_array_equal(seeded_bags(draw, seeds, N_ROWS, [0, 3]).bits, draw.bags().bits)
+
+
+@needs_walk
+def test_compiled_code_draws_only_what_it_draws_as_the_library() -> None:
+    same, other = Drawn(at_once), Drawn(after_columns)
+    for draw in (same, other):
+        seeded_bags(draw, SEEDS, N_ROWS, [0, 3])
+    assert (same.members, other.members) == ([0, 3], [0, 3, 0, 1, 2, 3])
 
 
 def test_the_library_draws_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:

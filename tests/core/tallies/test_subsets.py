@@ -66,6 +66,24 @@ def test_mean_over_all_orders_is_the_mean_over_all_subsets(kind: str) -> None:
             np.testing.assert_allclose(squares[index, row], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["labels", "probabilities", "values"])
+def test_equal_rows_have_equal_means_at_every_size(kind: str) -> None:
+    """Rankings count ties: means that a product of matrices rounds by the place of the row would break them."""
+    rng = np.random.default_rng(0)
+    n_members, n_alike = 60, 37
+    tenths = rng.integers(0, 11, (n_members, 1)) / 10.0
+    outputs = {"labels": (tenths > 0.5).astype(np.int8), "probabilities": np.stack([1.0 - tenths, tenths], axis=2)}
+    alike = np.repeat(outputs.get(kind, tenths), n_alike, axis=1)
+    counted = np.repeat(rng.random((n_members, 1)) < 0.9, n_alike, axis=1)
+    block = RowBlock(alike, counted, np.zeros(n_alike, dtype=int), 0 if kind == "values" else 2)
+    sizes = np.arange(1, 40)
+    means = subset_means(pack_outputs(block), sizes, np.random.default_rng(1))
+    assert (means == means[:, :1]).all()
+    if kind == "labels":
+        votes = means[:, 0, 1] * sizes
+        np.testing.assert_array_equal(means[:, 0, 1], np.round(votes) / sizes)
+
+
 def test_each_subset_contains_the_one_before_and_the_last_is_all_members() -> None:
     data, sizes = block("values"), np.array([1, 2, 5])
     means = means_of(data, sizes, np.random.default_rng(0))
