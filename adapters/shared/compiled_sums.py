@@ -1,4 +1,4 @@
-"""The sums over members behind a tally, by ens-plugin-walk where it is installed; the same, to the bit, as without."""
+"""Sums over members, and counts of votes, by ens-plugin-walk where it is installed; to the bit the same as without."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.core.tallies.contests import VoteCounts, count_votes_by
 from ens_plugin.core.tallies.tally import RowBlock, Sums
 
-__all__ = ["CompiledSums", "compiled_sums"]
+__all__ = ["CompiledSums", "compiled_sums", "subset_counts"]
 
 
 class CompiledSums(NamedTuple):
@@ -40,3 +41,14 @@ def compiled_sums(block: RowBlock) -> CompiledSums:
         of_values=lambda own: value_sums(own.outputs, own.counted),
         of_margins=lambda own: margin_sums(own.outputs, own.counted, own.target),
     )
+
+
+def subset_counts() -> VoteCounts:
+    """Return the function that counts the votes of subsets: that of ens-plugin-walk, or ``count_votes_by``."""
+    if not leaf_walk.is_installed():
+        return count_votes_by
+    try:
+        from ens_plugin_walk import subset_votes
+    except ImportError:  # a broken build, or a release without it, of which the search for leaves warns
+        return count_votes_by
+    return lambda votes, target, n_slots, subsets: subset_votes(votes, target, n_slots, subsets.places)

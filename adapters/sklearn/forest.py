@@ -23,7 +23,6 @@ from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrig
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
 from ens_plugin.adapters.shared.refusals import several_outputs
-from ens_plugin.adapters.shared.seeded_bags import seeded_bags
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
@@ -43,6 +42,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
     show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
+from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import RowOrigin, VerifiesRows
-from ens_plugin.adapters.shared.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.data import check_row_count, prepare_rows
+from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known, tree_splits
 from ens_plugin.adapters.sksurv.at_time import events_and_times
 from ens_plugin.core.tallies.bags import BagProof, Bags

@@ -90,6 +90,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #include "tallies.h"
 #include "draws.h"
+#include "votes.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
@@ -264,12 +265,33 @@ static PyObject *draw(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
+    unsigned long long votes, places, of_true, wrong, apart;
+    long long n_members, n_rows, n_slots, n_subsets, size;
+    int base;
+    if (!PyArg_ParseTuple(arguments, "KKK(LLLLL)iKK", &votes, &places, &of_true, &n_members, &n_rows, &n_slots,
+                          &n_subsets, &size, &base, &wrong, &apart))
+        return NULL;
+    const Election election = {AT(votes), AT(places), AT(of_true), n_members, n_rows, n_slots, n_subsets, size, base};
+    int32_t *space = malloc((size_t)n_slots * 2 * VOTERS * sizeof *space);
+    if (space == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    if (HAS_WIDE)
+        elect_all_wide(&election, space, AT(wrong), AT(apart));
+    else
+        elect_all(&election, space, AT(wrong), AT(apart));
+    Py_END_ALLOW_THREADS
+    free(space);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; with the bits of bags, count rows by leaf instead."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
+    {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };

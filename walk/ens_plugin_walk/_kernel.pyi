@@ -64,3 +64,13 @@ def tally(
     /,
 ) -> None: ...
 def draw(seeds: int, n_members: int, n_rows: int, n_draws: int, bits: int, /) -> None: ...
+def elect(
+    votes: int,
+    places: int,
+    of_true: int,
+    shape: tuple[int, int, int, int, int],
+    base: int,
+    wrong: int,
+    apart: int,
+    /,
+) -> None: ...

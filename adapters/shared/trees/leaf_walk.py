@@ -39,10 +39,10 @@ def is_installed() -> bool:
 
 
 def _is_old() -> bool:
-    """Return whether the walk lacks the bags that its newest releases draw."""
+    """Return whether the walk lacks the counts of votes that its newest releases return."""
     import ens_plugin_walk
 
-    return not hasattr(ens_plugin_walk, "drawn_bits")
+    return not hasattr(ens_plugin_walk, "subset_votes")
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.compiled_sums import subset_counts
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, row_models
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
@@ -148,7 +149,7 @@ def _subset_rates(
     if limit < 1 or counts_hard_votes(tally):
         return None
     rng = np.random.default_rng(settings.random_state)
-    return subset_rates(sample.block, _odd_sizes(limit), rng)
+    return subset_rates(sample.block, _odd_sizes(limit), rng, subset_counts())
 
 
 def _anchor(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -101,12 +100,3 @@ def test_votes_have_the_rates_of_their_indicators(n_labels: int, n_members: int)
     np.testing.assert_array_equal(found.wrong, expected.wrong)
     np.testing.assert_array_equal(found.apart, expected.apart)
     np.testing.assert_array_equal(found.noise, expected.noise)
-
-
-def test_votes_beyond_whole_numbers_of_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    votes, sizes = block("labels", 12, 60, 20), np.array([1, 3, 5])
-    expected = subset_rates(votes, sizes, np.random.default_rng(1))
-    monkeypatch.setattr(import_module("ens_plugin.core.tallies.subset_rates"), "EXACT_SINGLES", 1)
-    found = subset_rates(votes, sizes, np.random.default_rng(1))
-    np.testing.assert_array_equal(found.wrong, expected.wrong)
-    np.testing.assert_array_equal(found.apart, expected.apart)

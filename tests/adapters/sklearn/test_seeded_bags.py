@@ -12,8 +12,8 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.seeded_bags import seeded_bags
 from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.core.tallies import Bags
 from tests.extras import needs_walk
 
