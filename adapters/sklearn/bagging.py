@@ -58,6 +58,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
 from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = ["SklearnBaggingAdapter"]
@@ -364,9 +365,9 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         recorded = len(self.model._seeds)
         if recorded != self.n_members:
             raise BagError(
-                f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
-                "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
-                '{data="holdout"} with rows the model was not trained on.'
+                f"This {name} has {counted(self.n_members, 'member')}, but scikit-learn kept the seeds of the last "
+                f"{recorded} only, because members were added with warm_start. Refit all members in one call of fit, "
+                'or pass {data="holdout"} with rows the model was not trained on.'
             )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.report.estimates import MetricBasis, SizeRecommendation
 
 __all__ = [
@@ -102,7 +102,7 @@ def members_text(count: int) -> str:
     >>> members_text(1), members_text(59)
     ('1 member', '59 members')
     """
-    return "1 member" if count == 1 else f"{count} members"
+    return counted(count, "member")
 
 
 def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:

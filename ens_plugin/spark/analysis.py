@@ -23,6 +23,7 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.rows.targets import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.tallies.bags import BagProof
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark.assembly import in_content_order, in_row_order, refuse_alike_rows, tallied_rows
@@ -256,7 +257,8 @@ def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
     repeated = int((part.groups.rows > 1).sum())
     if repeated:
         raise InputError(
-            f"Column {name!r} has {repeated} row numbers that several rows share. Give every row a number of its own."
+            f"Column {name!r} has {counted(repeated, 'row number')} that several rows share. Give every row a number "
+            "of its own."
         )
 
 
@@ -283,7 +285,9 @@ def _highest_key(counts: RowCounts, limit: int) -> int:
 
 def _refuse_problems(problems: Problems, counts: RowCounts) -> None:
     if problems.bad_values:
-        found = ", ".join(f"{column!r} in {count} rows" for column, count in sorted(problems.bad_values.items()))
+        found = ", ".join(
+            f"{column!r} in {counted(count, 'row')}" for column, count in sorted(problems.bad_values.items())
+        )
         raise InputError(
             f"The model refuses missing or infinite values (null, NaN): {found}, of {counts.all} rows. Leave these "
             "rows out, fill the values in, or train a model that takes missing values."

@@ -12,7 +12,7 @@ from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_differ
 from ens_plugin.analysis.checks.judged_rows import judged_by_both, paired_difference
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.uncertainty.paired_losses import Difference, separate_difference
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import counted, shown
 from ens_plugin.errors import GateError
 from ens_plugin.registry.gating.decision import apart
 from ens_plugin.registry.gating.policy import Requirement
@@ -72,17 +72,17 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
         n_rows = _enough(rows_of_both(first, second)[0].size)
         name = candidate.report.error_curve.metric
         increase = metric_difference(first, second, LEVEL)
-        return Comparison(increase, f"{name} on the same {n_rows} {kind} rows", reports)
+        return Comparison(increase, f"{name} on the same {counted(n_rows, f'{kind} row')}", reports)
     assert not isinstance(second, JudgedMetric)
     n_rows = _enough(int(np.count_nonzero(judged_by_both(first, second))))
     increase = paired_difference(first, second, candidate.report.task, LEVEL)
-    return Comparison(increase, f"paired differences on {n_rows} {kind} rows", reports)
+    return Comparison(increase, f"paired differences on {counted(n_rows, f'{kind} row')}", reports)
 
 
 def _enough(n_rows: int) -> int:
     """Return the number of rows; raise GateError where it is too small."""
     if n_rows < FEWEST_PAIRS:
-        raise GateError(f"Only {n_rows} rows can be scored by both models. Pass more rows.")
+        raise GateError(f"Only {counted(n_rows, 'row')} can be scored by both models. Pass more rows.")
     return n_rows
 
 
@@ -99,7 +99,7 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
         known = all(map(math.isfinite, (report.error, *report.error_interval)))
         if not known or report.error_curve.interval_level != LEVEL:
             raise GateError(
-                f"A comparison needs 95 % intervals, and a report of {report.n_members} members has "
+                f"A comparison needs 95 % intervals, and a report of {counted(report.n_members, 'member')} has "
                 f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}. "
                 f"Analyse the model again with interval_level={LEVEL:g} and the default estimator."
             )

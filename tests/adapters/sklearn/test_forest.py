@@ -149,7 +149,7 @@ def test_missing_values_of_a_forest_with_feature_names_raise_no_warning(form: An
     """Without the names, scikit-learn would warn that X has none; pytest turns warnings into errors."""
     X = FRAME.copy()
     X.iloc[5, 0] = np.nan
-    refused = pytest.raises(InputError, match="1 of 160 rows of X hold NaN") if form is csr_matrix else nullcontext()
+    refused = pytest.raises(InputError, match="1 of 160 rows of X holds NaN") if form is csr_matrix else nullcontext()
     with refused:
         assert np.isnan(SklearnForestAdapter(fitted(X)).prepare(form(X))[5, 0])
 
