@@ -101,9 +101,10 @@ def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
 
 
 def check_columns(model: Any, X: Any) -> None:
-    """Raise DataMismatchError if a DataFrame's columns are not those `model` was trained on, in order."""
+    """Raise DataMismatchError if a DataFrame's or Table's columns are not those `model` was trained on, in order."""
     expected = getattr(model, "feature_names_in_", None)
-    columns = getattr(X, "columns", None)
+    # The columns of an Arrow Table are arrays.
+    columns = getattr(X, "column_names", getattr(X, "columns", None))
     if expected is None or columns is None or list(columns) == list(expected):
         return
     missing = [name for name in expected if name not in set(columns)]
@@ -113,7 +114,11 @@ def check_columns(model: Any, X: Any) -> None:
         + [f"unknown {shortened(extra)}"] * bool(extra)
         + ["the same names in another order, or repeated"] * (not missing and not extra)
     )
-    remedy = "rename or add the missing columns of X" if missing else "pass X[model.feature_names_in_]"
+    remedy = (
+        "rename or add the missing columns of X"
+        if missing
+        else "pass X[model.feature_names_in_], of an Arrow Table X.select(model.feature_names_in_)"
+    )
     raise DataMismatchError(
         f"The columns of X are not the ones the {type(model).__name__} was trained on ({found}); {remedy}."
     )
