@@ -41,13 +41,18 @@ BY_WEIGHT = (
     "The bags were drawn by the weights of the training (sample_weight or class_weight). In the error all rows count "
     "alike; pass sample_weight to the analysis if they should not."
 )
-WHY = (
-    "Two things put a row into nearly every bag: a large weight, where bags are drawn by weight (scikit-learn 1.9 and "
-    "later, for class_weight and for sample_weight given to fit), and a large group, where groups are given."
+LARGE_WEIGHTS = (
+    "Where bags are drawn by weight, as scikit-learn 1.9 and later draws them by class_weight and by the sample_weight "
+    "of fit, rows of large weight are in nearly every bag."
+)
+LARGE_GROUPS = (
+    "Rows of large groups have few out-of-bag members, because a member counts for a row only if its bag holds no row "
+    "of the same group."
 )
 REMEDIES = (
-    "Train with class_weight='balanced_subsample', with weights in the evaluation only (sample_weight of analyze), "
-    "with a smaller max_samples or with more members; or pass held-out rows with {data='holdout'}."
+    "Do one of these: train with class_weight='balanced_subsample', which weights the rows inside each bag; train "
+    "without weights, and pass them as sample_weight to the analysis; leave more rows out of each bag, with a smaller "
+    "max_samples; train more members; or pass held-out rows with {data='holdout'}."
 )
 
 
@@ -107,11 +112,12 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         label, trials, weight,
         n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
     )  # fmt: skip
-    handfuls = _refuse_scarce_labels(found, names, needed) if adapter.classes is not None else ()
+    why = LARGE_WEIGHTS if evidence.weight.groups is None else LARGE_GROUPS
+    handfuls = _refuse_scarce_labels(found, names, needed, why) if adapter.classes is not None else ()
     # Weight missing because of groups is checked in groups.py.
     doubts = _missing_weight(found) if evidence.weight.groups is None else ()
     if adapter.classes is not None:
-        _refuse_partial_labels(found, names)
+        _refuse_partial_labels(found, names, why)
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
     labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
     cautions = handfuls
@@ -191,13 +197,13 @@ def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
     )
 
 
-def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) -> tuple[str, ...]:
+def _refuse_scarce_labels(found: Representation, names: list[str], needed: int, why: str) -> tuple[str, ...]:
     """Raise an error for labels with too few members or rows; return warnings about labels of few rows, left out."""
     is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
     is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
     is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
     for label in np.flatnonzero(is_scarce & ~is_handful):
-        _refuse_label(found, names, int(label))
+        _refuse_label(found, names, int(label), why)
     return tuple(
         f"Label {names[label]!r} has {counted(round(found.n_rows[label]), 'row, which has', 'rows, which have')} "
         f"{found.members[label]:.2g} out-of-bag members on average: its error cannot be estimated "
@@ -219,25 +225,25 @@ def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
     )
 
 
-def _refuse_partial_labels(found: Representation, names: list[str]) -> None:
+def _refuse_partial_labels(found: Representation, names: list[str], why: str) -> None:
     """Raise TooFewMembersError if much of a label's weight lies on rows that no usable row represents."""
     missing = found.missing * found.weight
     for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
-        _refuse_label(found, names, int(label))
+        _refuse_label(found, names, int(label), why)
 
 
-def _refuse_label(found: Representation, names: list[str], label: int) -> None:
+def _refuse_label(found: Representation, names: list[str], label: int, why: str) -> None:
     others = np.arange(found.n_rows.size) != label
     n_rows = found.n_rows * others
     of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
     finding = (
         f"Of the {counted(round(found.n_rows[label]), 'row')} of label {names[label]!r}, "
-        f"{counted(round(found.n_usable[label]), 'has', 'have')} enough out-of-bag members to be judged by; a row has "
-        f"{found.members[label]:.3g} on average, and a row of the other labels {of_others:.3g}. The error without this "
-        f"label, which has {100 * found.weight[label]:.3g} % of the weight ({100 * found.missing[label]:.3g} % of that "
-        "on rows that no usable row represents), would be another error"
+        f"{counted(round(found.n_usable[label]), 'has', 'have')} enough out-of-bag members to estimate the label's "
+        f"error: a row of the label has {found.members[label]:.3g} on average, and a row of the other labels "
+        f"{of_others:.3g}. The label has {100 * found.weight[label]:.3g} % of the weight, so the error on the other "
+        "labels alone would mislead"
     )
-    raise TooFewMembersError(f"{finding}. {WHY} {REMEDIES}", finding)
+    raise TooFewMembersError(f"{finding}. {why} {REMEDIES}", finding)
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:
@@ -251,7 +257,7 @@ def _missing_weight(found: Representation) -> tuple[str, ...]:
         f"out-of-bag members to be judged by, and {100 * missing:.3g} % of the weight lies on rows that are in nearly "
         f"every bag and that no others represent. More than {100 * MOST_MISSING:g} % leaves the error in doubt"
     )
-    sentence = f"{finding}. {WHY} {REMEDIES}"
+    sentence = f"{finding}. {LARGE_WEIGHTS} {REMEDIES}"
     if missing > REFUSED_MISSING:
         raise TooFewMembersError(sentence, finding)
     return (spelled(sentence),)

@@ -186,6 +186,9 @@ def test_one_of_three_labels_always_in_bag() -> None:
     with pytest.raises(TooFewMembersError, match="Of the 30 rows of label 'c', 0 have enough") as refusal:
         analyze(ensemble, None, names[target])
     assert "average, and a row of the other labels 18" in str(refusal.value)
+    assert "drawn by weight" in str(refusal.value)
+    with pytest.raises(TooFewMembersError, match="because a member counts for a row only if"):
+        analyze(ensemble, None, names[target], groups=np.arange(430))
     with pytest.raises(TooFewMembersError, match="label 'c'"):
         analyze(ensemble, None, names[target], metric=lambda y, mean: float(mean[:, 0].mean()))
 
