@@ -11,6 +11,7 @@ from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
+    group_words,
     interval_text,
     label_words,
     level_text,
@@ -54,8 +55,7 @@ __all__ = [
     "wrapped",
 ]
 
-# Of a table by label.
-MOST_LABELS = 10
+MOST_LABELS = 10  # of a table by label
 
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
@@ -383,13 +383,13 @@ def _sentences(report: ReportContent) -> list[str]:
 def _origin(report: ReportContent) -> list[str]:
     kind = "out-of-bag row" if report.data == "oob" else "held-out row"
     basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
-    of_metric = (
-        [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {counted(basis.n_rows, 'row')}."]
-    )
+    own = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {counted(basis.n_rows, 'row')}."]
+    groups = group_words(report.basis.n_groups, report.n_rows)
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
         f"Data: {counted(report.n_rows, kind)}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
-        *of_metric,
+        *own,
+        *([f"Groups: {groups}."] if groups else []),
         f"In-bag rows: {bag_words(report)}.",
         f"Prediction: {aggregation_words(report)}.",
         f"Curve: {estimator_words(report)}.",
