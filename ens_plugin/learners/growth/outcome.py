@@ -206,8 +206,10 @@ def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: Targe
 
 
 def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) -> str:
+    high = None if decided.interval is None else decided.interval[1]
+    enough = "probably enough" if high is None or kept < high else "enough"
     found = (
-        f"{counted(kept, 'member is', 'members are')} enough for {target.words} {_interval(decided)}, as estimated "
+        f"{counted(kept, 'member is', 'members are')} {enough} for {target.words} {_interval(decided)}, as estimated "
         f"from {counted(decided.n_members, 'member')}"
     )
     if last is decided and last.is_rough:
