@@ -53,6 +53,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     growth_is_known,
     leaf_outputs,
     pure_labels,
+    reached_labels,
     tree_splits,
 )
 from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
@@ -137,7 +138,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         members, n_labels = self.model.estimators_, 1 if self.classes is None else len(self.classes)
         if not self._are_trees or any(member.tree_.value.shape[2] != n_labels for member in members):
             return None
-        return TreeWalk(members, self.model.n_features_in_, self.output_kind, self._labels, self._columns)
+        return TreeWalk(members, self.model.n_features_in_, self._labels, self._columns)
 
     def prepare(self, X: Any) -> Any:
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
@@ -162,7 +163,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         if self.output_kind == "probabilities":
             return self._probabilities(estimator, rows, member)
         if self._labels is not None:
-            return np.asarray(self._labels[member].take(estimator.apply(rows, check_input=False)))
+            return reached_labels(estimator, self._labels[member], rows)
         return self._votes(estimator, rows, member)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
