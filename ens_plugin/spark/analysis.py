@@ -21,6 +21,8 @@ from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
+from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats
 from ens_plugin.analysis.rows.targets import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.core.validation import counted
@@ -39,9 +41,9 @@ from ens_plugin.spark.columns import (
     target_labels,
 )
 from ens_plugin.spark.groupings import choose_grouping
-from ens_plugin.spark.jobs import gather, pickled_model
+from ens_plugin.spark.jobs import all_rows, gather, pickled_model
 from ens_plugin.spark.models import behind_stages
-from ens_plugin.spark.partition import Plan
+from ens_plugin.spark.partition import Plan, codes_or_values
 from ens_plugin.spark.parts import Part, Problems
 from ens_plugin.spark.repeats import copies_finding
 from ens_plugin.spark.session import require_spark
@@ -195,10 +197,11 @@ def analyze_frame(
         n_trained=counts.all if data == "oob" else None,
         candidate=0,
     )
-    part, proof = _proved(selected(df, columns), content, plan, adapter, counts)
+    rows = selected(df, columns)
+    part, proof = _proved(rows, content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, row_id_col)
     assert part.kept is not None
-    n_repeated, doubts = copies_finding(part.marks, counts.all)
+    n_repeated, doubts = copies_finding(part.marks, counts.all, lambda: _repeats(rows, plan, adapter, counts))
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
@@ -249,6 +252,12 @@ def _proved(
             distributed_bags(adapter, counts.all, plan.candidate)
         except BagError:
             raise first_error from None
+
+
+def _repeats(df: Any, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> RepeatedRows | None:
+    """Return which rows are copies by all rows, as on one machine; None of tables too large for a second look."""
+    rows = all_rows(df, plan, counts.all)
+    return None if rows is None else find_repeats(hash_rows(None, rows.features), codes_or_values(rows, adapter))
 
 
 def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
