@@ -209,9 +209,9 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
             model.predict(rows[first : first + 1])
     except ValueError as error:
         raise InputError(
-            f"{counted(found.size, 'holds', 'hold', of=f'{rows.shape[0]} rows of X')} "
-            f"{name} as {rows.dtype} (row {first} is the first), which the model refuses. Fill these values in as for "
-            f"the training, or leave the rows out. The model's own message: {error}"
+            f"{counted(found.size, 'holds', 'hold', of=f'{rows.shape[0]} rows of X')} {name} as {rows.dtype} (row "
+            f"{first} is the first), which the model refuses. Fill these values in as for the training, or leave the "
+            f"rows out. The model's own message: {error}"
         ) from error
 
 

@@ -173,9 +173,8 @@ def _analyze_output(
     n_used, n_rows = output.rows.size, rows.target.size
     if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):
         raise TooFewMembersError(
-            f"Only {counted(n_used, 'has', 'have', of=f'{n_rows} rows')} two out-of-bag members: too "
-            "few for the mean over outputs. Train more members, or leave more rows out of each bag (smaller "
-            "max_samples)."
+            f"Only {counted(n_used, 'has', 'have', of=f'{n_rows} rows')} two out-of-bag members: too few for the mean "
+            "over outputs. Train more members, or leave more rows out of each bag (smaller max_samples)."
         )
     return report, output
 

@@ -140,7 +140,7 @@ def _size_check(report: EnsembleReport) -> Check:
     reached = (
         f"{counted(found.size, 'member is', 'members are')} enough"
         if found.size
-        else f"not even {found.max_size} members are enough"
+        else f"not even {counted(found.max_size, 'member is', 'members are')} enough"
     )
     sentence = f"{reached} for {criterion_words(found)}."
     return Check("recommended_size", found.size is not None, found.size, found.max_size, sentence)

@@ -337,7 +337,7 @@ def _size_sentence(report: ReportContent) -> str:
     if not recommendation.is_known:
         return "Recommended size: not known."
     size, most = recommendation.size, recommendation.max_size
-    members = f"more than {most} members" if size is None else members_text(size)
+    members = f"more than {members_text(most)}" if size is None else members_text(size)
     level = level_text(report.error_curve.interval_level)
     return (
         f"{size_label(report)}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "

@@ -83,9 +83,8 @@ def parameter_bounds(
     whole = [model for model in models if len(model.classes_) == classes.size]
     if len(whole) < MIN_MODELS:
         raise TooFewMembersError(
-            f"{counted(len(whole), 'was', 'were', of=f'{len(models)} models')} trained on every "
-            f"label, and their spread needs at least {MIN_MODELS}. Grow more models, or train on more rows of the rare "
-            "labels."
+            f"{counted(len(whole), 'was', 'were', of=f'{len(models)} models')} trained on every label, and their "
+            f"spread needs at least {MIN_MODELS}. Grow more models, or train on more rows of the rare labels."
         )
     values = _values(whole, parameter)
     mean, sd, n_models = values.mean(axis=0), values.std(axis=0, ddof=1), len(whole)
