@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_from_bags, counts_of_rows
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.validation import as_array
+from ens_plugin.core.validation import as_array, counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["GivenBags", "check_in_bag"]
@@ -43,15 +43,15 @@ class GivenBags:
         if isinstance(self.rows, np.ndarray):
             if self.rows.shape[1] != n_rows:
                 raise DataMismatchError(
-                    f"X has {n_rows} rows, but {self.name} has {self.rows.shape[1]} columns; pass the exact training "
-                    "rows in training order."
+                    f"X has {counted(n_rows, 'row')}, but {self.name} has {counted(self.rows.shape[1], 'column')}; "
+                    "pass the exact training rows in training order."
                 )
             return Bags.from_mask(self.rows)
         last = max(int(rows.max()) for rows in self.rows)
         if last >= n_rows:
             raise DataMismatchError(
-                f"X has {n_rows} rows, but {self.name} goes up to row {last}; pass the exact training rows in "
-                "training order."
+                f"X has {counted(n_rows, 'row')}, but {self.name} goes up to row {last}; pass the exact training rows "
+                "in training order."
             )
         return Bags.from_indices(self.rows, n_rows)
 
@@ -103,7 +103,10 @@ def check_in_bag(
         return GivenBags(_checked_mask(mask, n_members, n_rows, name), name)
     members = _as_sequence(in_bag, name)
     if len(members) != n_members:
-        raise InputError(f"{name} has {len(members)} index arrays for {n_members} members; give one per member.")
+        raise InputError(
+            f"{name} has {counted(len(members), 'index array')} for {counted(n_members, 'member')}; give one per "
+            "member."
+        )
     rows = [_checked_rows(member, index, n_rows, name) for index, member in enumerate(members)]
     if _is_integer_mask(rows, n_rows):
         raise InputError(

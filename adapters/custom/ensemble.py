@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_labels, checked_numbers, reason_of
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
-from ens_plugin.core.validation import LARGEST_VALUE, as_array, shown
+from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["CustomEnsemble", "EstimatorEnsemble", "FrameRows"]
@@ -130,8 +130,8 @@ class CustomEnsemble:
         """Return the positions of the rows, shape (n_rows, 1); `X` may be None."""
         if X is not None and _n_rows(X) != self.n_rows:
             raise DataMismatchError(
-                f"X has {_n_rows(X)} rows, but outputs has {self.n_rows}; pass the rows outputs was made from, or "
-                "X=None."
+                f"X has {counted(_n_rows(X), 'row')}, but outputs has {self.n_rows}; pass the rows outputs was made "
+                "from, or X=None."
             )
         return np.arange(self.n_rows)[:, None]
 
@@ -278,7 +278,9 @@ def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: M
         aggregation, outputs.shape[2] if outputs.ndim == 3 else 2
     )
     if len(labels) != expected:
-        raise InputError(f"classes holds {len(labels)} labels, but outputs has {expected}; give one label per column.")
+        raise InputError(
+            f"classes holds {counted(len(labels), 'label')}, but outputs has {expected}; give one label per column."
+        )
     return labels
 
 
@@ -332,8 +334,9 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
         return None
     if len(known) != len(models):
         raise InputError(
-            f"Only {len(known)} of {len(models)} models have classes_, so the labels of the others are unknown. Pass "
-            "fitted classifiers alone, regressors alone, or all labels of the target as classes."
+            f"Only {counted(len(known), 'has', 'have', of=f'{len(models)} models')} classes_, so "
+            "the labels of the others are unknown. Pass fitted classifiers alone, regressors alone, or all labels of "
+            "the target as classes."
         )
     own = [_distinct(labels, f"classes_ of model {index}") for index, labels in enumerate(known)]
     try:

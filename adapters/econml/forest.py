@@ -18,6 +18,7 @@ from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, training_target
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, tree_splits
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = ["RegressionForestAdapter"]
@@ -88,7 +89,7 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
             raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
         if rows.shape[1] != self.model.n_features_:
             raise DataMismatchError(
-                f"X has {rows.shape[1]} columns, but the {type(self.model).__name__} was trained on "
+                f"X has {counted(rows.shape[1], 'column')}, but the {type(self.model).__name__} was trained on "
                 f"{self.model.n_features_}; pass the columns it was trained on, in the same order."
             )
         return np.asarray(rows)
@@ -112,8 +113,8 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         trained = int(self.model.n_samples_[0])
         if n_rows != trained or len(set(self.model.n_samples_)) > 1:
             raise DataMismatchError(
-                f"X has {n_rows} rows, but the {type(self.model).__name__} was trained on {trained}. Pass the exact "
-                'training rows in training order, or {data="holdout"} for rows the model was not trained on.'
+                f"X has {counted(n_rows, 'row')}, but the {type(self.model).__name__} was trained on {trained}. Pass "
+                'the exact training rows in training order, or {data="holdout"} for rows the model was not trained on.'
             )
         target = training_target(y, None, n_rows)
         is_proved = self._check_rows(features, target)
@@ -138,8 +139,9 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         if n_trees == 1:
             return ()
         return (
-            f"A member is a group of {n_trees} trees, which share half of the rows (inference=True): {self.n_members} "
-            f"members are {self.n_members * n_trees} trees, and a size of 1 is n_estimators={n_trees}.",
+            f"A member is a group of {n_trees} trees, which share half of the rows (inference=True): "
+            f"{counted(self.n_members, 'member is', 'members are')} {self.n_members * n_trees} trees, and a size of 1 "
+            f"is n_estimators={n_trees}.",
         )
 
     def truncated(self, size: int) -> Any:

@@ -13,6 +13,7 @@ from ens_plugin.adapters.capabilities import HeldOutOnly
 from ens_plugin.adapters.h2o.server import leaf_values, predictions_and_leaves, trained_output
 from ens_plugin.adapters.shared.categories import trained_columns
 from ens_plugin.adapters.shared.labels import text_label_codes
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["H2OForestAdapter"]
@@ -145,10 +146,10 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
         n_wrong = int((~(np.abs(found - expected) <= limit)).reshape(len(own), -1).any(axis=1).sum())
         if n_wrong:
             raise UnsupportedModelError(
-                f"H2O's own predictions of {n_wrong} of {len(own)} rows are not the mean of the values that it shows "
-                "for the trees. It shows no value of a tree without a split, so train the forest with a smaller "
-                "min_rows or min_split_improvement. Where every tree has splits, please report this with the version "
-                "of H2O."
+                f"H2O's own predictions of {n_wrong} of {counted(len(own), 'row')} are not the mean of the values that "
+                "it shows for the trees. It shows no value of a tree without a split, so train the forest with a "
+                "smaller min_rows or min_split_improvement. Where every tree has splits, please report this with the "
+                "version of H2O."
             )
 
 

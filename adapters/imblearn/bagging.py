@@ -24,6 +24,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values,
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError
 
 __all__ = ["BalancedBaggingAdapter", "EasyEnsembleAdapter"]
@@ -169,8 +170,8 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         name, recorded = type(self.model).__name__, len(self.model._seeds)
         if recorded != self.n_members:
             raise BagError(
-                f"This {name} has {self.n_members} members, but only the seeds of the last {recorded} were kept, "
-                "because members were added with warm_start. Refit all members in one call of fit, or pass "
+                f"This {name} has {counted(self.n_members, 'member')}, but only the seeds of the last {recorded} were "
+                "kept, because members were added with warm_start. Refit all members in one call of fit, or pass "
                 '{data="holdout"} with rows the model was not trained on.'
             )
         check_row_count(self.model, n_rows)

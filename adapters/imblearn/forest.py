@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -23,9 +24,9 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
     growth_is_known,
-    leaf_labels,
     leaf_outputs,
-    tree_output_kind,
+    pure_labels,
+    reached_labels,
     tree_splits,
 )
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
@@ -78,7 +79,7 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
             classes=model.classes_,
             n_members=len(model.estimators_),
             aggregation="mean_proba",
-            output_kind=tree_output_kind(model.estimators_, model.classes_),
+            output_kind="probabilities" if self._labels is None else "labels",
             bag_provenance="recorded",
             is_row_independent=True,
             distributions=("imbalanced-learn", "scikit-learn"),
@@ -92,11 +93,11 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the label codes or probabilities of the trees for the prepared rows."""
-        predict = leaf_labels if self.output_kind == "labels" else leaf_outputs
-        trees = self.model.estimators_
-        return outputs_by_member(
-            lambda member, rows: predict(trees[member], rows), members or range(self.n_members), features, wanted
-        )
+        return outputs_by_member(self._tree_outputs, members or range(self.n_members), features, wanted)
+
+    def _tree_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        tree = self.model.estimators_[member]
+        return leaf_outputs(tree, rows) if self._labels is None else reached_labels(tree, self._labels[member], rows)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bags, from the rows that the samplers kept, after checking three trees and samplers."""
@@ -123,6 +124,11 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         """Return a forest of copies of the first `size` trees, with their samplers."""
         kept = {name: getattr(self.model, name)[:size] for name in ("estimators_", "samplers_", "pipelines_")}
         return truncated_ensemble(self.model, size, kept)
+
+    @cached_property
+    def _labels(self) -> list[NDArray[np.unsignedinteger[Any]]] | None:
+        """Return the label code of every node of each tree; None where a leaf is mixed."""
+        return pure_labels(self.model.estimators_, len(self.model.classes_))
 
     def _check_weights(self) -> None:
         if self.model.bootstrap and _DRAWS_BY_WEIGHT and self.model.class_weight not in (None, "balanced_subsample"):

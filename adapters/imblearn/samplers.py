@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError
 
 __all__ = ["check_sample", "sampled_rows"]
@@ -32,8 +33,8 @@ def sampled_rows(sampler: Any, n_rows: int) -> IntArray:
     kept = np.asarray(sampler.sample_indices_)
     if kept.size and kept.max() >= n_rows:
         raise DataMismatchError(
-            f"X has {n_rows} rows, but the model was trained on at least {kept.max() + 1}. Pass the exact training "
-            'rows in training order, or {data="holdout"} for rows the model was not trained on.'
+            f"X has {counted(n_rows, 'row')}, but the model was trained on at least {kept.max() + 1}. Pass the exact "
+            'training rows in training order, or {data="holdout"} for rows the model was not trained on.'
         )
     return kept
 

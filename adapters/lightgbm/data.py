@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.categories import check_no_text, is_text, with_trained_categories
 from ens_plugin.adapters.shared.labels import shortened
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["PreparedRows", "prepare_table", "with_categories"]
@@ -61,8 +62,8 @@ def prepare_table(booster: Any, X: Any) -> Any:
         raise InputError(f"X must have two dimensions, rows and columns, got shape {table.shape}.")
     if table.shape[1] != booster.num_feature():
         raise DataMismatchError(
-            f"X has {table.shape[1]} columns, but the model was trained on {booster.num_feature()}; pass the columns "
-            "it was trained on, in the same order."
+            f"X has {counted(table.shape[1], 'column')}, but the model was trained on {booster.num_feature()}; pass "
+            "the columns it was trained on, in the same order."
         )
     if hasattr(table, "columns"):
         _check_names(booster.feature_name(), table.columns)
@@ -105,7 +106,7 @@ def _check_categories(booster: Any, table: Any) -> None:
     found, stored = _category_columns(table), booster.pandas_categorical or []
     if len(found) != len(stored):
         raise DataMismatchError(
-            f"The model was trained on {len(stored)} columns of categories, and X has {len(found)}"
+            f"The model was trained on {counted(len(stored), 'column')} of categories, and X has {len(found)}"
             f"{f' ({shortened(found)})' if found else ''}. Pass the same columns as categories of pandas as for "
             "training: X[column] = X[column].astype(X_train[column].dtype)."
         )

@@ -388,8 +388,8 @@ def _labels(model: Any, objective: Objective) -> NDArray[Any] | None:
         return np.arange(objective.n_labels) if objective.n_labels else None
     if len(model.classes_) != objective.n_labels:
         raise UnsupportedModelError(
-            f"This {type(model).__name__} was trained on {len(model.classes_)} labels with objective {objective.name}, "
-            "which does not score each label. Use objective='binary' or 'multiclass' and at least two labels."
+            f"This {type(model).__name__} was trained with objective {objective.name}, which does not score each "
+            f"label (of {len(model.classes_)}). Use objective='binary' or 'multiclass' and at least two labels."
         )
     return np.asarray(model.classes_)
 

@@ -26,6 +26,7 @@ from ens_plugin.adapters.lightgbm.document.text import ModelText
 from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves
 from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = [
@@ -236,9 +237,9 @@ def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
     chance = n_tried * np.exp(strongest.sum())
     if chance > MAX_CHANCE:
         raise BagError(
-            f"The bags drawn again fit the leaf counts of all {grown.trees.size} trees that have a split, but wrong "
-            f"bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or larger ones, or "
-            'pass {data="holdout"} with rows the model was not trained on.'
+            f"The bags drawn again fit the leaf counts of every tree that has a split ({grown.trees.size} in all), but "
+            f"wrong bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or larger "
+            'ones, or pass {data="holdout"} with rows the model was not trained on.'
         )
 
 
@@ -291,9 +292,10 @@ def explained(failure: Failure, sampling: Sampling) -> BagError | DataMismatchEr
 def _other_schedule(failure: Failure) -> BagError:
     first = failure.grown.trees[failure.failed[0]]
     return BagError(
-        f"The first {first} trees were grown on the bags that the model's seed gives for these rows, but "
-        f"{len(failure.failed)} of the others (trees {failure.trees}) were not: a callback changed bagging_fraction, "
-        "or trees were removed, added or re-ordered (rollback_one_iter, shuffle_models). Pass "
+        f"{'The first tree was' if first == 1 else f'The first {first} trees were'} grown on the bags that the model's "
+        f"seed gives for these rows, but {counted(len(failure.failed), 'of the others was', 'of the others were')} not "
+        f"(trees {failure.trees}): a callback changed bagging_fraction, or trees were removed, added or re-ordered "
+        "(rollback_one_iter, shuffle_models). Pass "
         '{data="holdout"} with rows the model was not trained on, or train anew in one go.'
     )
 
@@ -302,20 +304,21 @@ def _other_sizes(failure: Failure, sampling: Sampling) -> DataMismatchError:
     target = ", or this is not the target the model was trained on" if sampling.is_balanced else ""
     return DataMismatchError(
         f"These are not the rows the model was trained on{target}. With seed {sampling.seed} and fraction "
-        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)}, bags of {failure.n_rows} rows have other "
-        f"sizes or leaf counts than {len(failure.failed)} of the {failure.grown.trees.size} trees that have a split "
-        f"(trees {failure.trees}) counted at training. Pass the exact training rows, in training order; "
-        f"{_HOLDOUT} If they are the training rows, trees were re-ordered or cut out (shuffle_models, "
-        "start_iteration), a callback changed bagging_fraction, or LightGBM before 3.0 drew the bags, which then "
-        "depended on its number of threads: train anew in one go."
+        f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)}, bags of {counted(failure.n_rows, 'row')} "
+        f"have other sizes or leaf counts than {len(failure.failed)} of "
+        f"{counted(failure.grown.trees.size, 'tree that has', 'trees that have')} a split (trees {failure.trees}) "
+        f"counted at training. Pass the exact training rows, in training order; {_HOLDOUT} If they are the training "
+        "rows, trees were re-ordered or cut out (shuffle_models, start_iteration), a callback changed "
+        "bagging_fraction, or LightGBM before 3.0 drew the bags, which then depended on its number of threads: train "
+        "anew in one go."
     )
 
 
 def _other_leaves(failure: Failure) -> DataMismatchError:
     n_rows = sum(int(counts.sum()) for counts in failure.grown.counts)
     where = (
-        f"{failure.misplaced} of {n_rows} in-bag rows, counted over trees, reach another leaf than at training "
-        f"(trees {failure.trees})"
+        f"{counted(failure.misplaced, 'reaches', 'reach', of=f'{n_rows} in-bag rows, counted over trees,')} "
+        f"another leaf than at training (trees {failure.trees})"
     )
     if failure.misplaced < NEARLY * failure.misplaced_by_chance:
         return DataMismatchError(

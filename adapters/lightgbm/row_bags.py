@@ -48,7 +48,7 @@ class DrawnRows(DistributedBags):
         limits = sampling.limits()
         if candidate >= len(limits):
             raise BagError(
-                f"None of the {len(limits)} values of bagging_fraction that the model may have drawn its bags with "
+                f"No value of bagging_fraction that the model may have drawn its bags with ({len(limits)} tried) "
                 "gives the numbers of rows in its leaves. Pass the training rows, in training order."
             )
         self._text, self._sampling, self._objective, self._n_rows = text, sampling, objective, n_rows

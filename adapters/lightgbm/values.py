@@ -11,6 +11,7 @@ import numpy as np
 
 from ens_plugin.adapters.lightgbm.document.text import ModelText, TreeText
 from ens_plugin.adapters.lightgbm.objective import Objective
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError
 
 __all__ = ["check_not_refit", "may_be_refit"]
@@ -34,9 +35,9 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
     replaced = [index for index in checkable if _differs_from_inner_values(model.trees[index])]
     if replaced:
         raise BagError(
-            f"The leaf values of {len(replaced)} trees (tree {replaced[0]} is the first) are not those the trees were "
-            "grown with: refit or set_leaf_output replaced them. Which rows these came from is not known. Pass "
-            '{data="holdout"} with rows that neither training nor refit used, or pass the model as it was '
+            f"The leaf values of {counted(len(replaced), 'tree')} (tree {replaced[0]} is the first) are not those the "
+            "trees were grown with: refit or set_leaf_output replaced them. Which rows these came from is not known. "
+            'Pass {data="holdout"} with rows that neither training nor refit used, or pass the model as it was '
             "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
 

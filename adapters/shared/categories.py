@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ens_plugin.adapters.shared.labels import shortened
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["check_no_text", "is_text", "trained_columns", "with_trained_categories"]
@@ -94,8 +95,8 @@ def trained_columns(X: Any, names: Sequence[str]) -> Any:
     if not hasattr(X, "iloc") and not isinstance(X, dict):
         if frame.shape[1] != len(names):
             raise DataMismatchError(
-                f"X has {frame.shape[1]} columns, but the forest was trained on {len(names)}; pass a DataFrame "
-                f"with the columns {shortened(names)}."
+                f"X has {counted(frame.shape[1], 'column')}, but the forest was trained on {len(names)}; pass a "
+                f"DataFrame with the columns {shortened(names)}."
             )
         frame.columns = names
     missing = [name for name in names if name not in frame.columns]

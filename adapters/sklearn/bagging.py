@@ -53,11 +53,13 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     growth_is_known,
     leaf_outputs,
     pure_labels,
+    reached_labels,
     tree_splits,
 )
 from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = ["SklearnBaggingAdapter"]
@@ -136,7 +138,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         members, n_labels = self.model.estimators_, 1 if self.classes is None else len(self.classes)
         if not self._are_trees or any(member.tree_.value.shape[2] != n_labels for member in members):
             return None
-        return TreeWalk(members, self.model.n_features_in_, self.output_kind, self._labels, self._columns)
+        return TreeWalk(members, self.model.n_features_in_, self._labels, self._columns)
 
     def prepare(self, X: Any) -> Any:
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
@@ -161,7 +163,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         if self.output_kind == "probabilities":
             return self._probabilities(estimator, rows, member)
         if self._labels is not None:
-            return np.asarray(self._labels[member].take(estimator.apply(rows, check_input=False)))
+            return reached_labels(estimator, self._labels[member], rows)
         return self._votes(estimator, rows, member)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
@@ -365,9 +367,9 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         recorded = len(self.model._seeds)
         if recorded != self.n_members:
             raise BagError(
-                f"This {name} has {self.n_members} members, but scikit-learn kept the seeds of the last {recorded} "
-                "only, because members were added with warm_start. Refit all members in one call of fit, or pass "
-                '{data="holdout"} with rows the model was not trained on.'
+                f"This {name} has {counted(self.n_members, 'member')}, but scikit-learn kept the seeds of the last "
+                f"{recorded} only, because members were added with warm_start. Refit all members in one call of fit, "
+                'or pass {data="holdout"} with rows the model was not trained on.'
             )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ens_plugin.adapters.shared.labels import label_codes, shortened
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
 __all__ = [
@@ -87,8 +88,8 @@ def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
         raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
     if rows.shape[1] != model.n_features_in_:
         raise DataMismatchError(
-            f"X has {rows.shape[1]} columns, but the {type(model).__name__} was trained on {model.n_features_in_}; "
-            "pass the columns it was trained on, in the same order."
+            f"X has {counted(rows.shape[1], 'column')}, but the {type(model).__name__} was trained on "
+            f"{model.n_features_in_}; pass the columns it was trained on, in the same order."
         )
     if not isinstance(rows, np.ndarray) and dtype is not None and rows.indices.dtype != np.intc:
         raise InputError(
@@ -100,9 +101,10 @@ def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
 
 
 def check_columns(model: Any, X: Any) -> None:
-    """Raise DataMismatchError if a DataFrame's columns are not those `model` was trained on, in order."""
+    """Raise DataMismatchError if a DataFrame's or Table's columns are not those `model` was trained on, in order."""
     expected = getattr(model, "feature_names_in_", None)
-    columns = getattr(X, "columns", None)
+    # The columns of an Arrow Table are arrays.
+    columns = getattr(X, "column_names", getattr(X, "columns", None))
     if expected is None or columns is None or list(columns) == list(expected):
         return
     missing = [name for name in expected if name not in set(columns)]
@@ -112,7 +114,11 @@ def check_columns(model: Any, X: Any) -> None:
         + [f"unknown {shortened(extra)}"] * bool(extra)
         + ["the same names in another order, or repeated"] * (not missing and not extra)
     )
-    remedy = "rename or add the missing columns of X" if missing else "pass X[model.feature_names_in_]"
+    remedy = (
+        "rename or add the missing columns of X"
+        if missing
+        else "pass X[model.feature_names_in_], of an Arrow Table X.select(model.feature_names_in_)"
+    )
     raise DataMismatchError(
         f"The columns of X are not the ones the {type(model).__name__} was trained on ({found}); {remedy}."
     )
@@ -124,8 +130,8 @@ def check_row_count(model: Any, n_rows: int) -> None:
     trained = model._n_samples
     if trained != n_rows:
         raise DataMismatchError(
-            f"X has {n_rows} rows, but the {type(model).__name__} was trained on {trained}. Pass the exact training "
-            'rows in training order, or {data="holdout"} for rows the model was not trained on.'
+            f"X has {counted(n_rows, 'row')}, but the {type(model).__name__} was trained on {trained}. Pass the exact "
+            'training rows in training order, or {data="holdout"} for rows the model was not trained on.'
         )
 
 
@@ -153,7 +159,9 @@ def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: i
         return None
     target = np.asarray(y)
     if target.shape not in {(n_rows,), (n_rows, 1)}:
-        raise DataMismatchError(f"y has shape {target.shape}, but X has {n_rows} rows; pass one value per row.")
+        raise DataMismatchError(
+            f"y has shape {target.shape}, but X has {counted(n_rows, 'row')}; pass one value per row."
+        )
     target = target.reshape(n_rows)
     return target.astype(np.float64) if classes is None else label_codes(target, classes)
 
@@ -201,9 +209,9 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
             model.predict(rows[first : first + 1])
     except ValueError as error:
         raise InputError(
-            f"{found.size} of {rows.shape[0]} rows of X hold {name} as {rows.dtype} (row {first} is the first), which "
-            "the model refuses. Fill these values in as for the training, or leave the rows out. The model's own "
-            f"message: {error}"
+            f"{counted(found.size, 'holds', 'hold', of=f'{rows.shape[0]} rows of X')} {name} as {rows.dtype} (row "
+            f"{first} is the first), which the model refuses. Fill these values in as for the training, or leave the "
+            f"rows out. The model's own message: {error}"
         ) from error
 
 

@@ -50,6 +50,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     held_outputs,
     leaf_outputs,
     pure_labels,
+    reached_labels,
     tree_splits,
     voted_labels,
 )
@@ -134,7 +135,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def _tree_outputs(self, member: int, rows: Any) -> NDArray[Any]:
         tree = self.model.estimators_[member]
         if self._labels is not None:
-            return np.asarray(self._labels[member].take(tree.apply(rows, check_input=False)))
+            return reached_labels(tree, self._labels[member], rows)
         outputs = leaf_outputs(tree, rows)
         return outputs if self.output_kind == "probabilities" else outputs[:, 0]
 
@@ -205,7 +206,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     @cached_property
     def _walk(self) -> TreeWalk:
-        return TreeWalk(self.model.estimators_, self.model.n_features_in_, self.output_kind, self._labels)
+        return TreeWalk(self.model.estimators_, self.model.n_features_in_, self._labels)
 
     def _tree_output_kind(self) -> OutputKind:
         return "probabilities" if self._labels is None else "labels"

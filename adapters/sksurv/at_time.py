@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 
 __all__ = ["SurvivalAt", "survival_at"]
@@ -104,9 +105,9 @@ def event_labels(y: ArrayLike, time: float) -> tuple[NDArray[np.int64], NDArray[
     had_event, survived = event & (times <= time), times > time
     if not had_event.any() or not survived.any():
         raise InputError(
-            f"{np.count_nonzero(had_event)} rows have an event up to time {time:g}, and {np.count_nonzero(survived)} "
-            f"are observed beyond it: there must be rows of both. The times of y range from {times.min():g} to "
-            f"{times.max():g}; choose one between."
+            f"{counted(np.count_nonzero(had_event), 'row has', 'rows have')} an event up to time {time:g}, and "
+            f"{counted(np.count_nonzero(survived), 'is', 'are')} observed beyond it: there must be rows of both. The "
+            f"times of y range from {times.min():g} to {times.max():g}; choose one between."
         )
     weight = np.zeros(times.size)
     if event.all():

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable
 from copy import copy, deepcopy
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, replace_ensemble
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 
@@ -53,6 +55,8 @@ def split_outputs(model: Any) -> list[Any]:
         If the model predicts one output.
     NotFittedError
         If the model has not been fitted.
+    UnsupportedModelError
+        If this is a class, a path, a list or another object that is no model.
 
     Examples
     --------
@@ -66,6 +70,10 @@ def split_outputs(model: Any) -> list[Any]:
     True
     """
     ensemble = inner_ensemble(model)
+    if isinstance(ensemble, (type, PathLike)) or type(ensemble).__module__ == "builtins":
+        raise UnsupportedModelError(no_adapter(ensemble))
+    if _is_a(ensemble, "sklearn.ensemble", (*_FORESTS, "BaggingRegressor")) and not hasattr(ensemble, "estimators_"):
+        raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
     n_outputs = output_count(ensemble, probe=True)
     if n_outputs < 2:
         raise InputError(f"This {type(ensemble).__name__} predicts one output; pass it as it is.")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.xgboost.document.model import Forest, TrainingParameters
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 
 __all__ = [
@@ -95,7 +96,7 @@ def not_likely(
     """Return the error for rows on a cluster, where only the likely draws are tried."""
     settings, which = forest.settings, _named(forest, failed)
     if not 0 < share < 1:
-        found = f"its trees counted {100 * share:.1f} % of {n_rows} rows of weight 1"
+        found = f"its trees counted {100 * share:.1f} % of {counted(n_rows, 'row')} of weight 1"
     else:
         found = (
             f"with seed={settings.seed} and subsample={settings.subsample:g}, the rows drawn for {which} do not give "
@@ -141,8 +142,9 @@ def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
 def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
     """Return the error for trees too small to distinguish a right bag from a wrong one."""
     return BagError(
-        f"Bags were found that agree with all {n_trees} trees, but so few and small trees would agree with wrong ones "
-        f"with a chance of up to {chance:.2g} ({allowed:g} is allowed). Train more or deeper trees, or {HOLDOUT}."
+        f"Bags were found that agree with {'the only tree' if n_trees == 1 else f'all {n_trees} trees'}, but so few "
+        f"and small trees would agree with wrong ones with a chance of up to {chance:.2g} ({allowed:g} is allowed). "
+        f"Train more or deeper trees, or {HOLDOUT}."
     )
 
 
@@ -160,7 +162,7 @@ def too_few_draws(chance: float, allowed: float, n_trees: int, n_draws: int) -> 
     """Return the error for parallel trees that share too few draws to distinguish a right one from a wrong one."""
     return BagError(
         f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster were "
-        f"grown on {n_draws} {'draw' if n_draws == 1 else 'draws'}. Rows were found that agree with all of them, but "
+        f"grown on {counted(n_draws, 'draw')}. Rows were found that agree with all of them, but "
         f"trees so small would agree with wrong ones with a chance of up to {chance:.2g} ({allowed:g} is allowed). "
         f"Train with tree_method='hist', which draws rows for every tree, or deeper trees, or {HOLDOUT}."
     )

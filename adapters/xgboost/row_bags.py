@@ -64,7 +64,7 @@ class DrawnTrees(DistributedBags):
             raise self._not_likely(np.arange(len(forest.trees)))
         if candidate >= min(self._n_tried, MAX_PROOFS):
             raise BagError(
-                f"None of the {candidate} likely draws of the bags gives the sums that the booster's leaves store. "
+                f"No likely draw of the bags ({candidate} tried) gives the sums that the booster's leaves store. "
                 "Pass the training rows, in training order."
             )
         self._draws, self._subsample = guesses[candidate]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ens_plugin.adapters.shared.categories import check_no_text
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["Rows"]
@@ -127,8 +128,8 @@ def _check_columns(rows: Rows, booster: Any) -> None:
     expected = booster.num_features()
     if rows.shape[1] != expected:
         raise DataMismatchError(
-            f"X has {rows.shape[1]} columns, but the booster was trained on {expected}; pass the columns it was "
-            "trained on, in the same order."
+            f"X has {counted(rows.shape[1], 'column')}, but the booster was trained on {expected}; pass the columns it "
+            "was trained on, in the same order."
         )
     if hasattr(rows.table, "iloc"):
         _check_names([str(name) for name in rows.table.columns], rows.names)

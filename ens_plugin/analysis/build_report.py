@@ -35,7 +35,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import select_rows
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.paired_losses import row_losses
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
@@ -218,10 +218,11 @@ def refuse_other_outputs(
     scale = max(float(np.abs(theirs[known]).max(initial=0.0)), 1e-12)
     differing = np.abs(ours - theirs).reshape(known.size, -1).max(axis=1) > 1e-4 * scale
     if np.any(differing & known):
+        n_known = np.count_nonzero(known)
         raise DataMismatchError(
-            f"{np.count_nonzero(differing & known)} of {np.count_nonzero(known)} rows have other out-of-bag outputs "
-            "than the model stored at training. X and y must be the training rows in training order; for other rows "
-            "pass {data='holdout'}."
+            f"{counted(np.count_nonzero(differing & known), 'has', 'have', of=f'{n_known} rows')} "
+            "other out-of-bag outputs than the model stored at training. X and y must be the training rows in training "
+            "order; for other rows pass {data='holdout'}."
         )
 
 
@@ -233,7 +234,8 @@ def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
     if few > weight.n_rows / 2:
         _refuse_one_bag(tally.trials, weight, n_members)
         mean = weight.row_sum(tally.trials) / weight.n_rows
-        finding = f"{few} of {weight.n_rows} rows have fewer than 2 out-of-bag members (mean {mean:.2f})"
+        found = counted(few, "has", "have", of=f"{weight.n_rows} rows")
+        finding = f"{found} fewer than 2 out-of-bag members (mean {mean:.2f})"
         raise TooFewMembersError(
             f"{finding}: too few to separate one member's error from the ensemble's. Train more members, leave more "
             "rows out of each bag (smaller max_samples), or pass held-out rows with {data='holdout'}.",
@@ -381,9 +383,9 @@ def _cautions(
     elif settings.data == "oob" and not proof.target:
         cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:
-        cautions.append(f"Only {n_effective:.3g} rows: every estimate is imprecise. Pass more rows.")
+        cautions.append(f"Only {counted(f'{n_effective:.3g}', 'row')}: every estimate is imprecise. Pass more rows.")
     if dropped:
-        cautions.append(f"{dropped} rows had too few out-of-bag members and were left out.")
+        cautions.append(f"{counted(dropped, 'row was', 'rows were')} left out, because of too few out-of-bag members.")
     cautions.extend(estimates.cautions)
     raw = estimates.error_curve.asymptote_raw
     if raw < 0 and estimates.error_curve.metric_basis is None:

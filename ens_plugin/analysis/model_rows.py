@@ -28,7 +28,7 @@ from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, 
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.validation import FloatArray, shown
+from ens_plugin.core.validation import FloatArray, counted, shown
 from ens_plugin.errors import InputError
 
 __all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "outputs_of_some", "read_rows"]
@@ -214,5 +214,7 @@ def _prepared(adapter: EnsembleAdapter, X: Any, n_targets: int) -> Any:
     if features.shape[0] == 0:
         raise InputError("X has no rows; pass the rows to estimate the error on.")
     if features.shape[0] != n_targets:
-        raise InputError(f"X has {features.shape[0]} rows and y has {n_targets}; they must be the same rows.")
+        raise InputError(
+            f"X has {counted(features.shape[0], 'row')} and y has {n_targets}; they must be the same rows."
+        )
     return features

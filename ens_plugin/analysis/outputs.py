@@ -27,7 +27,7 @@ from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import identical_rows
 from ens_plugin.analysis.rows.targets import target_array
 from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.core.validation import FloatArray, IntArray, printable, shown
+from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve
 from ens_plugin.report.result import EnsembleReport
@@ -173,8 +173,8 @@ def _analyze_output(
     n_used, n_rows = output.rows.size, rows.target.size
     if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):
         raise TooFewMembersError(
-            f"Only {n_used} of {n_rows} rows have two out-of-bag members: too few for the mean over outputs. "
-            "Train more members, or leave more rows out of each bag (smaller max_samples)."
+            f"Only {counted(n_used, 'has', 'have', of=f'{n_rows} rows')} two out-of-bag members: too few for the mean "
+            "over outputs. Train more members, or leave more rows out of each bag (smaller max_samples)."
         )
     return report, output
 
@@ -350,8 +350,9 @@ def _size_warnings(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> 
         f"{name!r} {'more than' if name in open_ended else 'about'} {own}" for name, own in list(many.items())[:5]
     )
     return [
-        f"The recommended size of {size} members is that of the mean over outputs, and {len(many)} of {len(reports)} "
-        f"outputs need more than twice as many: {listed}. Their reports are in `outputs`."
+        f"The recommended size of {counted(size, 'member')} is that of the mean over outputs, and "
+        f"{counted(len(many), 'needs', 'need', of=f'{len(reports)} outputs')} more than twice "
+        f"as many: {listed}. Their reports are in `outputs`."
     ]
 
 

@@ -11,6 +11,7 @@ import click
 
 from ens_plugin.cli.console import only_results_on_stdout, output_option, write_bytes
 from ens_plugin.cli.request import AnalysisRequest, model_and_rows, row_arguments
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _parquet(frame: pd.DataFrame) -> bytes:
 def _sentence(found: OobPredictions, path: Path) -> str:
     members, without = found.n_members, int((found.n_members == 0).sum())
     text = (
-        f"Wrote {members.size} rows to {path}: {members.min()} to {members.max()} out-of-bag members each, "
-        f"{members.mean():.3g} on average."
+        f"Wrote {counted(members.size, 'row')} to {path}: {members.min()} to "
+        f"{counted(members.max(), 'out-of-bag member')} each, {members.mean():.3g} on average."
     )
     return text if not without else f"{text} {without} have none, and no prediction."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.request import Analysis, AnalysisRequest, analysis_of
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
@@ -132,12 +133,14 @@ def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
 def _size_check(report: EnsembleReport) -> Check:
     found = report.recommendation
     if not report.has_enough_rows:
-        sentence = f"{report.rows_text} are too few to recommend a size; {FEWEST_ROWS} are needed."
+        sentence = f"{report.too_few_rows_text} to recommend a size; {FEWEST_ROWS} are needed."
         return Check("recommended_size", False, found.size, found.max_size, sentence)
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
     reached = (
-        f"{members_text(found.size)} are enough" if found.size else f"not even {found.max_size} members are enough"
+        f"{counted(found.size, 'member is', 'members are')} enough"
+        if found.size
+        else f"not even {counted(found.max_size, 'member is', 'members are')} enough"
     )
     sentence = f"{reached} for {criterion_words(found)}."
     return Check("recommended_size", found.size is not None, found.size, found.max_size, sentence)
@@ -145,7 +148,7 @@ def _size_check(report: EnsembleReport) -> Check:
 
 def _ratio_check(report: EnsembleReport, limit: float) -> Check:
     if not report.has_enough_rows:
-        sentence = f"{report.rows_text} are too few to compare the ensemble with a recommended size."
+        sentence = f"{report.too_few_rows_text} to compare the ensemble with a recommended size."
         return Check("max_size_ratio", False, None, limit, sentence)
     if report.basis.doubts:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
@@ -255,7 +258,7 @@ def _size_line(report: EnsembleReport, emphasis: str) -> str:
     size = recommended_text(report.recommendation)
     level = level_text(report.error_curve.interval_level)
     interval = recommended_interval_text(report.recommendation)
-    members = f"{emphasis}{size}{emphasis} members"
+    members = f"{emphasis}{size}{emphasis} {'member' if size == '1' else 'members'}"
     return f"{size_label(report)}: {members} ({level} interval {interval}); now {report.n_members}."
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 if TYPE_CHECKING:
@@ -171,9 +172,9 @@ def _plain_features(features: pd.DataFrame, model: Any) -> NDArray[np.float64]:
     n_wanted = _n_trained_on(model, features.shape[1])
     if features.shape[1] != n_wanted:
         raise DataMismatchError(
-            f"The model was trained on {n_wanted} features without names, and the data has {features.shape[1]} "
-            f"besides the target: {_listed(list(features.columns))}. Leave the others out with --drop, or name the "
-            "features in training order with --features."
+            f"The model was trained on {counted(n_wanted, 'feature')} without names, and the data has "
+            f"{features.shape[1]} besides the target: {_listed(list(features.columns))}. Leave the others out with "
+            "--drop, or name the features in training order with --features."
         )
     texts = [name for name, kind in features.dtypes.items() if kind.kind not in "biuf"]
     if texts:
@@ -218,7 +219,7 @@ def _named_features(features: pd.DataFrame, known: list[str]) -> tuple[pd.DataFr
     if missing:
         found = f"missing: {_listed(missing)}" + (f"; not in the model: {_listed(list(others))}" if others else "")
         raise DataMismatchError(
-            f"The columns are not the {len(known)} features the model was trained on ({found}). "
+            f"The columns are not the {counted(len(known), 'feature')} the model was trained on ({found}). "
             "Pass a file with these features and the target."
         )
     doubled = [name for name in wanted if names.count(name) > 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "LARGEST",
     "LARGEST_VALUE",
     "MAX_SIZE",
+    "MOST_MEMBERS",
     "BoolArray",
     "FloatArray",
     "IntArray",
@@ -34,6 +35,7 @@ __all__ = [
     "check_finite",
     "check_shares",
     "code_index",
+    "counted",
     "label_text",
     "one_line",
     "pair_index",
@@ -47,6 +49,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MAX_SIZE = 1_000_000_000
+MOST_MEMBERS = 1_000_000  # that anyone can train, and votes that an array can list
 CODES_PER_ROW = 16  # that are counted rather than sorted
 LARGEST = 1e100  # of weights: their squares, summed over rows, stay finite
 LARGEST_VALUE = 1e30  # of targets and outputs: intervals need the sixth powers of errors, and their products
@@ -87,6 +90,32 @@ def printable(text: str, limit: int | None = None) -> str:
         "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
     )
     return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+def counted(count: object, one: str, many: str | None = None, of: str = "") -> str:
+    """Return a count and what is counted: followed by `one` if the count is 1, and else by `many`.
+
+    Parameters
+    ----------
+    count : object
+        A number, or its text.
+    one : str
+        What follows a count of 1, a noun or a noun and its verb.
+    many : str, optional
+        What follows any other count; `one` and an s if not given.
+    of : str
+        All of those of which some are counted.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(3, "row"), counted("1", "copy is", "copies are")
+    ('1 row', '3 rows', '1 copy is')
+    >>> counted(1, "has", "have", of="3 rows")
+    '1 of 3 rows has'
+    """
+    text = str(count)
+    among = f" of {of}" if of else ""
+    return f"{text}{among} {one if text == '1' else many or f'{one}s'}"
 
 
 def label_text(label: object) -> str:
@@ -263,8 +292,11 @@ def as_confidence(value: float) -> float:
     return float(value)
 
 
-def as_count(value: float, name: str, smallest: int = 1) -> int:
-    """Return a whole number of at least `smallest` as an int, or raise InputError naming `name`."""
-    if not isinstance(value, Real) or not math.isfinite(value) or value != int(value) or value < smallest:
-        raise InputError(f"{name} must be a whole number of at least {smallest}, got {value!r}.")
+def as_count(value: float, name: str, smallest: int = 1, largest: int = MAX_SIZE) -> int:
+    """Return a whole number from `smallest` to `largest` as an int, or raise InputError naming `name`."""
+    is_whole = isinstance(value, Integral) or (isinstance(value, Real) and math.isfinite(value) and value % 1 == 0)
+    if not is_whole or value < smallest:
+        raise InputError(f"{name} must be a whole number of at least {smallest}, got {shown(value, 40)}.")
+    if value > largest:
+        raise InputError(f"{name} must be a whole number of at most {largest}, got {shown(value, 40)}.")
     return int(value)

@@ -108,7 +108,9 @@ def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
         )
     if hasattr(table, "tocsc"):
         table = table.tocsc()
-    names = X.columns if isinstance(X, pd.DataFrame) else [f"x{column}" for column in range(table.shape[1])]
+    # The columns of an Arrow Table are arrays.
+    known = X.columns if isinstance(X, pd.DataFrame) else getattr(X, "column_names", None)
+    names = [f"x{column}" for column in range(table.shape[1])] if known is None else known
     return ColumnTable(table, tuple(map(str, names)))
 
 

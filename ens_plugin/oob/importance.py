@@ -15,7 +15,8 @@ from ens_plugin.analysis.arguments import as_seed, granted_threads
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.uncertainty.dyadic_variance import dyadic_variance
-from ens_plugin.core.validation import FloatArray, as_count
+from ens_plugin.core.validation import FloatArray, as_count, counted
+from ens_plugin.errors import InputError
 from ens_plugin.oob.columns import ColumnTable, column_table
 from ens_plugin.oob.mean_outputs import mean_outputs
 from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["PermutationImportance", "oob_permutation_importance"]
 
 SHOWN_COLUMNS = 10
+MOST_REPEATS = 100_000
+# Numbers of rows in all permutations of a column, which are kept: 8 GB.
+MOST_PERMUTED = 10**9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +85,7 @@ class PermutationImportance:
         n_columns = len(self.feature_names)
         which = "the most important first" if n_columns <= SHOWN_COLUMNS else f"the {SHOWN_COLUMNS} most important"
         cautions = (line for text in self.warnings for line in wrapped(f"Warning: {printable(text)}", later="  "))
-        title = f"PermutationImportance of {n_columns} columns, {which}:"
+        title = f"PermutationImportance of {counted(n_columns, 'column')}, {which}:"
         return "\n".join([title, table.to_string(line_width=80), *cautions])
 
     def to_frame(self) -> pd.DataFrame:
@@ -186,11 +190,12 @@ def oob_permutation_importance(
     >>> sorted(found.to_frame().nlargest(2, "importances_mean").index)
     ['petal length (cm)', 'petal width (cm)']
     """
-    seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats")
+    seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats", largest=MOST_REPEATS)
     largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
     with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X, y, sample_weight, groups, metric)
         judged = _judged_rows(model, rows, column_table(X, rows), largest, seed)
+        _check_repeats(repeats, judged.share.size)
         n_columns = len(judged.columns.names)
         found = list(in_threads(lambda column: judged.importance(column, repeats, seed), range(n_columns)))
     importances = np.array([values for values, _ in found]).reshape(n_columns, repeats)
@@ -204,6 +209,14 @@ def oob_permutation_importance(
         n_rows=judged.share.size,
         warnings=(*rows.cautions(), *judged.cautions),
     )
+
+
+def _check_repeats(n_repeats: int, n_rows: int) -> None:
+    if n_repeats * n_rows > MOST_PERMUTED:
+        raise InputError(
+            f"n_repeats={n_repeats} permutations of {counted(n_rows, 'row')} do not fit into memory. Pass n_repeats of "
+            f"at most {MOST_PERMUTED // n_rows}, or judge fewer rows with max_rows."
+        )
 
 
 @dataclass(frozen=True, eq=False)

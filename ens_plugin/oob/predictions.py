@@ -29,7 +29,7 @@ from ens_plugin.analysis.rows.hashes import HashedRows, hash_rows
 from ens_plugin.analysis.rows.repeats import find_repeats, identical_rows, refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,
@@ -240,7 +240,7 @@ def _read(
         values, n_members = _combined_outputs(adapter, features, bags.by_group(group))
     if not n_members.any():
         raise TooFewMembersError(
-            f"None of the {n_members.size} rows is out of bag for any of the {adapter.n_members} members, so there is "
+            f"No row is out of bag for any member (of {counted(adapter.n_members, 'member')}), so there is "
             "nothing to predict them with. Train more members, or on smaller bags (max_samples of scikit-learn, "
             "bagging_fraction of LightGBM, subsample of XGBoost)"
             + ("." if group is None else ", or pass smaller groups: a bag holds a row of every group.")
@@ -265,7 +265,7 @@ def _check_row_count(features: Any, target: NDArray[Any] | None) -> None:
     if n_rows == 0:
         raise InputError("X has no rows; pass the rows that the model was trained on.")
     if target is not None and target.size != n_rows:
-        raise InputError(f"X has {n_rows} rows and y has {target.size}; they must be the same rows.")
+        raise InputError(f"X has {counted(n_rows, 'row')} and y has {target.size}; they must be the same rows.")
 
 
 def _group_codes(

@@ -22,7 +22,7 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows.groups import refuse_groups_in_bags
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.validation import BoolArray, FloatArray, printable
+from ens_plugin.core.validation import BoolArray, FloatArray, counted, printable
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.oob.mean_outputs import refuse_other_than_means
 
@@ -140,14 +140,15 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
 
 def left_out_cautions(n_rows: int) -> tuple[str, ...]:
     """Return the sentence about rows with weight that no member can predict, if there are any."""
-    return (f"{n_rows} rows are in the bag of every member and were left out.",) if n_rows else ()
+    return (f"{counted(n_rows, 'row was', 'rows were')} left out, being in the bag of every member.",) if n_rows else ()
 
 
 def _refuse_missing(weight: FloatArray, has_members: BoolArray, most: float, what: str) -> None:
     missing = 1.0 - float(weight[has_members].sum() / weight.sum())
     if missing > most:
         raise TooFewMembersError(
-            f"{np.count_nonzero(~has_members)} of {weight.size} {what} are in the bag of every member, with "
-            f"{100 * missing:.3g} % of their weight, so that no member can predict them. Train more members, or leave "
-            "more rows out of each bag (smaller max_samples, bagging_fraction or subsample)."
+            f"{counted(np.count_nonzero(~has_members), f'of {weight.size} {what} is', f'of {weight.size} {what} are')} "
+            f"in the bag of every member, with {100 * missing:.3g} % of their weight, so that no member can predict "
+            "them. Train more members, or leave more rows out of each bag (smaller max_samples, bagging_fraction or "
+            "subsample)."
         )

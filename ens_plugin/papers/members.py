@@ -13,7 +13,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.rows.targets import encode_target, refuse_own_loss, refuse_own_weights
-from ens_plugin.core.validation import BoolArray, FloatArray
+from ens_plugin.core.validation import BoolArray, FloatArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = [
@@ -66,7 +66,8 @@ class Members:
         enough = self.is_oob.sum(axis=0) >= least
         if not enough.any():
             raise InputError(
-                f"No row is out of bag for {least} of the {self.is_oob.shape[0]} members; train more members."
+                f"No row is out of bag for {least} of the {counted(self.is_oob.shape[0], 'member')}; train more "
+                "members."
             )
         return Members(
             self.outputs[:, enough], self.is_oob[:, enough], self.target[enough], self.classes, self.output_kind
@@ -164,7 +165,7 @@ def wrong_labels(members: Members) -> BoolArray:
         If the ensemble is no classifier of two labels, which the papers of 2007 and 2013 assume.
     """
     if members.n_labels != 2:
-        found = "a regressor" if members.classes is None else f"a classifier of {members.n_labels} labels"
+        found = "a regressor" if members.classes is None else f"a classifier of {counted(members.n_labels, 'label')}"
         raise UnsupportedModelError(
             f"This is {found}, and the paper's formulas are for votes on two labels. Use ens_plugin.analyze, which "
             "takes any number of labels, and regressors."
@@ -187,7 +188,7 @@ def _prepared(model: Any, X: Any, y: ArrayLike, *, are_fresh: bool) -> tuple[Ens
     features = adapter.prepare(rows)
     if features.shape[0] != target.size:
         raise DataMismatchError(
-            f"X has {features.shape[0]} rows and y has {target.size}; pass one target for each row."
+            f"X has {counted(features.shape[0], 'row')} and y has {target.size}; pass one target for each row."
         )
     adapter.check_members(features)
     return adapter, rows, features, target

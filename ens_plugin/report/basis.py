@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ens_plugin.core.validation import counted
 from ens_plugin.report.brief import brief
 
 __all__ = ["EstimateBasis", "LabelBasis", "LabelErrors"]
@@ -107,4 +108,4 @@ class EstimateBasis:
 
     def __repr__(self) -> str:
         found = brief(self, "n_effective", "usable_weight", "n_distinct", "n_repeated", "n_groups")
-        return f"{found[:-1]}, {len(self.labels)} labels, {len(self.doubts)} doubts)"
+        return f"{found[:-1]}, {counted(len(self.labels), 'label')}, {counted(len(self.doubts), 'doubt')})"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import ErrorCurve
 from ens_plugin.report.quantities import level_text, members_text
@@ -194,10 +194,15 @@ def _check_reports(found: list[Any]) -> None:
 
 def _checked_names(names: Any, wanted: int) -> list[str]:
     if not _is_list(names):
-        raise InputError(f"names={names!r} is not a list of texts; pass one name for each of the {wanted} reports.")
+        raise InputError(
+            f"names={names!r} is not a list of texts; pass one name for each of the {counted(wanted, 'report')}."
+        )
     given = list(names)
     if len(given) != wanted:
-        raise InputError(f"There are {len(given)} names for {wanted} reports; pass one name for each report.")
+        raise InputError(
+            f"names has {counted(len(given), 'entry', 'entries')} for {counted(wanted, 'report')}; pass one name for "
+            "each report."
+        )
     for name in given:
         if not isinstance(name, str) or not name.strip():
             raise InputError(f"The name {name!r} is not a text with letters; name every report by a text.")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ens_plugin.core.validation import counted
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, LabelErrors, SizeRecommendation
 
 __all__ = ["FEWEST_ROWS", "ReportContent"]
@@ -57,9 +58,14 @@ class ReportContent:
         return self.n_rows >= FEWEST_ROWS and not self._weighs_few
 
     @property
+    def too_few_rows_text(self) -> str:
+        """Return the number of rows in words, with the statement that they are too few."""
+        return f"{self.rows_text} {'is' if self.n_rows == 1 else 'are'} too few"
+
+    @property
     def rows_text(self) -> str:
         """Return the number of rows in words, with the effective number where uneven weights leave too few."""
-        return f"{self.n_rows} rows" + (f", effectively {self.basis.n_effective:.3g}," * self._weighs_few)
+        return counted(self.n_rows, "row") + (f", effectively {self.basis.n_effective:.3g}," * self._weighs_few)
 
     @property
     def _weighs_few(self) -> bool:

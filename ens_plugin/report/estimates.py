@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, label_text
+from ens_plugin.core.validation import FloatArray, IntArray, counted, label_text
 from ens_plugin.errors import InputError
 from ens_plugin.report.basis import EstimateBasis, LabelBasis, LabelErrors
 from ens_plugin.report.brief import brief
@@ -136,7 +136,7 @@ class ErrorCurve:
     def __repr__(self) -> str:
         first, last = int(self.sizes[0]), int(self.sizes[-1])
         found = brief(self, "metric", "estimator", "asymptote", "interval_level")
-        return f"{found[:-1]}, {self.sizes.size} sizes from {first} to {last})"
+        return f"{found[:-1]}, {counted(self.sizes.size, 'size')} from {first} to {last})"
 
     @property
     def greater_is_better(self) -> bool:

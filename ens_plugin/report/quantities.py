@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.report.estimates import MetricBasis, SizeRecommendation
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "axis_name",
     "distance_label",
     "error_text",
+    "group_words",
     "interval_text",
     "label_words",
     "level_text",
@@ -102,7 +103,7 @@ def members_text(count: int) -> str:
     >>> members_text(1), members_text(59)
     ('1 member', '59 members')
     """
-    return "1 member" if count == 1 else f"{count} members"
+    return counted(count, "member")
 
 
 def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
@@ -177,6 +178,23 @@ def label_words(basis: MetricBasis | None) -> str:
     """
     named = None if basis is None else basis.positive_label
     return "" if named is None else f" of label {printable(named, 40)!r}"
+
+
+def group_words(n_groups: int | None, n_rows: int) -> str:
+    """Return what the groups of rows mean for the figures; empty where no groups were given.
+
+    Examples
+    --------
+    >>> group_words(12, 400)
+    '12, whose rows are taken to depend on each other'
+    >>> group_words(400, 400), group_words(None, 400)
+    ('every row is a group of its own, so that groups change no figure', '')
+    """
+    if n_groups is None:
+        return ""
+    if n_groups == n_rows:
+        return "every row is a group of its own, so that groups change no figure"
+    return f"{n_groups}, whose rows are taken to depend on each other"
 
 
 def axis_name(metric: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.serialization import indented_json, report_from_dict, report_to_dict
@@ -127,7 +127,7 @@ class EnsembleReport(ReportContent):
         """
         if isinstance(text, (str, bytes, bytearray)) and len(text) > LONGEST_REPORT:
             raise InputError(
-                f"This text has {len(text)} characters, and a report has at most {LONGEST_REPORT}; "
+                f"This text has {counted(len(text), 'character')}, and a report has at most {LONGEST_REPORT}; "
                 "analyse the model again, with fewer `sizes`."
             )
         try:

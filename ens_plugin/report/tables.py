@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import LabelErrors, SizeRecommendation
 from ens_plugin.report.quantities import (
@@ -173,7 +173,7 @@ def hidden_labels(report: ReportContent, most: int) -> str:
     more = len(report.label_errors) - most
     if more <= 0:
         return ""
-    labels = "1 more label has a smaller error" if more == 1 else f"{more} more labels have smaller errors"
+    labels = counted(more, "more label has a smaller error", "more labels have smaller errors")
     return f"{labels} or no rows (all: report.label_errors)."
 
 
@@ -326,4 +326,4 @@ def first_rows(kind: str, table: pd.DataFrame) -> str:
     4  4
     """
     shown = "" if len(table) <= SHOWN_ROWS else f", of which these are the first {SHOWN_ROWS}"
-    return f"{kind} of {len(table)} rows{shown}:\n{table.head(SHOWN_ROWS).to_string(line_width=80)}"
+    return f"{kind} of {counted(len(table), 'row')}{shown}:\n{table.head(SHOWN_ROWS).to_string(line_width=80)}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
     error_text,
+    group_words,
     interval_text,
     label_words,
     level_text,
@@ -54,8 +55,7 @@ __all__ = [
     "wrapped",
 ]
 
-# Of a table by label.
-MOST_LABELS = 10
+MOST_LABELS = 10  # of a table by label
 
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
@@ -175,13 +175,13 @@ def verdict(report: ReportContent) -> str:
     """Return one sentence on whether the ensemble is large enough, as certain as the interval allows."""
     recommendation = report.recommendation
     now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
-    members = f"{members_text(now)} {'is' if now == 1 else 'are'}"
+    members = counted(now, "member is", "members are")
     if report.basis.doubts:
         return f"do not rely on these figures. {printable(report.basis.doubts[0])}"
     if not recommendation.is_known:
         return f"it is not known whether {members} enough."
     if not supports_size(report):
-        return f"{report.rows_text} are too few to decide whether {members} enough."
+        return f"{report.too_few_rows_text} to decide whether {members} enough."
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     needed = f": about {size} {'is' if size == 1 else 'are'} needed.{_price(report, size)}"
@@ -315,13 +315,13 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
     if curve.sizes[0] == 1 and now > 1:
         sizes.append(("one member", 1))
     if curve.reaches(now):
-        sizes.append((f"{now} members (this ensemble)", now))
+        sizes.append((f"{members_text(now)} (this ensemble)", now))
     else:
         last = int(curve.sizes[-1])
-        sizes.append((f"{last} members (of {now}: the curve ends)", last))
+        sizes.append((f"{members_text(last)} (of {now}: the curve ends)", last))
     if recommended not in (None, 1, now) and curve.reaches(recommended):
         kind = "recommended" if supports_size(report) else "a guess"
-        sizes.append((f"{recommended} members ({kind})", recommended))
+        sizes.append((f"{members_text(recommended)} ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])
     lines = [
         (label, error_text(curve.at(size), curve.metric), interval_text(curve.interval_at(size), curve.metric))
@@ -337,7 +337,7 @@ def _size_sentence(report: ReportContent) -> str:
     if not recommendation.is_known:
         return "Recommended size: not known."
     size, most = recommendation.size, recommendation.max_size
-    members = f"more than {most} members" if size is None else members_text(size)
+    members = f"more than {members_text(most)}" if size is None else members_text(size)
     level = level_text(report.error_curve.interval_level)
     return (
         f"{size_label(report)}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
@@ -374,21 +374,22 @@ def _sentences(report: ReportContent) -> list[str]:
         of_loss = f"of the {loss}, not of {printable(metric, 40)}" if is_other else loss
         sentences.append(
             f"Bias {error_text(parts.bias, parts.loss)} and variance of one member "
-            f"{error_text(parts.member_variance, parts.loss)} ({of_loss}) "
-            "are over seeds, given this "
+            f"{error_text(parts.member_variance, parts.loss)} ({of_loss}) are over seeds, given this "
             "training set, not over training sets (for those: ens_plugin.training_variance)."
         )
     return sentences
 
 
 def _origin(report: ReportContent) -> list[str]:
-    kind = "out-of-bag rows" if report.data == "oob" else "held-out rows"
+    kind = "out-of-bag row" if report.data == "oob" else "held-out row"
     basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
-    of_metric = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {basis.n_rows} rows."]
+    own = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {counted(basis.n_rows, 'row')}."]
+    groups = group_words(report.basis.n_groups, report.n_rows)
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
-        f"Data: {report.n_rows} {kind}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
-        *of_metric,
+        f"Data: {counted(report.n_rows, kind)}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
+        *own,
+        *([f"Groups: {groups}."] if groups else []),
         f"In-bag rows: {bag_words(report)}.",
         f"Prediction: {aggregation_words(report)}.",
         f"Curve: {estimator_words(report)}.",

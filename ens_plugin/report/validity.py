@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, EstimateBasis, LabelErrors, SizeRecommendation
@@ -165,7 +166,7 @@ def _check_label_errors(found: tuple[LabelErrors, ...]) -> None:
             _within(getattr(errors, key), 0.0, 1.0, f"{name}.{key}")
         _in_order(*errors.interval, f"{name}.interval[0]", f"{name}.interval[1]")
         if len(errors.predicted) != len(found):
-            _refuse(f"{name}.predicted", list(errors.predicted), f"{len(found)} numbers, one for each label")
+            _refuse(f"{name}.predicted", list(errors.predicted), f"{counted(len(found), 'number')}, one for each label")
         _within(errors.predicted, 0, math.inf, f"{name}.predicted")
 
 

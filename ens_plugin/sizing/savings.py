@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.core.validation import counted
 from ens_plugin.report.quantities import members_text
 from ens_plugin.sizing.predictions import predicted
 from ens_plugin.sizing.truncate import truncate
@@ -69,7 +70,7 @@ class Savings:
         rows = [
             ("", members_text(self.n_members), members_text(self.size), "saved"),
             _row("Size, pickled", self.bytes_now, self.bytes_cut, _bytes_text),
-            _row(f"Predicting {self.n_rows} rows", *predicting, _seconds_text),
+            _row(f"Predicting {counted(self.n_rows, 'row')}", *predicting, _seconds_text),
         ]
         each = self.fit_seconds_per_member
         if each is not None:

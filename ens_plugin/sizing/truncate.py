@@ -10,7 +10,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.outputs import first_members, output_count
 from ens_plugin.adapters.unwrap.wrappers import replace_ensemble
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import counted, shown
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = ["truncate"]
@@ -80,12 +80,12 @@ def _truncated(ensemble: Any, size: int) -> Any:
     if not 1 <= size <= adapter.n_members:
         raise InputError(
             f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
-            f"{size}. Truncation only removes members; for a larger ensemble, train more."
+            f"{shown(size, 40)}. Truncation only removes members; for a larger ensemble, train more."
         )
     if not isinstance(adapter, Truncatable):
         raise UnsupportedModelError(
-            f"{type(adapter).__name__} cannot truncate a {type(ensemble).__name__}: it does not implement "
-            "truncated(size). Implement it (see ens_plugin.adapters.capabilities.Truncatable), or train a smaller "
-            "ensemble."
+            f"A {type(ensemble).__name__} cannot be cut to fewer members: its adapter, {type(adapter).__name__}, does "
+            f"not implement that. Train one with {counted(size, 'member')} instead. If the adapter is your own, derive "
+            "it from ens_plugin.adapters.Truncatable too, which help(ens_plugin.adapters.Truncatable) describes."
         )
     return adapter.truncated(int(size))

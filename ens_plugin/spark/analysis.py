@@ -21,8 +21,11 @@ from ens_plugin.analysis.build_report import build_report, compare_with_stored
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
+from ens_plugin.analysis.rows.hashes import hash_rows
+from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats
 from ens_plugin.analysis.rows.targets import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.tallies.bags import BagProof
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.spark.assembly import in_content_order, in_row_order, refuse_alike_rows, tallied_rows
@@ -38,9 +41,9 @@ from ens_plugin.spark.columns import (
     target_labels,
 )
 from ens_plugin.spark.groupings import choose_grouping
-from ens_plugin.spark.jobs import gather, pickled_model
+from ens_plugin.spark.jobs import all_rows, gather, pickled_model
 from ens_plugin.spark.models import behind_stages
-from ens_plugin.spark.partition import Plan
+from ens_plugin.spark.partition import Plan, codes_or_values
 from ens_plugin.spark.parts import Part, Problems
 from ens_plugin.spark.repeats import copies_finding
 from ens_plugin.spark.session import require_spark
@@ -194,10 +197,11 @@ def analyze_frame(
         n_trained=counts.all if data == "oob" else None,
         candidate=0,
     )
-    part, proof = _proved(selected(df, columns), content, plan, adapter, counts)
+    rows = selected(df, columns)
+    part, proof = _proved(rows, content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, row_id_col)
     assert part.kept is not None
-    n_repeated, doubts = copies_finding(part.marks, counts.all)
+    n_repeated, doubts = copies_finding(part.marks, counts.all, lambda: _repeats(rows, plan, adapter, counts))
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
@@ -250,13 +254,20 @@ def _proved(
             raise first_error from None
 
 
+def _repeats(df: Any, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> RepeatedRows | None:
+    """Return which rows are copies by all rows, as on one machine; None of tables too large for a second look."""
+    rows = all_rows(df, plan, counts.all)
+    return None if rows is None else find_repeats(hash_rows(None, rows.features), codes_or_values(rows, adapter))
+
+
 def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
     if name is None or plan.grouping != "rows" or part.groups is None:
         return
     repeated = int((part.groups.rows > 1).sum())
     if repeated:
         raise InputError(
-            f"Column {name!r} has {repeated} row numbers that several rows share. Give every row a number of its own."
+            f"Column {name!r} has {counted(repeated, 'row number')} that several rows share. Give every row a number "
+            "of its own."
         )
 
 
@@ -283,7 +294,9 @@ def _highest_key(counts: RowCounts, limit: int) -> int:
 
 def _refuse_problems(problems: Problems, counts: RowCounts) -> None:
     if problems.bad_values:
-        found = ", ".join(f"{column!r} in {count} rows" for column, count in sorted(problems.bad_values.items()))
+        found = ", ".join(
+            f"{column!r} in {counted(count, 'row')}" for column, count in sorted(problems.bad_values.items())
+        )
         raise InputError(
             f"The model refuses missing or infinite values (null, NaN): {found}, of {counts.all} rows. Leave these "
             "rows out, fill the values in, or train a model that takes missing values."

@@ -12,7 +12,7 @@ from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample, content_order
 from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
 from ens_plugin.spark.groupings import Grouping, crossed_of, tally_of
 from ens_plugin.spark.parts import KeptRows, Part
@@ -83,9 +83,9 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
         return
     numbered = "Without row_id_col, rows of equal content" if name is None else f"Rows of equal numbers in {name!r}"
     raise InputError(
-        f"{numbered} are sampled together, so a sample of {n_rows} rows has only {copies.size} different ones. "
-        "Give every row a number of its own, for example with "
-        "df.withColumn('row', pyspark.sql.functions.monotonically_increasing_id()), and pass row_id_col='row'."
+        f"{numbered} are sampled together, so a sample of {counted(n_rows, 'row')} has only {copies.size} different "
+        "ones. Give every row a number of its own, for example with df.withColumn('row', "
+        "pyspark.sql.functions.monotonically_increasing_id()), and pass row_id_col='row'."
     )
 
 

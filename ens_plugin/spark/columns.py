@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble
 from ens_plugin.adapters.shared.labels import shortened
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
 from ens_plugin.spark.session import NO_CONNECT, collected
@@ -246,8 +247,9 @@ def check_positions(session: Any, counts: RowCounts, name: str) -> None:
     expected = collected(session.range(n_rows).agg(F.bit_xor(F.xxhash64(F.col("id")))))[0][0]
     if (found["first_row"], found["last_row"], found["fingerprint"]) != (0, n_rows - 1, expected):
         raise DataMismatchError(
-            f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in {n_rows} rows, not "
-            f"each of 0 to {n_rows - 1} once. It must hold each row's position in the training data, and all training "
+            f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in "
+            f"{counted(n_rows, 'row')}, not each of 0 to {n_rows - 1} once. It must hold each row's position in the "
+            "training data, and all training "
             'rows must be there. For rows that were not used for training pass {data="holdout"}.'
         )
 
@@ -302,8 +304,8 @@ def _check_weights(found: dict[str, Any], name: str | None) -> None:
 def _check_rows(found: dict[str, Any], name: str | None) -> None:
     if name is not None and found["no_row"]:
         raise InputError(
-            f"Column {name!r} holds {found['no_row']} missing positions (null) in {found['rows']} rows. Give every row "
-            "its position."
+            f"Column {name!r} holds {counted(found['no_row'], 'missing position')} (null) in "
+            f"{counted(found['rows'], 'row')}. Give every row its position."
         )
 
 

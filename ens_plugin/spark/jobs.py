@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.rows.ordinary_rows import MOST_VALUES
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.spark.columns import RowCounts
-from ens_plugin.spark.partition import Plan, read_partition
+from ens_plugin.spark.partition import ROW, Plan, Rows, read_partition, rows_of
 from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
-from ens_plugin.spark.session import collected
+from ens_plugin.spark.session import collected, collected_table
 
-__all__ = ["gather", "pickled_model"]
+__all__ = ["all_rows", "gather", "pickled_model"]
 
 # Parts merged into one by a task, and the largest number of parts sent to the driver.
 MERGED_INTO_ONE = 16
@@ -88,6 +89,25 @@ def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
         model.destroy()
     LOGGER.info("%d bytes reached the driver", sum(map(len, contents)))
     return merge_parts([from_bytes(content) for content in contents], limit)
+
+
+def all_rows(rows: Any, plan: Plan, n_rows: int) -> Rows | None:
+    """Return all rows of a DataFrame in the order of their positions; None of more values than a second look takes.
+
+    Parameters
+    ----------
+    rows : pyspark DataFrame
+        As for :func:`gather`.
+    plan : Plan
+    n_rows : int
+    """
+    if n_rows > MOST_VALUES:
+        return None
+    n_columns = rows_of(collected_table(rows.limit(1)), plan).features.shape[1]
+    if n_rows * n_columns > MOST_VALUES:
+        return None
+    # The order of the training rows, in which a look at some of them takes the same ones as on one machine.
+    return rows_of(collected_table(rows).sort_by(ROW), plan)
 
 
 def _batch(part: Part) -> Any:

@@ -33,7 +33,7 @@ from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
 from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
 from ens_plugin.spark.repeats import row_marks
 
-__all__ = ["Plan", "load_model", "read_partition"]
+__all__ = ["ROW", "Plan", "Rows", "codes_or_values", "load_model", "read_partition", "rows_of"]
 
 MERGED_AT_ONCE = 16
 TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
@@ -109,7 +109,7 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
     with parallel_config(backend="threading", n_jobs=1), threadpool_limits(limits=1, user_api="blas"):
         for table in _blocks(chain([first], filled), block_rows(adapter, 2**16)):
             try:
-                rows = _rows(table, plan)
+                rows = rows_of(table, plan)
                 waiting.append(_read_block(model, adapter, row_bags, rows, plan, check=not checked))
                 checked = True
             except EnsPluginError as error:
@@ -136,7 +136,8 @@ def _blocks(batches: Iterable[pa.RecordBatch], height: int) -> Iterator[pa.Table
         yield pa.Table.from_batches(waiting)
 
 
-def _rows(table: pa.Table, plan: Plan) -> Rows:
+def rows_of(table: pa.Table, plan: Plan) -> Rows:
+    """Return the rows of a table with the columns of :func:`ens_plugin.spark.columns.selected`."""
     n_rows = table.num_rows
     return Rows(
         features=_features(table.select(list(range(len(plan.features)))), plan),
@@ -179,7 +180,7 @@ def _read_block(
     features = adapter.prepare(unwrap(model, rows.features, are_fresh=row_bags is None)[1])
     if check:
         adapter.check_members(features)
-    target = rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
+    target = codes_or_values(rows, adapter)
     bags = None if row_bags is None else row_bags.at(rows.row, target)
     marks = None if plan.n_trained is None else row_marks(features, rows.features, target, plan.n_trained)
     proof = ProofStatistics() if bags is None or row_bags is None else row_bags.sums(rows.row, features, target, bags)
@@ -188,6 +189,11 @@ def _read_block(
     reader = BlockReader(adapter, features, bags, target, rows.weight, sampled, plan.with_path)
     part = _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled], plan)
     return replace(part, proof=proof, marks=marks)
+
+
+def codes_or_values(rows: Rows, adapter: EnsembleAdapter) -> NDArray[Any]:
+    """Return the label codes or values of the rows."""
+    return rows.target.astype(np.float64) if adapter.classes is None else label_codes(rows.target, adapter.classes)
 
 
 def _part(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import hash_rows, row_hashes
-from ens_plugin.analysis.rows.repeats import REFUSED_SHARE, record_hashes
+from ens_plugin.analysis.rows.repeats import REFUSED_SHARE, RepeatedRows, record_hashes
 from ens_plugin.core.likeness.repeated_rows import column_halves, too_even
 from ens_plugin.errors import InputError
 
@@ -91,18 +92,34 @@ def _lone_share(marks: Marks) -> float:
     return float(np.mean((alike[half] == copies[record])[repeated])) if repeated.any() else 0.0
 
 
-def copies_finding(marks: Marks | None, n_rows: int) -> tuple[int, tuple[str, ...]]:
+def copies_finding(
+    marks: Marks | None, n_rows: int, look_again: Callable[[], RepeatedRows | None] = lambda: None
+) -> tuple[int, tuple[str, ...]]:
     """Return the number of repeated rows, and a doubt where more than one row in a hundred looks like a copy.
+
+    Parameters
+    ----------
+    marks : ndarray or None
+        Merged marks of all rows; None for held-out rows.
+    n_rows : int
+    look_again : callable
+        Returns what all rows show together, or None where they are too many for one machine.  It is called where rows
+        are repeated.
 
     Raises
     ------
     InputError
-        If a quarter of the rows or more look like copies.
+        If a quarter of the rows or more look like copies, and are copies for sure.
     """
     if marks is None:
         return 0, ()
     repeated, copied = repeated_shares(marks)
+    whole = look_again() if repeated else None
+    is_sure = whole is None or whole.is_sure
+    if whole is not None:
+        copied = float(np.mean(whole.copied))
     found = f"About {100 * copied:.2g} % of {n_rows} rows look like copies of another row: same features, same target."
-    if copied >= REFUSED_SHARE:
+    if copied >= REFUSED_SHARE and is_sure:
         raise InputError(f"{found} {REMEDIES}")
-    return round(repeated * n_rows), (f"{found} {REMEDIES}",) if copied > DOUBTED_SHARE else ()
+    unsure = "" if is_sure else "Rows of so few different values can also be equal by chance. "
+    return round(repeated * n_rows), (f"{found} {unsure}{REMEDIES}",) if copied > DOUBTED_SHARE else ()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import pyarrow as pa
 
 from ens_plugin.adapters.unwrap.spark_wrappers import java_reason
 from ens_plugin.errors import ClusterError
 
-__all__ = ["NO_CONNECT", "collected", "require_spark"]
+__all__ = ["NO_CONNECT", "collected", "collected_table", "require_spark"]
 
 ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
 NO_CONNECT = (
@@ -43,11 +47,23 @@ def require_spark() -> None:
 
 def collected(df: Any) -> list[Any]:
     """Return the rows of a small DataFrame; raise ClusterError for every failure of Spark."""
+    with _spark_errors():
+        return list(df.collect())
+
+
+def collected_table(df: Any) -> pa.Table:
+    """Return a small DataFrame as a table of Arrow; raise ClusterError for every failure of Spark."""
+    with _spark_errors():
+        return df.toArrow()
+
+
+@contextmanager
+def _spark_errors() -> Iterator[None]:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        return list(df.collect())
+        yield
     except (PySparkException, Py4JJavaError) as error:
         raise ClusterError(_explained(str(error))) from None
 

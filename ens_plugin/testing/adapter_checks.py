@@ -14,6 +14,7 @@ from ens_plugin.adapters.base import Aggregation, Provenance, Task
 from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import AdapterCheckError, BagError, DataMismatchError, EnsPluginError, UnsupportedModelError
 from ens_plugin.testing.adapter_case import AdapterCase
 
@@ -233,7 +234,7 @@ def _truncation_keeps_the_first_members(case: AdapterCase) -> None:
         except UnsupportedModelError:
             # The contract allows it: no smaller model can be made.
             return
-        _require(part.n_members == size, f"truncated({size}) has {part.n_members} members, not {size}.")
+        _require(part.n_members == size, f"truncated({size}) has {counted(part.n_members, 'member')}, not {size}.")
         if part.output_kind == adapter.output_kind:
             found = part.outputs(part.prepare(rows))
             _require_same(found, full[:size], case.tolerance, f"outputs of truncated({size})")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import AdapterCheckError
 from ens_plugin.testing.adapter_case import AdapterCase, Samples, own_prediction
 from ens_plugin.testing.adapter_checks import ADAPTER_CHECKS, AdapterCheck
@@ -103,7 +104,8 @@ def check_case(case: AdapterCase) -> tuple[str, ...]:
     failures = [f"- {check.promise}\n  {found}" for check in checks if (found := _failure(check, case)) is not None]
     if failures:
         raise AdapterCheckError(
-            f"{name} breaks {len(failures)} of {len(checks)} promises for {case.name}:\n" + "\n".join(failures)
+            f"{name} breaks {len(failures)} of {counted(len(checks), 'promise')} for {case.name}:\n"
+            + "\n".join(failures)
         )
     return tuple(check.promise for check in checks)
 

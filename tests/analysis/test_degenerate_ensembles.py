@@ -136,7 +136,7 @@ class TestDegenerate:
         report, without = analyze(ensemble, None, target), analyze(part, None, target[1:])
         assert (report.n_rows, report.rows_without_oob) == (119, 1)
         assert report.metrics() == pytest.approx(without.metrics(), rel=1e-9)
-        assert any("1 rows" in caution for caution in report.warnings)
+        assert any("1 row was left out" in caution for caution in report.warnings)
         in_bag[:, :20] = True
         with pytest.raises(TooFewMembersError, match="20 of 120 rows"):
             analyze(CustomEnsemble(votes, in_bag, aggregation="vote"), None, target)

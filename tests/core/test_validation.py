@@ -121,6 +121,12 @@ def test_confidence_refuses(value: float) -> None:
         as_confidence(value)
 
 
+@pytest.mark.parametrize("value", [10**9 + 1, 1e30, 10**400])
+def test_count_refuses_what_no_computer_counts_to(value: float) -> None:
+    with pytest.raises(InputError, match="n_models must be a whole number of at most 1000000000"):
+        as_count(value, "n_models")
+
+
 @pytest.mark.parametrize("value", [0, -3, 2.5, math.nan, math.inf, "4", None])
 def test_count_refuses(value: float) -> None:
     with pytest.raises(InputError, match="n_models must be a whole number of at least 1"):

@@ -237,7 +237,9 @@ class TestRefusals:
         [
             ({"n_repeats": 0}, "n_repeats"),
             ({"n_repeats": 1.5}, "n_repeats"),
+            ({"n_repeats": 10**30}, "n_repeats must be a whole number of at most 100000"),
             ({"max_rows": 1}, "max_rows"),
+            ({"max_rows": 10**400}, "max_rows must be a whole number of at most"),
             ({"random_state": -1}, "random_state"),
             ({"n_jobs": 0}, "n_jobs"),
             ({"metric": "roc_auc"}, "'roc_auc' is for labels"),
@@ -251,6 +253,14 @@ class TestRefusals:
         model = RandomForestRegressor(10, random_state=0).fit(X, Y)
         with pytest.raises(InputError, match=words):
             oob_permutation_importance(model, X, Y, **options)
+
+    def test_more_permutations_than_fit_into_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("ens_plugin.oob.importance.MOST_PERMUTED", 4 * N)
+        model = RandomForestRegressor(30, random_state=0).fit(X, Y)
+        with pytest.raises(
+            InputError, match=rf"n_repeats=5 permutations of {N} rows do not fit into memory.* at most 4,"
+        ):
+            oob_permutation_importance(model, X, Y)
 
     def test_rows_in_every_bag(self) -> None:
         with pytest.raises(TooFewMembersError, match="in the bag of every member"):

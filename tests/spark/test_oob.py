@@ -152,6 +152,29 @@ def test_draw_that_is_not_the_likeliest_is_found_or_the_first_refusal_told(sessi
         from_spark(session, booster, frame.assign(row=(frame["row"] + 1) % len(frame)))
 
 
+def test_equal_rows_of_few_values_are_judged_as_on_one_machine(session: Any) -> None:
+    def doubts(X: Any, y: Any) -> tuple[str, ...]:
+        model = RandomForestClassifier(25, max_samples=0.5, random_state=0).fit(X, y)
+        names = [f"x{column}" for column in range(X.shape[1])]
+        df = session.createDataFrame(pd.DataFrame(X, columns=names).assign(y=y, row=np.arange(y.size))).repartition(3)
+        report = spark.analyze(model, df, label_col="y", feature_cols=names, row_id_col="row", data="oob")
+        local = ens_plugin.analyze(model, X, y)
+        assert len(report.basis.doubts) == len(local.basis.doubts)
+        assert report.basis.n_repeated == local.basis.n_repeated
+        return report.basis.doubts
+
+    rng = np.random.default_rng([1, 0])
+    species = (rng.random(800) < 0.4).astype(int)
+    tails = np.round(rng.normal(220.0 - 50.0 * species, 16.0))[:, None]
+    assert doubts(tails, species) == ()
+    with pytest.raises(InputError, match="look like copies"):
+        doubts(np.repeat(tails, 2, axis=0), np.repeat(species, 2))
+    codes, label = rng.integers(0, 4, (3000, 7)).astype(float), (rng.random(3000) < 0.1).astype(int)
+    drawn = rng.permutation(np.append(np.arange(3000), rng.choice(np.flatnonzero(label), 3000 - 2 * label.sum())))
+    (doubt,) = doubts(codes[drawn], label[drawn])
+    assert "can also be equal by chance" in doubt
+
+
 @pytest.mark.parametrize("task", ["votes", "shares", "values"])
 def test_rows_that_bags_leave_out_unevenly_are_refused(session: Any, task: str) -> None:
     rng = np.random.default_rng(0)

@@ -215,7 +215,7 @@ def test_nothing_is_deserialised_where_mlflows_switch_forbids_it(
 def test_one_row_is_no_comparison() -> None:
     one = Measurement(classification_report(), JudgedRows(np.array([0.0, np.nan, 1.0]), 0.0, 0.0), "")
     other = Measurement(classification_report(), JudgedRows(np.array([0.0, 1.0, np.nan]), 0.0, 0.0), "")
-    with pytest.raises(GateError, match="Only 1 rows can be scored by both"):
+    with pytest.raises(GateError, match="Only 1 row can be scored by both"):
         compare_pairs(one, other)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.lightgbm.document.text import ModelText, TreeText, is_complete, parse_model
 from ens_plugin.adapters.shared.trees.child_links import are_sound
+from ens_plugin.core.validation import counted
 
 __all__ = ["find_damage"]
 
@@ -77,13 +78,16 @@ def _check_header(model: ModelText) -> None:
     header = model.header
     n_labels, per_iteration = _whole(header, "num_class"), _whole(header, "num_tree_per_iteration")
     if not 1 <= n_labels <= MAX_LEAVES or per_iteration not in (1, n_labels):
-        raise _DamageError(f"it states {n_labels} labels and {per_iteration} trees per iteration, which do not fit")
+        raise _DamageError(
+            f"it states {counted(n_labels, 'label')} and {counted(per_iteration, 'tree')} per iteration, which do not "
+            "fit"
+        )
     if len(model.trees) % per_iteration:
-        raise _DamageError(f"its {len(model.trees)} trees are no multiple of {per_iteration} per iteration")
+        raise _DamageError(f"its {counted(len(model.trees), 'tree')} are no multiple of {per_iteration} per iteration")
     n_features = _whole(header, "max_feature_idx") + 1
     for key in ("feature_names", "feature_infos"):
         if len(header[key].split(" ")) != n_features:
-            raise _DamageError(f"{key} does not name {n_features} features")
+            raise _DamageError(f"{key} does not name {counted(n_features, 'feature')}")
     if "objective" in header:
         _check_objective(header["objective"], n_labels)
 
@@ -99,7 +103,7 @@ def _check_objective(objective: str, n_labels: int) -> None:
     for part in objective.split(" ")[1:]:
         name, _, value = part.partition(":")
         if name == "num_class" and value != str(n_labels):
-            raise _DamageError(f"its objective has {value} labels, and the model {n_labels}")
+            raise _DamageError(f"its objective has {counted(value, 'label')}, and the model {n_labels}")
         if value and not _is_number(value):
             raise _DamageError(f"its objective has {part!r}, in which a number is missing")
 
@@ -192,7 +196,7 @@ def _numbers(lines: dict[str, str], key: str, size: int, dtype: Any) -> NDArray[
     except (ValueError, OverflowError):
         raise _DamageError(f"has values in {key} that are no numbers") from None
     if values.size != size:
-        raise _DamageError(f"has {values.size} values in {key}, and {size} are needed")
+        raise _DamageError(f"has {counted(values.size, 'value')} in {key} instead of {size}")
     return values
 
 

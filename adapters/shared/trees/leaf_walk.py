@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, probe_rows
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.user_warnings import warn_user
 
@@ -138,7 +139,11 @@ class LeafWalk:
             return f"no leaves ({error})"
         differing = (found != own()).any(axis=1) | (of_probes != find_own(probes)).any(axis=1)
         n_differing = int(np.count_nonzero(differing))
-        return f"other leaves than {self._library} in {n_differing} of {differing.size} trees" if n_differing else None
+        return (
+            f"other leaves than {self._library} in {n_differing} of {counted(differing.size, 'tree')}"
+            if n_differing
+            else None
+        )
 
     def leaves(
         self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None

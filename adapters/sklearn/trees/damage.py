@@ -8,6 +8,7 @@ import numpy as np
 
 from ens_plugin.adapters.shared.held_objects import parts
 from ens_plugin.adapters.shared.trees.child_links import are_sound
+from ens_plugin.core.validation import counted
 
 __all__ = ["find_damage"]
 
@@ -50,7 +51,7 @@ def _is_tree(held: Any) -> bool:
 def _damage_of_tree(tree: Any) -> str | None:
     # The arrays below are views of memory for node_count nodes, which is therefore checked first.
     if not 1 <= tree.node_count <= tree.capacity:
-        return f"a tree states {tree.node_count} nodes, and holds {tree.capacity}"
+        return f"a tree states {counted(tree.node_count, 'node')}, and holds {tree.capacity}"
     left, right, features = tree.children_left, tree.children_right, tree.feature
     if not are_sound(left, right) or ((left == LEAF) != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
         return "a tree does not lead from its root to each leaf once"
@@ -70,12 +71,12 @@ def _damage_of_estimator(held: Any) -> str | None:
     n_features: Any = attributes.get("n_features_in_")
     tree: Any = attributes.get("tree_")
     if _is_tree(tree) and tree.n_features != n_features:
-        return f"a tree of {tree.n_features} features is in an estimator of {n_features!r:.40}"
+        return f"a tree of {counted(tree.n_features, 'feature')} is in an estimator of {n_features!r:.40}"
     members = attributes.get("estimators_")
     if n_features is None or members is None or "estimators_features_" in attributes:
         return None
     for member in parts(members):
         inner: Any = getattr(member, "tree_", None)
         if _is_tree(inner) and inner.n_features != n_features:
-            return f"a tree of {inner.n_features} features is a member of an ensemble of {n_features!r:.40}"
+            return f"a tree of {counted(inner.n_features, 'feature')} is a member of an ensemble of {n_features!r:.40}"
     return None

@@ -23,6 +23,7 @@ __all__ = [
     "leaf_outputs",
     "node_labels",
     "pure_labels",
+    "reached_labels",
     "tree_output_kind",
     "tree_splits",
     "voted_labels",
@@ -64,12 +65,7 @@ def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
 
 def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
     """Return the label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
-    leaves = tree.apply(features, check_input=False)
-    value = tree.tree_.value[:, 0, :]
-    dtype = code_dtype(value.shape[1])
-    if value.shape[1] == 2:
-        return np.asarray(value[:, 1].take(leaves).astype(dtype))
-    return np.asarray(value.take(leaves, axis=0).argmax(axis=1).astype(dtype))
+    return reached_labels(tree, node_labels(tree), features)
 
 
 def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
@@ -78,11 +74,19 @@ def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
     return np.asarray(value.argmax(axis=1).astype(code_dtype(value.shape[1])))
 
 
+def reached_labels(
+    tree: Any, labels: NDArray[Any], features: Any, out: NDArray[Any] | None = None
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label codes of the leaves that rows reach, from the tree's :func:`node_labels`; shape (n_rows,)."""
+    # Clipping never applies; without it, NumPy copies to check that all leaves are there.
+    return np.asarray(labels.take(tree.apply(features, check_input=False), out=out, mode="clip"))
+
+
 def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) -> NDArray[np.unsignedinteger[Any]]:
     """Return the label codes of the leaves that rows reach, from :func:`node_labels`; shape (n_trees, n_rows)."""
     votes = np.empty((len(trees), features.shape[0]), dtype=labels[0].dtype)
     for own, tree, label in zip(votes, trees, labels, strict=True):
-        label.take(tree.apply(features, check_input=False), out=own, mode="clip")
+        reached_labels(tree, label, features, out=own)
     return votes
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import OutputKind
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
 
@@ -25,9 +24,8 @@ class TreeWalk:
     trees : list of fitted DecisionTree* or ExtraTree*
     n_features : int
         Columns of the prepared rows.
-    output_kind : {"labels", "probabilities", "values"}
     labels : list of ndarray of int, or None
-        Label code of every node of each tree, for ``"labels"``.
+        Label code of every node of each tree, to return labels; None to return probabilities, or values of regression.
     columns : sequence of (ndarray of int or None), optional
         Columns of the rows that each tree was trained on; None for all.
     """
@@ -36,11 +34,10 @@ class TreeWalk:
         self,
         trees: list[Any],
         n_features: int,
-        output_kind: OutputKind,
         labels: list[NDArray[np.unsignedinteger[Any]]] | None,
         columns: Columns | None = None,
     ) -> None:
-        self._trees, self._output_kind, self._labels = trees, output_kind, labels
+        self._trees, self._labels = trees, labels
         self._columns = [None] * len(trees) if columns is None else columns
         self._n_features = n_features
         self._walk = LeafWalk(self._flatten, "scikit-learn's apply")
@@ -61,7 +58,7 @@ class TreeWalk:
         if self._labels is not None:
             labels = self._labels
             return self._walk.entries("labels", lambda: labels, features, members, wanted)
-        if self._output_kind == "values":
+        if self._trees[0].tree_.value.shape[2] == 1:
             return self._walk.entries("values", self._values, features, members, wanted)
         return self._probabilities(features, members or range(len(self._trees)), wanted)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.trees.child_links import are_sound
 from ens_plugin.adapters.xgboost.document.ubjson import decode
+from ens_plugin.core.validation import counted
 
 __all__ = ["UBJSON_START", "find_damage"]
 
@@ -63,7 +64,9 @@ def _check_learner(learner: dict[str, Any], is_binary: bool) -> None:
     n_features, n_labels = int(parameters["num_feature"]), int(parameters["num_class"])
     n_targets = int(parameters.get("num_target", "1"))
     if not (0 <= n_features < DELETED and 0 <= n_labels <= MAX_LABELS and 0 <= n_targets <= MAX_LABELS):
-        raise _DamageError(f"it has {n_features} features, {n_labels} labels and {n_targets} targets")
+        raise _DamageError(
+            f"it has {counted(n_features, 'feature')}, {counted(n_labels, 'label')} and {counted(n_targets, 'target')}"
+        )
     booster = learner["gradient_booster"]
     if booster["name"] == "gblinear":
         return
@@ -72,7 +75,7 @@ def _check_learner(learner: dict[str, Any], is_binary: bool) -> None:
     model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
     trees, n_groups = model["trees"], max(n_labels, n_targets, 1)
     if int(model["gbtree_model_param"]["num_trees"]) != len(trees):
-        raise _DamageError(f"it has {len(trees)} trees, not the number it states")
+        raise _DamageError(f"it has {counted(len(trees), 'tree')}, not the number it states")
     group = _numbers(model, "tree_info", "i4", len(trees), is_binary)
     if group.size and (group.min() < 0 or group.max() >= n_groups):
         raise _DamageError("it has trees of a label that it does not have")
@@ -100,10 +103,13 @@ def _check_tree(tree: dict[str, Any], n_features: int, is_binary: bool) -> None:
     parameters = tree["tree_param"]
     n_nodes, n_values = int(parameters["num_nodes"]), int(parameters.get("size_leaf_vector", "1"))
     if n_nodes < 1 or not 0 <= n_values <= MAX_LABELS:
-        raise _DamageError(f"states that it has {n_nodes} nodes and {n_values} values in a leaf, which is impossible")
+        raise _DamageError(
+            f"states that it has {counted(n_nodes, 'node')} and {counted(n_values, 'value')} in a leaf, which is "
+            "impossible"
+        )
     of_tree = int(parameters["num_feature"])
     if not 0 <= of_tree <= n_features:
-        raise _DamageError(f"has {of_tree} features, and the model {n_features}")
+        raise _DamageError(f"has {counted(of_tree, 'feature')}, and the model {n_features}")
     left, right, parents, features = (_numbers(tree, name, kind, n_nodes, is_binary) for name, kind in INTEGERS.items())
     for name, kind in OTHERS.items():
         size = n_nodes * max(n_values, 1) if name == "base_weights" else n_nodes
@@ -158,7 +164,7 @@ def _numbers(part: dict[str, Any], name: str, kind: str, size: int | None, is_bi
     if values.ndim != 1 or (values.size and not has_kind):
         raise _DamageError(f"has values in {name} that are not of the kind expected")
     if size is not None and values.size != size:
-        raise _DamageError(f"has {values.size} values in {name}, and {size} are needed")
+        raise _DamageError(f"has {counted(values.size, 'value')} in {name} instead of {size}")
     return values
 
 

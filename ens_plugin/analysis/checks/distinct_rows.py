@@ -26,6 +26,7 @@ from ens_plugin.core.estimates.cell_votes import (
 )
 from ens_plugin.core.likeness.repeated_rows import numbered
 from ens_plugin.core.uncertainty.intervals import size_interval
+from ens_plugin.core.validation import counted
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.result import EnsembleReport
 
@@ -136,7 +137,7 @@ def with_distinct_rows(
     )
     advice = choose_criterion(criteria, settings)
     warning = (
-        f"Only {n_distinct} different row{'s' * (n_distinct > 1)} of features among {cell.size}: the recommended size "
+        f"Only {counted(n_distinct, 'different row')} of features among {cell.size}: the recommended size "
         "rests on the members' outputs for each of them."
     )
     if advice.criterion == "agreement" and advice.interval[1] is None:
@@ -166,7 +167,7 @@ def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOp
 
 def _doubt(advice: SizeRecommendation, n_distinct: int) -> str:
     return (
-        f"The recommended size is not known: there are only {n_distinct} different rows of features, and the members "
-        f"are so evenly split over one of them that any size from {advice.interval[0]} to more than {advice.max_size} "
-        "may be needed. Train more members."
+        f"The recommended size is not known: there {'is' if n_distinct == 1 else 'are'} only "
+        f"{counted(n_distinct, 'different row')} of features, and the members are so evenly split over one of them "
+        f"that any size from {advice.interval[0]} to more than {advice.max_size} may be needed. Train more members."
     )

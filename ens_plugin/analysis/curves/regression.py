@@ -18,6 +18,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, tally_values
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail
+from ens_plugin.core.validation import counted
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["estimate_regression"]
@@ -86,10 +87,11 @@ def _concentration(moments: LossMoments) -> tuple[str, ...]:
     carriers = moments.carriers()
     if carriers is None or carriers > max(1.0, CONCENTRATED * moments.n_rows):
         return ()
-    rows = "1 row has" if carriers == 1 else f"{carriers} rows have"
+    rows = counted(carriers, "row has", "rows have")
     return (
-        f"{rows} more than half of the squared error of all {moments.n_rows} rows: the mean squared error depends on "
-        "them more than on all others. Check these rows, or model a transformed target such as its logarithm.",
+        f"{rows} more than half of the squared error of all {counted(moments.n_rows, 'row')}: the mean squared error "
+        "depends on them more than on all others. Check these rows, or model a transformed target such as its "
+        "logarithm.",
     )
 
 
@@ -98,9 +100,9 @@ def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[str, ..
     carriers = moments.carriers()
     if carriers is not None and carriers <= min(FEWEST_CARRIERS, FEWEST_SHARE * moments.n_rows):
         return (
-            f"Half of the squared error lies on {carriers} of {moments.n_rows} rows, and how often such rows occur "
-            "cannot be estimated from so few: use more rows, or another target or loss that these rows do not "
-            "dominate.",
+            f"Half of the squared error lies on {carriers} of {counted(moments.n_rows, 'row')}, and how often such "
+            "rows occur cannot be estimated from so few: use more rows, or another target or loss that these rows do "
+            "not dominate.",
         )
     if tail is not None and tail.shape > LONGEST_TAIL:
         return (

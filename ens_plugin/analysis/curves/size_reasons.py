@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.report.estimates import SizeRecommendation
 
 __all__ = ["agreement_reason", "excess_recommendation", "metric_reason"]
@@ -17,7 +17,9 @@ __all__ = ["agreement_reason", "excess_recommendation", "metric_reason"]
 
 def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
     """Return one sentence with the agreement of the members, and the size needed for the wanted agreement."""
-    now = f"With {n_members} members, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
+    now = (
+        f"With {counted(n_members, 'member')}, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
+    )
     return _with_size(now, f"an agreement of {100 * settings.confidence:.6g} %", size, n_members, settings)
 
 
@@ -79,7 +81,7 @@ def metric_reason(size: int | None, difference: float, n_members: int, settings:
         distance, wanted = f"{abs(difference):.4f}", f"a difference of {settings.metric_tolerance:.6g}"
     else:
         distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * settings.metric_tolerance:.6g} %"
-    state = f"With {n_members} members, the {metric.name} is {distance} {side} that of the infinite ensemble"
+    state = f"With {counted(n_members, 'member')}, the {metric.name} is {distance} {side} that of the infinite ensemble"
     return _with_size(state, wanted, size, n_members, settings)
 
 
@@ -87,14 +89,14 @@ def _excess_reason(loss: str, size: int | None, now: float, n_members: int, sett
     if np.isnan(now):
         return f"The infinite ensemble's {loss} cannot be distinguished from 0, so no relative excess exists."
     below = "below" if now < 0 else "above"
-    state = f"With {n_members} members, the {loss} is {100 * abs(now):.2f} % {below} that of the infinite ensemble"
+    distance = f"{100 * abs(now):.2f} % {below}"
+    state = f"With {counted(n_members, 'member')}, the {loss} is {distance} that of the infinite ensemble"
     return _with_size(state, f"an excess of {100 * settings.tolerance:.6g} %", size, n_members, settings)
 
 
 def _with_size(state: str, wanted: str, size: int | None, n_members: int, settings: ResolvedOptions) -> str:
     if size is None:
-        return f"{state}; {wanted} takes more than {settings.max_size} members."
+        return f"{state}; {wanted} takes more than {counted(settings.max_size, 'member')}."
     if size <= n_members:
-        enough = "1 member is" if size == 1 else f"{size} members are"
-        return f"{state}; {enough} enough for {wanted}."
-    return f"{state}; {wanted} takes {size} members."
+        return f"{state}; {counted(size, 'member is', 'members are')} enough for {wanted}."
+    return f"{state}; {wanted} takes {counted(size, 'member')}."

@@ -30,7 +30,7 @@ from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis
 
@@ -326,10 +326,10 @@ def _refuse_unknown_limit(
     if model <= max(2.0 * resampled.sd, ROUNDING * abs(asymptote)) or model < known:
         return
     raise TooFewMembersError(
-        f"metric {metric.name!r} is known for subsets of up to {law.sizes[-1]} members ({law.averages[-1]:.4g}); "
-        f"for larger sizes, a line and a parabola in 1/size differ so much (the limit is {asymptote:.4g}, give or "
-        f"take {model:.2g}) that the curve is not known. Train more members, or clip extreme probabilities in your "
-        "metric (for example np.clip(p, 0.01, 1))."
+        f"metric {metric.name!r} is known for subsets of up to {counted(law.sizes[-1], 'member')} "
+        f"({law.averages[-1]:.4g}); for larger sizes, a line and a parabola in 1/size differ so much (the limit is "
+        f"{asymptote:.4g}, give or take {model:.2g}) that the curve is not known. Train more members, or clip extreme "
+        "probabilities in your metric (for example np.clip(p, 0.01, 1))."
     )
 
 

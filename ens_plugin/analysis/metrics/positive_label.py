@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.metrics.scorers import resolve_scorer, scorer_called
 from ens_plugin.analysis.options import ScorerOfLabel
-from ens_plugin.core.validation import label_text, shown
+from ens_plugin.core.validation import counted, label_text, shown
 from ens_plugin.errors import InputError
 
 __all__ = ["resolve_scorer_of_label"]
@@ -65,8 +65,9 @@ def _place_of(label: str, classes: NDArray[Any] | None) -> int:
     labels = classes.tolist()
     if len(labels) != 2:
         raise InputError(
-            f"The positive label {shown(label)} was given, and this ensemble has {len(labels)} labels; only one of two "
-            "labels can be the positive one. Leave it out, and take a metric of several labels, such as 'f1_macro'."
+            f"The positive label {shown(label)} was given, and this ensemble has {counted(len(labels), 'label')}; only "
+            "one of two labels can be the positive one. Leave it out, and take a metric of several labels, such as "
+            "'f1_macro'."
         )
     texts = [label_text(own) for own in labels]
     if texts.count(label_text(label)) != 1:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import RowBlock
-from ens_plugin.core.validation import one_line, shown
+from ens_plugin.core.validation import counted, one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
 
 __all__ = ["ResolvedMetric", "accepts_weights", "ranking_caution"]
@@ -127,6 +127,7 @@ def ranking_caution(metric: ResolvedMetric, block: RowBlock) -> tuple[str, ...]:
     if fewest >= FEWEST_RANKED:
         return ()
     return (
-        f"Only {fewest} rows have the rarest label, and {metric.name} ranks rows that different out-of-bag members "
-        "predict: its level may be far from that on fresh rows. Compare it with that on held-out rows.",
+        f"Only {counted(fewest, 'row has', 'rows have')} the rarest label, and {metric.name} ranks rows that "
+        "different out-of-bag members predict: its level may be far from that on fresh rows. Compare it with that on "
+        "held-out rows.",
     )

@@ -13,7 +13,7 @@ from ens_plugin.core.tallies.row_groups import design_effect, small_number_facto
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.tally import AnyTally, ValueTally
 from ens_plugin.core.uncertainty.paired_losses import row_losses
-from ens_plugin.core.validation import IntArray, shown, with_missing
+from ens_plugin.core.validation import IntArray, counted, shown, with_missing
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
 
 __all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
@@ -53,12 +53,15 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
             f"groups cannot be read as one group for each row ({shown(error)}); pass a list of numbers or texts."
         ) from error
     if codes.size != n_rows:
-        raise InputError(f"groups has {codes.size} entries and there are {n_rows} rows; give one group for each row.")
+        raise InputError(
+            f"groups has {counted(codes.size, 'entry', 'entries')} and there are {counted(n_rows, 'row')}; give one "
+            "group for each row."
+        )
     missing = np.count_nonzero(codes < 0)
     if missing:
         raise InputError(
-            f"groups holds {missing} missing values (NaN or None); give these rows a group each of their own if they "
-            "belong to none."
+            f"groups holds {counted(missing, 'missing value')} (NaN or None); give these rows a group each of their "
+            "own if they belong to none."
         )
     if codes.max() == 0:
         raise InputError(
@@ -133,8 +136,8 @@ def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_]) -> None:
         n_groups = np.unique(weight.groups).size
         left = np.unique(weight.groups[usable]).size
         finding = (
-            f"Only {left} of {n_groups} groups are out of bag for enough members, and {100 * lost:.3g} % of the weight "
-            "is on the others"
+            f"Only {counted(left, 'is', 'are', of=f'{n_groups} groups')} out of bag for enough "
+            f"members, and {100 * lost:.3g} % of the weight is on the others"
         )
         raise TooFewMembersError(
             f"{finding}: a bag holds a row of nearly every group like these. {_remedies(weight, usable)}",
@@ -162,7 +165,9 @@ def group_doubts(weight: RowWeight, usable: NDArray[np.bool_]) -> list[str]:
     found = []
     n_groups = np.unique(weight.groups[usable]).size
     if n_groups < FEWEST_GROUPS:
-        found.append(f"Only {n_groups} groups of rows: too few to estimate how much groups differ. Pass more groups.")
+        found.append(
+            f"Only {counted(n_groups, 'group')} of rows: too few to estimate how much groups differ. Pass more groups."
+        )
     lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
     sizes = np.bincount(weight.groups)[weight.groups]
     if lost > DOUBTED_WEIGHT:

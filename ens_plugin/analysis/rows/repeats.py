@@ -17,7 +17,7 @@ from ens_plugin.core.likeness.repeated_rows import (
     copied_rows,
     numbered,
 )
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import FEWEST_ROWS
 
@@ -198,7 +198,8 @@ def copies_findings(
         return (), ()
     share = weight / weight.sum()
     standard_error = float(np.sqrt(share @ (losses - share @ losses) ** 2 * (share @ share)))
-    found = f"{n_copied} of {copied.size} rows look like copies of another row: same features, same target."
+    alike = counted(n_copied, "looks like a copy", "look like copies", of=f"{copied.size} rows")
+    found = f"{alike} of another row: same features, same target."
     if _hidden_loss(copied, losses, target, share) <= standard_error:
         return (), (f"{found} They may bias the error, by less than its own standard error.",)
     if not repeats.is_sure:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
-from ens_plugin.core.tallies.representation import Representation, represent
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
 from ens_plugin.report.estimates import LabelBasis
 from ens_plugin.report.text import printable
@@ -27,6 +27,8 @@ MOST_MISSING_OF_LABEL = 0.25
 MOST_MISSING_BY_LABEL = 0.005
 # Largest mean change of the weights that is ignored for a metric, which takes no weights.
 MOST_CHANGE = 0.03
+# Factors nearer to 1 than this are written 1.000.
+LEAST_CHANGE = 5e-4
 # Smallest difference between chances to be out of bag that is no rounding.
 LEAST_DIFFERENCE = 1e-12
 # So few rows would not estimate the error of their label even if all were usable.
@@ -39,13 +41,18 @@ BY_WEIGHT = (
     "The bags were drawn by the weights of the training (sample_weight or class_weight). In the error all rows count "
     "alike; pass sample_weight to the analysis if they should not."
 )
-WHY = (
-    "Two things put a row into nearly every bag: a large weight, where bags are drawn by weight (scikit-learn 1.9 and "
-    "later, for class_weight and for sample_weight given to fit), and a large group, where groups are given."
+LARGE_WEIGHTS = (
+    "Where bags are drawn by weight, as scikit-learn 1.9 and later draws them by class_weight and by the sample_weight "
+    "of fit, rows of large weight are in nearly every bag."
+)
+LARGE_GROUPS = (
+    "Rows of large groups have few out-of-bag members, because a member counts for a row only if its bag holds no row "
+    "of the same group."
 )
 REMEDIES = (
-    "Train with class_weight='balanced_subsample', with weights in the evaluation only (sample_weight of analyze), "
-    "with a smaller max_samples or with more members; or pass held-out rows with {data='holdout'}."
+    "Do one of these: train with class_weight='balanced_subsample', which weights the rows inside each bag; train "
+    "without weights, and pass them as sample_weight to the analysis; leave more rows out of each bag, with a smaller "
+    "max_samples; train more members; or pass held-out rows with {data='holdout'}."
 )
 
 
@@ -63,6 +70,8 @@ class RowShares:
     labels : tuple of LabelBasis
     cautions, doubts : tuple of str
         Warnings, and reasons not to rely on the estimates.
+    unevenness : str
+        A sentence on how often the rows of each label are left out; empty where `is_even`.
     """
 
     evidence: TalliedRows
@@ -71,6 +80,7 @@ class RowShares:
     labels: tuple[LabelBasis, ...] = ()
     cautions: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    unevenness: str = ""
 
 
 def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_], needed: int) -> RowShares:
@@ -102,11 +112,12 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         label, trials, weight,
         n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
     )  # fmt: skip
-    handfuls = _refuse_scarce_labels(found, names, needed) if adapter.classes is not None else ()
+    why = LARGE_WEIGHTS if evidence.weight.groups is None else LARGE_GROUPS
+    handfuls = _refuse_scarce_labels(found, names, needed, why) if adapter.classes is not None else ()
     # Weight missing because of groups is checked in groups.py.
     doubts = _missing_weight(found) if evidence.weight.groups is None else ()
     if adapter.classes is not None:
-        _refuse_partial_labels(found, names)
+        _refuse_partial_labels(found, names, why)
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
     labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
     cautions = handfuls
@@ -114,18 +125,21 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         cautions += _few_scored_rows(labels)
     if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
         return RowShares(evidence, True, 0.0, labels, cautions, doubts)
+    unevenness = _unevenness(found, names)
     if evidence.by_label is not None:
         raise InputError(
-            f"{_unevenness(found, names)} Their rows have to be weighted and judged by label, which is not possible on "
+            f"{unevenness} Their rows have to be weighted and judged by label, which is not possible on "
             "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
             'with {data="holdout"}.'
         )
-    apart = "analysed in parts by number of members, and usable ones " if labels else ""
-    caution = f"{_unevenness(found, names)} Rows were therefore {apart}weighted to represent all{_by_label(labels)}."
-    if evidence.chance is not None and not np.ptp(evidence.weight.total):
-        caution = f"{caution} {BY_WEIGHT}"
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
-    return RowShares(_weighed(evidence, found.factor), False, change, labels, (caution, *cautions), doubts)
+    measures = _measures(labels, change, trials[usable])
+    if measures or not found.looks_even:
+        said = [unevenness, *measures]
+        if evidence.chance is not None and not np.ptp(evidence.weight.total):
+            said.append(BY_WEIGHT)
+        cautions = (" ".join(said), *cautions)
+    return RowShares(_weighed(evidence, found.factor), False, change, labels, cautions, doubts, unevenness)
 
 
 def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: str | None) -> None:
@@ -139,12 +153,12 @@ def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: 
         return
     if estimator == "path":
         raise InputError(
-            f"{shares.cautions[0]} The path estimator cannot be corrected for that, because its out-of-bag rows change "
+            f"{shares.unevenness} The path estimator cannot be corrected for that, because its out-of-bag rows change "
             "with every member; use estimator='auto'."
         )
     if unweighted_metric is not None and shares.change > MOST_CHANGE:
         raise InputError(
-            f"{shares.cautions[0]} The metric {unweighted_metric!r} takes no weights: its function has no parameter "
+            f"{shares.unevenness} The metric {unweighted_metric!r} takes no weights: its function has no parameter "
             f"sample_weight. {REMEDIES}"
         )
 
@@ -183,16 +197,17 @@ def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
     )
 
 
-def _refuse_scarce_labels(found: Representation, names: list[str], needed: int) -> tuple[str, ...]:
+def _refuse_scarce_labels(found: Representation, names: list[str], needed: int, why: str) -> tuple[str, ...]:
     """Raise an error for labels with too few members or rows; return warnings about labels of few rows, left out."""
     is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
     is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
     is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
     for label in np.flatnonzero(is_scarce & ~is_handful):
-        _refuse_label(found, names, int(label))
+        _refuse_label(found, names, int(label), why)
     return tuple(
-        f"Label {names[label]!r} has {round(found.n_rows[label])} rows, which have {found.members[label]:.2g} "
-        f"out-of-bag members on average: its error cannot be estimated ({100 * found.weight[label]:.2g} % of weight)."
+        f"Label {names[label]!r} has {counted(round(found.n_rows[label]), 'row, which has', 'rows, which have')} "
+        f"{found.members[label]:.2g} out-of-bag members on average: its error cannot be estimated "
+        f"({100 * found.weight[label]:.2g} % of weight)."
         for label in np.flatnonzero(is_scarce & is_handful)
     )
 
@@ -204,31 +219,31 @@ def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
     if rarest.n_usable >= FEWEST_SCORED or rarest.n_usable > LARGEST_RARE_SHARE * sum(each.n_usable for each in usable):
         return ()
     return (
-        f"Only {rarest.n_usable} rows have label {rarest.label!r}, and with raw scores a single one of them can "
-        "decide the label of many others. Out-of-bag rows estimate the average error of models trained on as many "
-        "rows; this model's own error may lie outside the interval. Check it on held-out rows.",
+        f"Only {counted(rarest.n_usable, 'row has', 'rows have')} label {rarest.label!r}, and with raw scores a "
+        "single one of them can decide the label of many others. Out-of-bag rows estimate the average error of models "
+        "trained on as many rows; this model's own error may lie outside the interval. Check it on held-out rows.",
     )
 
 
-def _refuse_partial_labels(found: Representation, names: list[str]) -> None:
+def _refuse_partial_labels(found: Representation, names: list[str], why: str) -> None:
     """Raise TooFewMembersError if much of a label's weight lies on rows that no usable row represents."""
     missing = found.missing * found.weight
     for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
-        _refuse_label(found, names, int(label))
+        _refuse_label(found, names, int(label), why)
 
 
-def _refuse_label(found: Representation, names: list[str], label: int) -> None:
+def _refuse_label(found: Representation, names: list[str], label: int, why: str) -> None:
     others = np.arange(found.n_rows.size) != label
     n_rows = found.n_rows * others
     of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
     finding = (
-        f"Of the {round(found.n_rows[label])} rows of label {names[label]!r}, {round(found.n_usable[label])} have "
-        f"enough out-of-bag members to be judged by; a row has {found.members[label]:.3g} on average, and a row of the "
-        f"other labels {of_others:.3g}. The error without this label, which has {100 * found.weight[label]:.3g} % of "
-        f"the weight ({100 * found.missing[label]:.3g} % of that on rows that no usable row represents), would be "
-        "another error"
+        f"Of the {counted(round(found.n_rows[label]), 'row')} of label {names[label]!r}, "
+        f"{counted(round(found.n_usable[label]), 'has', 'have')} enough out-of-bag members to estimate the label's "
+        f"error: a row of the label has {found.members[label]:.3g} on average, and a row of the other labels "
+        f"{of_others:.3g}. The label has {100 * found.weight[label]:.3g} % of the weight, so the error on the other "
+        "labels alone would mislead"
     )
-    raise TooFewMembersError(f"{finding}. {WHY} {REMEDIES}", finding)
+    raise TooFewMembersError(f"{finding}. {why} {REMEDIES}", finding)
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:
@@ -238,11 +253,11 @@ def _missing_weight(found: Representation) -> tuple[str, ...]:
         return ()
     n_rows, n_dropped = found.n_rows.sum(), (found.n_rows - found.n_usable).sum()
     finding = (
-        f"{round(n_dropped)} of {round(n_rows)} rows have too few out-of-bag members to be judged by, and "
-        f"{100 * missing:.3g} % of the weight lies on rows that are in nearly every bag and that no others represent. "
-        f"More than {100 * MOST_MISSING:g} % leaves the error in doubt"
+        f"{counted(round(n_dropped), 'has', 'have', of=f'{round(n_rows)} rows')} too few "
+        f"out-of-bag members to be judged by, and {100 * missing:.3g} % of the weight lies on rows that are in nearly "
+        f"every bag and that no others represent. More than {100 * MOST_MISSING:g} % leaves the error in doubt"
     )
-    sentence = f"{finding}. {WHY} {REMEDIES}"
+    sentence = f"{finding}. {LARGE_WEIGHTS} {REMEDIES}"
     if missing > REFUSED_MISSING:
         raise TooFewMembersError(sentence, finding)
     return (spelled(sentence),)
@@ -272,7 +287,18 @@ def _unevenness(found: Representation, names: list[str]) -> str:
     )
 
 
-def _by_label(labels: tuple[LabelBasis, ...]) -> str:
+def _measures(labels: tuple[LabelBasis, ...], change: float, trials: FloatArray) -> list[str]:
+    """Return a sentence on what was done about rows that are left out unevenly; none where that changed nothing."""
+    found = []
+    if labels and bounds_by_members(trials).size:
+        found.append("analysed in parts by number of members")
+    changed = [basis for basis in labels if abs(basis.weight_factor - 1.0) >= LEAST_CHANGE]
+    if changed or change >= LEAST_CHANGE:
+        found.append(f"weighted to represent all{_by_label(changed)}")
+    return [f"Rows were therefore {', and usable ones '.join(found)}."] if found else []
+
+
+def _by_label(labels: list[LabelBasis]) -> str:
     if not labels:
         return ""
     chosen = sorted(labels, key=lambda basis: -abs(basis.weight_factor - 1.0))[:MOST_LABELS_NAMED]
@@ -280,5 +306,5 @@ def _by_label(labels: tuple[LabelBasis, ...]) -> str:
         f"{basis.label!r} {basis.n_usable} of {basis.n_rows} rows, weight times {basis.weight_factor:.3f}"
         for basis in chosen
     ]
-    more = f"; and {len(labels) - len(chosen)} labels that changed less" if len(labels) > len(chosen) else ""
+    more = f"; and {counted(len(labels) - len(chosen), 'label')} that changed less" if len(labels) > len(chosen) else ""
     return f" (by label: {'; '.join(words)}{more})"

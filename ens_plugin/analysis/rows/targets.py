@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.labels import find_labels
-from ens_plugin.core.validation import LARGEST_VALUE, BoolArray, as_array, as_values, one_line, shown, with_missing
+from ens_plugin.core.validation import (
+    LARGEST_VALUE,
+    BoolArray,
+    as_array,
+    as_values,
+    counted,
+    one_line,
+    shown,
+    with_missing,
+)
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = ["encode_target", "evaluation_weights", "refuse_own_loss", "refuse_own_weights", "target_array"]
@@ -135,7 +144,7 @@ def _missing_text(is_missing: BoolArray, name: str) -> str:
     n_missing, rows = int(np.count_nonzero(is_missing)), np.unique(np.nonzero(is_missing)[0])
     named = ", ".join(map(str, rows[:NAMED_ROWS].tolist())) + (", ..." if rows.size > NAMED_ROWS else "")
     return (
-        f"{name} holds {n_missing} missing value{'s' * (n_missing > 1)} (None, NaN, pandas.NA or infinite), in "
+        f"{name} holds {counted(n_missing, 'missing value')} (None, NaN, pandas.NA or infinite), in "
         f"row{'s' * (rows.size > 1)} {named}; leave these rows out or fill them in."
     )
 

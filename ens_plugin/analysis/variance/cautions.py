@@ -6,7 +6,7 @@ import numpy as np
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.draws import DrawCounts
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 
 __all__ = ["FEWEST_ROWS", "cautions_of_draws", "cautions_of_noise", "cautions_of_rows"]
 
@@ -19,7 +19,10 @@ def cautions_of_draws(
     """Return the warnings that follow from how bags were drawn from `n_units` rows or groups."""
     cautions = []
     if n_units < FEWEST_ROWS:
-        cautions.append(f"Only {n_units} rows or groups were drawn from the population: every estimate is imprecise.")
+        cautions.append(
+            f"Only {counted(n_units, 'row or group was', 'rows or groups were')} drawn from the population: every "
+            "estimate is imprecise."
+        )
     if draws.chance is not None:
         cautions.append(
             "Rows were drawn by weight: each row is assumed to have the same weight in other training sets."
@@ -60,8 +63,8 @@ def cautions_of_rows(n_repeated: int, n_rows: int) -> tuple[str, ...]:
     if not n_repeated:
         return ()
     return (
-        f"{n_repeated} of {n_rows} training rows equal an earlier one. If they are copies, the variance is too small: "
-        "pass groups, in which equal rows have one group.",
+        f"{counted(n_repeated, 'equals', 'equal', of=f'{n_rows} training rows')} an earlier "
+        "one. If they are copies, the variance is too small: pass groups, in which equal rows have one group.",
     )
 
 

@@ -24,7 +24,7 @@ from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     squared_covariance,
     variance_over_seeds,
 )
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 
 __all__ = ["TrainingVariance", "training_variance"]
@@ -160,8 +160,8 @@ def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, group
     adapter = find_adapter(ensemble)
     if adapter.n_members < FEWEST_MEMBERS:
         raise TooFewMembersError(
-            f"This {type(ensemble).__name__} has {adapter.n_members} members; the variance over training sets needs at "
-            f"least {FEWEST_MEMBERS}, and some hundreds to be precise. Train more members."
+            f"This {type(ensemble).__name__} has {counted(adapter.n_members, 'member')}; the variance over training "
+            f"sets needs at least {FEWEST_MEMBERS}, and some hundreds to be precise. Train more members."
         )
     new = adapter.prepare(unwrap(model, X_new)[1])
     with granted_threads(1):
@@ -273,20 +273,22 @@ def _check_own_bags(draws: DrawCounts, model: Any) -> None:
     distinct = len({member.tobytes() for member in draws.counts})
     if distinct < n_members and n_rows >= FEWEST_ROWS:
         raise BagError(
-            f"The {n_members} members of this {type(model).__name__} have {distinct} different bags. The variance over "
-            "training sets can be estimated only if each member has its own bag. Train with a new bag for each member "
-            "(of LightGBM: bagging_freq=1)."
+            f"The {n_members} members of this {type(model).__name__} have {counted(distinct, 'different bag')}. The "
+            "variance over training sets can be estimated only if each member has its own bag. Train with a new bag "
+            "for each member (of LightGBM: bagging_freq=1)."
         )
 
 
 def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | None:
     if groups is None:
         if n_rows < 2:
-            raise InputError(f"X_train has {n_rows} rows; the variance over training sets needs at least 2.")
+            raise InputError(f"X_train has {counted(n_rows, 'row')}; the variance over training sets needs at least 2.")
         return None
     values = np.asarray(groups)
     if values.shape != (n_rows,):
-        raise InputError(f"groups has shape {values.shape}, but X_train has {n_rows} rows; pass one group per row.")
+        raise InputError(
+            f"groups has shape {values.shape}, but X_train has {counted(n_rows, 'row')}; pass one group per row."
+        )
     distinct, codes = np.unique(values, return_inverse=True)
     if distinct.size < 2:
         raise InputError("groups names one group; the variance over training sets needs at least 2.")

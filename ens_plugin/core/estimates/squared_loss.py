@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from ens_plugin.core.tallies.row_groups import group_sums
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
-from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.errors import InputError
 
 __all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments", "term_moments"]
@@ -331,7 +331,9 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
     array([0.95, 0.45])
     """
     if moments.n_rows < 2:
-        raise InputError(f"target has {moments.n_rows} rows of positive weight; a mean squared error needs at least 2.")
+        raise InputError(
+            f"target has {counted(moments.n_rows, 'row')} of positive weight; a mean squared error needs at least 2."
+        )
     squares = float(moments.second[0, 0])
     first, second, both = moments.second[2] / max(1.0 - squares, 0.5)
     shared = (both - first - second) / 2.0

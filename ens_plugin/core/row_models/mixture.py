@@ -17,7 +17,7 @@ from ens_plugin.core.row_models.majority import (
 )
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import FloatArray, IntArray, as_counts, as_probability, as_sizes, pair_index
+from ens_plugin.core.validation import FloatArray, IntArray, as_counts, as_probability, as_sizes, counted, pair_index
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
 
@@ -152,9 +152,10 @@ def fit_mixture(
     entry_weight = as_row_weight(weight, k.size)
     row_weight = entry_weight.effective()
     if row_weight.sum() < FEW_ROWS:
+        number = f"{row_weight.sum():.3g}"
         warn_user(
-            f"There are only {row_weight.sum():.3g} rows to estimate the distribution of votes from; below {FEW_ROWS} "
-            "every figure is rough. Pass more rows.",
+            f"There {'is' if number == '1' else 'are'} only {counted(number, 'row')} to estimate the distribution of "
+            f"votes from; below {FEW_ROWS} every figure is rough. Pass more rows.",
             WeakEstimateWarning,
         )
     return mixture_of_counts(k, n, entry_weight, votes_per_member)

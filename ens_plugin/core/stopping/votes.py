@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc
 from scipy.stats import binom
 
-from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight, counted
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -254,7 +254,9 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
     True
     """
     if table.checkpoints[-1] != prior.n_members:
-        raise InputError(f"prior has {prior.n_members} members and table {table.checkpoints[-1]}; pass equal numbers.")
+        raise InputError(
+            f"prior has {counted(prior.n_members, 'member')} and table {table.checkpoints[-1]}; pass equal numbers."
+        )
     second = prior.chooses_second(target)
     alive = np.ones(1)
     queries, disagreement = 0.0, 0.0

@@ -36,6 +36,8 @@ class Representation:
     ----------
     is_even : bool
         Whether the bags leave all rows out equally often, up to chance; every factor is then 1.
+    looks_even : bool
+        Whether the numbers of members alone show no difference beyond chance.
     factor : ndarray, shape (n_entries,)
         Factor of the weight of each usable entry; 1 for the others.
     n_rows, n_usable : ndarray, shape (n_labels,)
@@ -51,6 +53,7 @@ class Representation:
     """
 
     is_even: bool
+    looks_even: bool
     factor: FloatArray
     n_rows: FloatArray
     n_usable: FloatArray
@@ -119,9 +122,8 @@ def represent(
     whole = _by_label(weight, label, n_labels)
     members = _ratio(_by_label(rows * trials, label, n_labels), n_rows, 0.0)
     shift = _shift(members, n_rows, n_members)
-    is_even = not (np.abs(shift) > MOST_DEVIATIONS).any() and not _is_dispersed(label, trials, rows, members, n_members)
-    if chance is not None and np.ptp(chance[counted]) > 1e-12:
-        is_even = False
+    looks_even = not ((np.abs(shift) > MOST_DEVIATIONS).any() or _is_dispersed(label, trials, rows, members, n_members))
+    is_even = looks_even and (chance is None or bool(np.ptp(chance[counted]) <= 1e-12))
     factor, missing = np.ones(trials.size), np.zeros(n_labels)
     if not is_even:
         q = trials / n_members if chance is None else chance
@@ -131,6 +133,7 @@ def represent(
         factor = np.where(usable, inverse * _ratio(whole, carried, 1.0)[label], 1.0)
     return Representation(
         is_even=is_even,
+        looks_even=looks_even,
         factor=factor,
         n_rows=n_rows,
         n_usable=n_usable,

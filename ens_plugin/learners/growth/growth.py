@@ -17,8 +17,7 @@ from tqdm import tqdm
 from ens_plugin.adapters.training import TrainedModel, TrainingRows
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.core.validation import MAX_SIZE as LARGEST_SIZE
-from ens_plugin.core.validation import as_confidence, as_count, as_positive
+from ens_plugin.core.validation import MOST_MEMBERS, as_confidence, as_count, as_positive, counted
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError
 from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
@@ -215,14 +214,12 @@ def _from_larger_probe(last: GrowthStep, wanted: float) -> float:
 
 
 def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int]:
-    first = PROBE_SIZES[method] if probe_size is None else as_count(probe_size, "probe_size", smallest=10)
+    first = PROBE_SIZES[method] if probe_size is None else as_count(probe_size, "probe_size", 10, MOST_MEMBERS)
     limit = as_count(max_size, "max_size")
-    if limit > LARGEST_SIZE:
-        raise InputError(f"max_size may go up to {LARGEST_SIZE}, got {limit}.")
     if limit < first:
         raise InputError(
-            f"max_size={limit} is below the {first} members of the probe, from which the size is estimated: set "
-            "max_size to at least that, or a smaller probe_size (at least 10)."
+            f"max_size={limit} is below the {counted(first, 'member')} of the probe, from which the size is estimated: "
+            "set max_size to at least that, or a smaller probe_size (at least 10)."
         )
     return first, limit
 
@@ -314,7 +311,7 @@ class _Course:
 def _weakness(report: EnsembleReport) -> str:
     """Return the reason not to use a report's recommended size; an empty string if it can be used."""
     if not report.has_enough_rows:
-        return f"{report.rows_text} are too few to estimate a size from; {FEWEST_ROWS} are needed."
+        return f"{report.too_few_rows_text} to estimate a size from; {FEWEST_ROWS} are needed."
     if report.mean_oob_members < FEWEST_OUT_OF_BAG:
         return (
             f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "

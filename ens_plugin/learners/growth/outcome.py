@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ens_plugin.core.validation import counted
 from ens_plugin.report.result import EnsembleReport
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target
     decided = history[0] if method == "one_shot" and not history[0].is_rough else last
     wanted, trained = decided.recommended_size, last.n_members
     if last.problem:
-        reason = f"{trained} members were trained, and no size can be estimated from them: {last.problem}"
+        found = counted(trained, "member was", "members were")
+        reason = f"{found} trained, and no size can be estimated from that: {last.problem}"
         return Outcome(trained, False, None, None, reason)
     if wanted is None or wanted > max_size:
         return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
@@ -193,23 +195,28 @@ def _suffices(last: GrowthStep, n_members: int) -> bool:
 def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: Target) -> str:
     wanted = decided.recommended_size
     takes = (
-        "more members than the largest size tried" if wanted is None else f"about {wanted} members {_interval(decided)}"
+        "more members than the largest size tried"
+        if wanted is None
+        else f"about {counted(wanted, 'member')} {_interval(decided)}"
     )
     return (
         f"Not converged: stopped at max_size={max_size}, while {target.words} takes {takes}, as estimated from "
-        f"{decided.n_members} members. {_attained(last, target)} Raise max_size, or lower the target."
+        f"{counted(decided.n_members, 'member')}. {_attained(last, target)} Raise max_size, or lower the target."
     )
 
 
 def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) -> str:
+    high = None if decided.interval is None else decided.interval[1]
+    enough = "probably enough" if high is None or kept < high else "enough"
     found = (
-        f"{kept} members are enough for {target.words} {_interval(decided)}, as estimated from "
-        f"{decided.n_members} members"
+        f"{counted(kept, 'member is', 'members are')} {enough} for {target.words} {_interval(decided)}, as estimated "
+        f"from {counted(decided.n_members, 'member')}"
     )
     if last is decided and last.is_rough:
         return (
-            f"{last.recommended_size} members are recommended for {target.words} {_interval(last)}, as estimated from "
-            f"{last.n_members} members. That is uncertain, so {kept} members are kept."
+            f"{counted(last.recommended_size, 'member is', 'members are')} recommended for {target.words} "
+            f"{_interval(last)}, as estimated from {counted(last.n_members, 'member')}. That is uncertain, so "
+            f"{counted(kept, 'member is', 'members are')} kept."
         )
     if last is decided:
         return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
@@ -229,4 +236,4 @@ def _attained(last: GrowthStep, target: Target) -> str:
     if last.attained is None:
         return ""
     value = f"{100 * last.attained:.4g} %" if target.is_share else f"{last.attained:.4g}"
-    return f"At {last.n_members} members, {target.measure} is {value}."
+    return f"At {counted(last.n_members, 'member')}, {target.measure} is {value}."

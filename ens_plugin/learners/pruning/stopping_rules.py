@@ -125,7 +125,7 @@ def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
     usable = np.flatnonzero(block.counted.sum(axis=0) >= 2)
     if usable.size == 0:
         raise TooFewMembersError(
-            f"No row is out of bag for two of the {n_members} members, so no distribution of votes can be fitted. "
+            f"No row is out of bag for two members (of {n_members}), so no distribution of votes can be fitted. "
             "Train more members. For an ensemble that votes or averages probabilities, rule='full' or 'infinite' "
             "needs no such rows."
         )

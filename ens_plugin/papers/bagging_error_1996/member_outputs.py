@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import BoolArray, FloatArray, as_numbers, as_values, check_finite, check_shares
+from ens_plugin.core.validation import BoolArray, FloatArray, as_numbers, as_values, check_finite, check_shares, counted
 from ens_plugin.errors import InputError
 
 __all__ = ["as_aligned_target", "as_mask", "as_outputs", "check_same_members"]
@@ -62,8 +62,8 @@ def as_mask(out_of_bag: ArrayLike, outputs: FloatArray, least: int) -> BoolArray
     few = int(np.count_nonzero(mask.sum(axis=0) < least))
     if few:
         raise InputError(
-            f"out_of_bag leaves {few} of {mask.shape[1]} rows with fewer than {least} out-of-bag members; "
-            "leave these rows out or train more members."
+            f"out_of_bag leaves {few} of {counted(mask.shape[1], 'row')} with fewer than "
+            f"{counted(least, 'out-of-bag member')}; leave these rows out or train more members."
         )
     return mask
 
@@ -104,5 +104,6 @@ def check_same_members(outputs: FloatArray, test_outputs: FloatArray) -> None:
         raise InputError(f"test_outputs must have the labels of outputs: {test_outputs.shape} against {outputs.shape}.")
     if outputs.shape[0] != test_outputs.shape[0]:
         raise InputError(
-            f"test_outputs must come from the {outputs.shape[0]} members of outputs, got {len(test_outputs)}."
+            f"test_outputs must come from the {counted(outputs.shape[0], 'member')} of outputs, got "
+            f"{len(test_outputs)}."
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
 from ens_plugin.papers.bagging_error_1996.bagged_error import e2, simple_estimate, v2, v_c
 from ens_plugin.papers.bagging_error_1996.member_outputs import (
@@ -86,7 +86,7 @@ def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> St
     h = as_outputs(outputs, "outputs")
     if h.shape[1] < MIN_ROWS:
         raise InputError(
-            f"outputs has {h.shape[1]} rows, and fitting a line needs at least {MIN_ROWS}; pass more rows."
+            f"outputs has {counted(h.shape[1], 'row')}, and fitting a line needs at least {MIN_ROWS}; pass more rows."
         )
     n = as_mask(out_of_bag, h, 2).sum(axis=0)
     variance = v2(h, out_of_bag) * ((n - 1) / n)

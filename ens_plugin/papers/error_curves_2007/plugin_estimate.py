@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlog1py, xlogy
 
 from ens_plugin.core.row_models.majority import majority_curve, majority_error
-from ens_plugin.core.validation import FloatArray, as_count, as_probability, as_sizes, as_values, as_weight
+from ens_plugin.core.validation import (
+    MOST_MEMBERS,
+    FloatArray,
+    as_count,
+    as_probability,
+    as_sizes,
+    as_values,
+    as_weight,
+)
 from ens_plugin.errors import InputError
 
 __all__ = ["expected_plugin_curve", "expected_plugin_error", "plugin_bias", "plugin_bias_curve"]
@@ -40,7 +48,7 @@ def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike
     Raises
     ------
     InputError
-        If a probability is outside [0, 1], or `n_votes` or a size is below 1.
+        If a probability is outside [0, 1], or `n_votes` or a size is below 1, or `n_votes` above a million.
 
     Examples
     --------
@@ -49,7 +57,7 @@ def expected_plugin_error(probability: ArrayLike, n_votes: int, sizes: ArrayLike
            [0.058, 0.942]])
     """
     p = as_probability(probability, "probability")
-    votes = as_count(n_votes, "n_votes")
+    votes = as_count(n_votes, "n_votes", largest=MOST_MEMBERS)
     shares = np.arange(votes + 1) / votes
     return np.asarray(majority_error(shares, sizes) @ _binomial(votes, p))
 

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from sklearn.utils.parallel import Parallel, delayed
 
 from ens_plugin.adapters.sklearn.estimator_checks import refusals
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.papers.model_averaging_2004.score_regions import models_by_row
 
@@ -66,7 +66,8 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
     if found.shape != (X.shape[0], len(model.classes_)):
         raise UnsupportedModelError(
             f"predict_joint_log_proba of {type(model).__name__} returned an array of shape {found.shape} for "
-            f"{X.shape[0]} rows and {len(model.classes_)} labels; it must have one row and one column for each."
+            f"{counted(X.shape[0], 'row')} and {counted(len(model.classes_), 'label')}; it must have one row and one "
+            "column for each."
         )
     if np.isnan(found).any() or np.isposinf(found).any():
         raise InputError(

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from ens_plugin.adapters.sklearn.estimator_checks import checked_rows, refusals, require_fitted, unchanged_on_failure
-from ens_plugin.core.validation import FloatArray, as_chance, as_count, shown
+from ens_plugin.core.validation import MOST_MEMBERS, FloatArray, as_chance, as_count, shown
 from ens_plugin.errors import InputError
 from ens_plugin.papers.model_averaging_2004.bootstrap_members import (
     check_base,
@@ -333,8 +333,8 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
             if self.n_estimators != "auto":
                 raise InputError(f"n_estimators must be a whole number or 'auto', got {self.n_estimators!r}.")
         else:
-            as_count(self.n_estimators, "n_estimators")
-        as_count(self.max_n_estimators, "max_n_estimators", smallest=3)
+            as_count(self.n_estimators, "n_estimators", largest=MOST_MEMBERS)
+        as_count(self.max_n_estimators, "max_n_estimators", 3, MOST_MEMBERS)
         as_chance(self.share, "share")
         as_chance(self.delta, "delta")
         if self.n_jobs is not None and (not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
 from ens_plugin.papers.model_averaging_2004.bound_formulas import (
     general_sd_bound,
@@ -83,8 +83,8 @@ def parameter_bounds(
     whole = [model for model in models if len(model.classes_) == classes.size]
     if len(whole) < MIN_MODELS:
         raise TooFewMembersError(
-            f"{len(whole)} of {len(models)} models were trained on every label, and their spread needs at least "
-            f"{MIN_MODELS}. Grow more models, or train on more rows of the rare labels."
+            f"{counted(len(whole), 'was', 'were', of=f'{len(models)} models')} trained on every label, and their "
+            f"spread needs at least {MIN_MODELS}. Grow more models, or train on more rows of the rare labels."
         )
     values = _values(whole, parameter)
     mean, sd, n_models = values.mean(axis=0), values.std(axis=0, ddof=1), len(whole)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
 
@@ -111,10 +111,12 @@ def _is_out_of_sight(history: list[SettlingStep], max_size: int) -> bool:
 
 
 def _announced(step: SettlingStep, share: float, max_size: int) -> str:
-    needed = "no number of models settles" if step.needed is None else f"about {step.needed} models would settle"
+    needed = (
+        "no number of models settles" if step.needed is None else f"about {counted(step.needed, 'model')} would settle"
+    )
     return (
-        f"As estimated from {step.size} models, {needed} the labels of {100 * share:g} % of the training rows, and "
-        f"max_n_estimators={max_size} are allowed. That many will be fitted, which takes about "
+        f"As estimated from {counted(step.size, 'model')}, {needed} the labels of {100 * share:g} % of the training "
+        f"rows, and max_n_estimators={max_size} are allowed. That many will be fitted, which takes about "
         f"{_seconds_left(step, max_size):.0f} s more. To avoid it, pass a number as n_estimators, for example 100."
     )
 
@@ -126,8 +128,8 @@ def _seconds_left(step: SettlingStep, max_size: int) -> float:
 
 def _unsettled(step: SettlingStep, share: float) -> str:
     found = (
-        f"{step.size} models settle the labels of {100 * step.settled:.1f} % of the training rows; "
-        f"{100 * share:g} % were wanted."
+        f"{counted(step.size, 'model settles', 'models settle')} the labels of {100 * step.settled:.1f} % of the "
+        f"training rows; {100 * share:g} % were wanted."
     )
     if step.needed is None:
         return (
@@ -135,6 +137,6 @@ def _unsettled(step: SettlingStep, share: float) -> str:
             "Pass a smaller share. The current models are kept."
         )
     return (
-        f"{found} As estimated from their means and spreads, about {step.needed} models would. Raise "
+        f"{found} As estimated from their means and spreads, about {counted(step.needed, 'model')} would. Raise "
         "max_n_estimators, or pass a smaller share or a larger delta. The current models are kept."
     )

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.row_models.majority import majority_error
-from ens_plugin.core.validation import FloatArray, as_numbers, as_values, as_weight, check_finite
+from ens_plugin.core.validation import FloatArray, as_numbers, as_values, as_weight, check_finite, counted
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
 
@@ -168,8 +168,8 @@ def row_moments(
     trials = mask.sum(axis=0).astype(np.float64)
     if trials.min() < 2:
         raise TooFewMembersError(
-            f"{int(np.count_nonzero(trials < 2))} rows have fewer than 2 members to estimate a spread from; "
-            "leave them out or train more members."
+            f"{counted(np.count_nonzero(trials < 2), 'row has', 'rows have')} fewer than 2 members to estimate a "
+            "spread from; leave such rows out or train more members."
         )
     mean = np.sum(values, axis=0, where=mask) / trials
     variance = np.sum((values - mean) ** 2, axis=0, where=mask) / (trials - 1.0)

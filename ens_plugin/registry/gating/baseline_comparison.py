@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,9 +13,9 @@ from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_differ
 from ens_plugin.analysis.checks.judged_rows import judged_by_both, paired_difference
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.uncertainty.paired_losses import Difference, separate_difference
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import counted, shown
 from ens_plugin.errors import GateError
-from ens_plugin.registry.gating.decision import apart
+from ens_plugin.registry.gating.decision import Check, apart
 from ens_plugin.registry.gating.policy import Requirement
 from ens_plugin.report.estimates import OWN_LABEL
 from ens_plugin.report.quantities import label_words
@@ -23,8 +24,8 @@ from ens_plugin.report.text import printable
 from ens_plugin.tracking.measurement import Measurement
 
 __all__ = [
-    "LEVEL", "Comparison", "compare_intervals", "compare_pairs", "compared_values", "of_label", "positive_label",
-    "remedy",
+    "LEVEL", "Comparison", "compare_intervals", "compare_pairs", "of_label", "positive_label", "remedy",
+    "with_compared_values",
 ]  # fmt: skip
 
 LEVEL = AnalysisOptions.interval_level
@@ -72,17 +73,17 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
         n_rows = _enough(rows_of_both(first, second)[0].size)
         name = candidate.report.error_curve.metric
         increase = metric_difference(first, second, LEVEL)
-        return Comparison(increase, f"{name} on the same {n_rows} {kind} rows", reports)
+        return Comparison(increase, f"{name} on the same {counted(n_rows, f'{kind} row')}", reports)
     assert not isinstance(second, JudgedMetric)
     n_rows = _enough(int(np.count_nonzero(judged_by_both(first, second))))
     increase = paired_difference(first, second, candidate.report.task, LEVEL)
-    return Comparison(increase, f"paired differences on {n_rows} {kind} rows", reports)
+    return Comparison(increase, f"paired differences on {counted(n_rows, f'{kind} row')}", reports)
 
 
 def _enough(n_rows: int) -> int:
     """Return the number of rows; raise GateError where it is too small."""
     if n_rows < FEWEST_PAIRS:
-        raise GateError(f"Only {n_rows} rows can be scored by both models. Pass more rows.")
+        raise GateError(f"Only {counted(n_rows, 'row')} can be scored by both models. Pass more rows.")
     return n_rows
 
 
@@ -99,7 +100,7 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
         known = all(map(math.isfinite, (report.error, *report.error_interval)))
         if not known or report.error_curve.interval_level != LEVEL:
             raise GateError(
-                f"A comparison needs 95 % intervals, and a report of {report.n_members} members has "
+                f"A comparison needs 95 % intervals, and a report of {counted(report.n_members, 'member')} has "
                 f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}. "
                 f"Analyse the model again with interval_level={LEVEL:g} and the default estimator."
             )
@@ -110,35 +111,57 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
     return Comparison(separate_difference(*apart), "both 95 % data intervals", (candidate, baseline))
 
 
-def compared_values(requirement: Requirement, comparison: Comparison, baseline: str) -> str:
-    """Return the beginning of a sentence on a requirement: its key in the policy and the metric of both models.
+def with_compared_values(checks: Sequence[Check], comparison: Comparison, baseline: str) -> list[Check]:
+    """Return checks of which those on the table "baseline" name the metric of both models and its change.
 
-    The value that was found and its bound follow in the sentence of the check.
+    What several of them have in common is stated in the first one that a verdict shows, which failed if any did.
 
     Parameters
     ----------
-    requirement : Requirement
-        On the table "baseline".
+    checks : sequence of Check
     comparison : Comparison
     baseline : str
         Name of the baseline, such as ``"version 3"``.
     """
+    found, told = list(checks), list[Requirement]()
+    for place in sorted(range(len(found)), key=lambda place: found[place].passed):
+        requirement = found[place].requirement
+        if requirement.table == "baseline":
+            found[place] = replace(found[place], subject=_compared_values(requirement, comparison, baseline, told))
+            told.append(requirement)
+    return found
+
+
+def _compared_values(
+    requirement: Requirement, comparison: Comparison, baseline: str, told: Sequence[Requirement]
+) -> str:
+    """Return the beginning of a sentence, which the value found and its bound end, after the sentences `told`."""
     curve = comparison.reports[0].error_curve
     here, there = apart(*(report.error for report in comparison.reports))
-    change = _change_words(requirement, comparison.increase, "decrease" if curve.greater_is_better else "increase")
-    key = requirement.key or requirement.name
+    words = _change_words(
+        requirement,
+        comparison.increase,
+        "decrease" if curve.greater_is_better else "increase",
+        has_interval=any(earlier.name in _ENDS for earlier in told),
+    )
+    key = f"baseline.{requirement.key or requirement.name}"
+    if told:
+        return f"{key}: the {words}"
     metric = f"{printable(curve.metric, 40)}{of_label(comparison.reports[0])}"
-    return f"baseline.{key}: {metric} is {here}, and {there} of {baseline}. {change}"
+    return f"{key}: {metric} is {here}, and {there} of {baseline}. The {words}"
 
 
-def _change_words(requirement: Requirement, increase: Difference, change: str) -> str:
-    """Return the change between two models with its interval where the requirement is on an end of that."""
+def _change_words(requirement: Requirement, increase: Difference, change: str, *, has_interval: bool) -> str:
+    """Return the change between two models, with its interval where the requirement is on an end that is not told."""
     if requirement.name not in _ENDS:
-        return f"The {change} is"
+        return f"{change} is"
+    level, end = f"{100 * LEVEL:g} %", _ENDS[requirement.name]
+    if has_interval:
+        return f"{end} end of the {level} interval of the {change} is"
     low, high = apart(increase.lower, increase.upper)
     return (
-        f"The {change} is {increase.estimate:.4g}, and its {100 * LEVEL:g} % interval is from {low} to {high}. The "
-        f"{_ENDS[requirement.name]} end of that interval is"
+        f"{change} is {increase.estimate:.4g}, and its {level} interval is from {low} to {high}. The {end} end of that "
+        "interval is"
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.registry.gating.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
-from ens_plugin.registry.gating.baseline_comparison import compared_values, of_label, remedy
+from ens_plugin.registry.gating.baseline_comparison import of_label, remedy, with_compared_values
 from ens_plugin.registry.gating.decision import Check, GateDecision
 from ens_plugin.registry.gating.evidence import (
     BaselineEvidence,
@@ -256,19 +256,19 @@ def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
         value = tables[requirement.table].get(requirement.name, math.nan)
         if math.isnan(value):
             raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
-        subject = _subject(requirement, evidence.report, baseline)
+        subject = _subject(requirement, evidence.report)
         checks.append(Check(requirement, value, _holds(requirement, value), subject))
+    if baseline.comparison is not None:
+        checks = with_compared_values(checks, baseline.comparison, baseline.name)
     decision = _decision(version, request.policy, tuple(checks), evidence, baseline)
     return decision if decision.passed else replace(decision, notes=_notes(client, request, decision, baseline, tables))
 
 
-def _subject(requirement: Requirement, report: EnsembleReport | None, baseline: BaselineEvidence) -> str:
-    """Return what the value of a check is of, where the name of its scalar does not state all of it."""
+def _subject(requirement: Requirement, report: EnsembleReport | None) -> str:
+    """Return what the value of a check of the report is of, where the name of its scalar does not state all of it."""
     if requirement.table == "report" and report is not None and scorer_of(requirement.name) is not None:
         return f"report.{requirement.name}{of_label(report)} is"
-    if requirement.table != "baseline" or baseline.comparison is None:
-        return ""
-    return compared_values(requirement, baseline.comparison, baseline.name)
+    return ""
 
 
 def _notes(

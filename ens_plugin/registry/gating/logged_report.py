@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import GateError
 from ens_plugin.registry.gating.version_origin import comes_from_run, model_paths
 from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
@@ -132,8 +133,8 @@ def _run_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) 
             else f"log it again with log_report(report, run_id=..., model_id={version.model_id!r})"
         )
         raise GateError(
-            f"Run {version.run_id} logged {n_models} models and one report that is linked to none of them, so "
-            f"the report need not be of version {version.version}. To link it, {remedy}."
+            f"Run {version.run_id} logged {counted(n_models, 'model')} and one report that is linked to none of them, "
+            f"so the report need not be of version {version.version}. To link it, {remedy}."
         )
     return _Scalars(version.run_id, values)
 

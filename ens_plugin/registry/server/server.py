@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.registry.server.webhook import TIMESTAMP_HEADER, DeliveryLog, WebhookRefusal, check_delivery, version_of
 from ens_plugin.tracking.store.model_version import VersionAddress
@@ -103,7 +104,7 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
 
     if len(secret) < FEWEST_CHARACTERS:
         raise InputError(
-            f"The webhook's secret has {len(secret)} characters, too few to keep others from guessing it. "
+            f"The webhook's secret has {counted(len(secret), 'character')}, too few to keep others from guessing it. "
             f"Give the webhook one of at least {FEWEST_CHARACTERS}."
         )
     log = DeliveryLog()

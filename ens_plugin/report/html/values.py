@@ -88,6 +88,7 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
             "Rows left out",
             f"{report.rows_without_oob} (too few members out of bag)" if report.rows_without_oob else "",
         ),
+        ("Groups", quantities.group_words(report.basis.n_groups, report.n_rows)),
         ("Rows of the metric", "" if curve.metric_basis is None else str(curve.metric_basis.n_rows)),
         ("Members per row", f"{report.mean_oob_members:.1f} on average"),
         ("In-bag rows", summary.bag_words(report)),

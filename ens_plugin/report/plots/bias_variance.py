@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.chart_style import BLUE, GREY, LONGEST_LABEL, ORANGE, axes_or_new, label_in_percent
 from ens_plugin.report.content import ReportContent
@@ -37,7 +37,7 @@ class _Bars:
         """The three bars, with their labels."""
         return [
             ("one member", self.parts.member_error),
-            (f"{group_digits(self.n_members)} members\n(current size)", self.parts.ensemble_error),
+            (f"{counted(group_digits(self.n_members), 'member')}\n(current size)", self.parts.ensemble_error),
             ("infinitely\nmany", self.parts.asymptotic_error),
         ]
 

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 
 __all__ = ["DIGEST_TAG", "data_digest"]
@@ -59,7 +60,8 @@ def data_digest(X: Any, y: Any) -> str:
     tables = _table(X, "X"), _table(y, "y")
     if tables[0].shape[0] != tables[1].shape[0]:
         raise InputError(
-            f"X has {tables[0].shape[0]} rows and y has {tables[1].shape[0]}; pass the rows and targets of one fit."
+            f"X has {counted(tables[0].shape[0], 'row')} and y has {tables[1].shape[0]}; pass the rows and targets of "
+            "one fit."
         )
     digest = hashlib.sha256(SCHEME.encode())
     for table in tables:
@@ -79,7 +81,9 @@ def _table(values: Any, name: str) -> Any:
     except ValueError as error:
         raise InputError(f"{name} is not a table ({error}); pass rows of equal length.") from error
     if table.ndim not in (1, 2):
-        raise InputError(f"{name} has {table.ndim} dimensions; pass a table of rows, or one value for each row.")
+        raise InputError(
+            f"{name} has {counted(table.ndim, 'dimension')}; pass a table of rows, or one value for each row."
+        )
     return table.reshape(len(table), -1) if table.size else table.reshape(len(table), 0)
 
 

@@ -304,9 +304,9 @@ CITIES = pd.DataFrame({"city": pd.Categorical(["a", "b", "c", "a"] * 50), "x": n
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (CITIES.assign(city=CITIES["city"].cat.codes), r"trained on 1 columns of categories, and X has 0\. Pass"),
-        (CITIES.assign(city=CITIES["city"].astype(str)), r"trained on 1 columns of categories, and X has 0\. Pass"),
-        (CITIES.astype("category"), r"1 columns of categories, and X has 2 \('city', 'x'\)"),
+        (CITIES.assign(city=CITIES["city"].cat.codes), r"trained on 1 column of categories, and X has 0\. Pass"),
+        (CITIES.assign(city=CITIES["city"].astype(str)), r"trained on 1 column of categories, and X has 0\. Pass"),
+        (CITIES.astype("category"), r"1 column of categories, and X has 2 \('city', 'x'\)"),
     ],
 )
 def test_other_categories_than_at_training_are_named(rows: Any, message: str) -> None:

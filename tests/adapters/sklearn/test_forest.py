@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.ensemble import (
@@ -149,9 +150,17 @@ def test_missing_values_of_a_forest_with_feature_names_raise_no_warning(form: An
     """Without the names, scikit-learn would warn that X has none; pytest turns warnings into errors."""
     X = FRAME.copy()
     X.iloc[5, 0] = np.nan
-    refused = pytest.raises(InputError, match="1 of 160 rows of X hold NaN") if form is csr_matrix else nullcontext()
+    refused = pytest.raises(InputError, match="1 of 160 rows of X holds NaN") if form is csr_matrix else nullcontext()
     with refused:
         assert np.isnan(SklearnForestAdapter(fitted(X)).prepare(form(X))[5, 0])
+
+
+def test_an_arrow_table_is_read_by_its_column_names() -> None:
+    forest, table = fitted(FRAME), pa.table(FRAME)
+    rows = SklearnForestAdapter(forest).prepare(table)
+    np.testing.assert_array_equal(rows, SklearnForestAdapter(forest).prepare(FRAME))
+    with pytest.raises(DataMismatchError, match=r"the same names in another order.*X\.select\("):
+        SklearnForestAdapter(forest).prepare(table.select(table.column_names[::-1]))
 
 
 def test_large_finite_values_are_not_taken_for_infinite() -> None:

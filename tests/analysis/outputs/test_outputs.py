@@ -20,6 +20,7 @@ from ens_plugin import EnsembleReport, oob_predictions
 from ens_plugin.errors import (
     DataMismatchError,
     InputError,
+    NotFittedError,
     UnsupportedModelError,
 )
 from ens_plugin.report import markdown_summary
@@ -280,6 +281,20 @@ def test_bags_are_those_of_all_outputs() -> None:
     expected = [np.isin(np.arange(150), rows) for rows in label_forest().estimators_samples_]
     np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X, LABELS), expected)
     np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X), expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "words"),
+    [
+        (RandomForestRegressor, UnsupportedModelError, "RandomForestRegressor is a class, not a fitted ensemble"),
+        ("models:/churn/7", UnsupportedModelError, "is a str, not a fitted ensemble"),
+        ([1, 2], UnsupportedModelError, "No adapter accepts a builtins.list"),
+        (RandomForestRegressor(), NotFittedError, r"has not been fitted; call its fit\(X, y\) first"),
+    ],
+)
+def test_split_refuses_what_is_no_fitted_model(model: object, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ens_plugin.split_outputs(model)
 
 
 def test_split_refuses_one_output_and_copies_of_its_members_are_whole() -> None:

@@ -77,6 +77,15 @@ class TestForests:
         assert "label '1'" in report.warnings[0]
         assert EnsembleReport.from_json(report.to_json()).basis == report.basis
 
+    @pytest.mark.parametrize(("weight_of_rare", "n_warnings"), [(1.001, 0), (1.2, 1)])
+    def test_a_factor_of_one_is_not_mentioned(self, weight_of_rare: float, n_warnings: int) -> None:
+        X, y = rows(600, 0.3)
+        weight = np.where(y == 1, weight_of_rare, 1.0)
+        report = analyze(RandomForestClassifier(60, random_state=0).fit(X, y, sample_weight=weight), X, y)
+        assert [basis.weight_factor for basis in report.basis.labels] == pytest.approx([1.0, 1.0])
+        assert len(report.warnings) == n_warnings
+        assert not any("weighted" in text or "1.000" in text for text in report.warnings)
+
     def test_string_labels_and_dictionaries_of_weights(self) -> None:
         X, y = rows(800, 0.1)
         names = np.array(["ham", "spam"])[y]
@@ -177,6 +186,9 @@ def test_one_of_three_labels_always_in_bag() -> None:
     with pytest.raises(TooFewMembersError, match="Of the 30 rows of label 'c', 0 have enough") as refusal:
         analyze(ensemble, None, names[target])
     assert "average, and a row of the other labels 18" in str(refusal.value)
+    assert "drawn by weight" in str(refusal.value)
+    with pytest.raises(TooFewMembersError, match="because a member counts for a row only if"):
+        analyze(ensemble, None, names[target], groups=np.arange(430))
     with pytest.raises(TooFewMembersError, match="label 'c'"):
         analyze(ensemble, None, names[target], metric=lambda y, mean: float(mean[:, 0].mean()))
 
@@ -184,7 +196,7 @@ def test_one_of_three_labels_always_in_bag() -> None:
 def test_a_label_with_one_usable_row_is_refused() -> None:
     target = np.repeat([0, 1], [300, 20])
     wrong, in_bag = votes_of(np.full(320, 0.2), np.where(np.arange(320) < 301, 0.37, 0.0), 40)
-    with pytest.raises(TooFewMembersError, match="Of the 20 rows of label '1', 1 have enough"):
+    with pytest.raises(TooFewMembersError, match="Of the 20 rows of label '1', 1 has enough"):
         analyze(CustomEnsemble(np.where(wrong, 1 - target, target), in_bag, aggregation="vote"), None, target)
 
 
@@ -194,7 +206,7 @@ def test_a_handful_of_rows_never_out_of_bag_is_named() -> None:
     ensemble = CustomEnsemble(np.where(wrong, 1 - np.minimum(target, 1), target), in_bag, aggregation="vote")
     report = analyze(ensemble, None, target)
     assert report.is_actionable
-    assert any("Label '2' has 1 rows" in caution for caution in report.warnings)
+    assert any("Label '2' has 1 row, which has" in caution for caution in report.warnings)
 
 
 @pytest.mark.parametrize(("n_others", "n_rare", "is_named"), [(199, 1, True), (198, 1, False), (2000, 5, False)])
@@ -203,9 +215,9 @@ def test_a_handful_is_up_to_four_rows_of_at_most_half_a_percent(n_others: int, n
     wrong, in_bag = votes_of(np.full(target.size, 0.2), np.where(target == 2, 0.0, 0.37), 60)
     ensemble = CustomEnsemble(np.where(wrong, 1 - np.minimum(target, 1), target), in_bag, aggregation="vote")
     if is_named:
-        assert any(f"Label '2' has {n_rare} rows" in caution for caution in analyze(ensemble, None, target).warnings)
+        assert any(f"Label '2' has {n_rare} row" in caution for caution in analyze(ensemble, None, target).warnings)
     else:
-        with pytest.raises(TooFewMembersError, match=f"Of the {n_rare} rows of label '2'"):
+        with pytest.raises(TooFewMembersError, match=f"Of the {n_rare} rows? of label '2'"):
             analyze(ensemble, None, target)
 
 

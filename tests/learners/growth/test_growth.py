@@ -96,8 +96,18 @@ def test_members_beyond_the_estimate_are_left_out(method: str) -> None:
     assert growth.n_members == step.recommended_size == len(growth.model.estimators_) < step.n_members
     assert growth.trained_members == step.n_members
     assert growth.suffices
+    assert step.interval is not None
+    assert step.interval[1] == growth.n_members
+    assert growth.reason.startswith(f"{growth.n_members} members are enough for ")
     assert growth.report is not None
     assert growth.report.n_members == step.n_members
+
+
+def test_below_the_upper_end_of_the_interval_a_size_is_probably_enough() -> None:
+    rows = np.repeat([[0.0], [1.0]], 40, axis=0)
+    growth = grow(forest(), rows, rows[:, 0])
+    assert growth.n_members == 1
+    assert growth.reason.startswith("1 member is probably enough for ")
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
             BagError,
             "has no bootstrap.* rule='full'",
         ),
-        (RandomForestClassifier(1, random_state=0), TooFewMembersError, "No row .* two of the 1 members"),
+        (RandomForestClassifier(1, random_state=0), TooFewMembersError, r"No row .* two members \(of 1\)"),
     ],
 )
 def test_wrong_bases(base: Any, error: Any, message: str) -> None:

@@ -105,6 +105,7 @@ def test_bias_curve_is_the_weighted_mean_of_single_rows() -> None:
         (([np.nan], 5, [3]), "probability holds NaN"),
         (([[0.1]], 5, [3]), "probability must have one dimension"),
         (([0.1], 0, [3]), "n_votes must be a whole number"),
+        (([0.1], 10**30, [3]), "n_votes must be a whole number of at most 1000000"),
         (([0.1], 2.5, [3]), "n_votes must be a whole number"),
         (([0.1], 5, [0]), "sizes must hold whole numbers"),
     ],

@@ -203,6 +203,8 @@ def test_bases_that_cannot_draw_rows() -> None:
         ({"max_n_estimators": 2}, "max_n_estimators"),
         ({"share": 1.0}, "share"),
         ({"delta": 0.0}, "delta"),
+        ({"n_estimators": 10**30}, "n_estimators must be a whole number of at most 1000000"),
+        ({"max_n_estimators": 10**30}, "max_n_estimators must be a whole number of at most 1000000"),
         ({"bootstrap": "blocks"}, "bootstrap must be 'rows' or 'parametric'"),
         ({"combine": "vote"}, "combine must be 'joint' or 'conditional'"),
         ({"combine": np.array(["joint", "joint"])}, "combine must be 'joint' or 'conditional'"),

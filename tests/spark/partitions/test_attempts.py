@@ -109,7 +109,7 @@ def test_two_rows_of_one_number_are_enough_to_be_refused() -> None:
     frame = frame.assign(row=np.where(frame["row"] == frame["row"].max(), frame["row"].min(), frame["row"]))
     plan = plan_of("shares row by row")
     part = read_partition([batch(frame)], content_of("shares"), plan)
-    with pytest.raises(InputError, match="'row' has 1 row numbers that several rows share"):
+    with pytest.raises(InputError, match="'row' has 1 row number that several rows share"):
         analysis._refuse_repeated_rows(part, plan, "row")
 
 

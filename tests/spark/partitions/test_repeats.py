@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,17 @@ def test_some_copies_are_doubted() -> None:
     assert n_repeated == 32
     assert len(doubts) == 1
     assert "look like copies" in doubts[0]
+
+
+def test_all_rows_decide_where_they_are_few() -> None:
+    X, y = copies()
+    marks, found = marks_of(X, y), find_repeats(hash_rows(None, X), y)
+    with pytest.raises(InputError, match=r"About 1e\+02 % of 1500 rows look like copies"):
+        copies_finding(marks, 1500, lambda: found)
+    n_repeated, doubts = copies_finding(marks, 1500, lambda: replace(found, is_sure=False))
+    assert n_repeated == 1500
+    assert "Rows of so few different values can also be equal by chance" in doubts[0]
+    assert copies_finding(marks, 1500, lambda: replace(found, copied=np.zeros(1500, dtype=bool))) == (1500, ())
 
 
 def test_rows_without_repeats_and_held_out_rows() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from ens_plugin.core.validation import FloatArray, as_sizes, as_values
+from ens_plugin.core.validation import MOST_MEMBERS, FloatArray, as_count, as_sizes, as_values
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.bites.probes import (
     Probes,
@@ -201,7 +201,7 @@ def design_bites(
     """
     wanted = _whole_sizes(sizes)
     fractions = _fractions(bite_fractions)
-    _check_options(n_probe, loss, random_state)
+    _check_options(n_probe, max_size, loss, random_state)
     split = split_rows(X, y, test_size, random_state)
     if loss == "squared" and split.classes.size > 2:
         raise InputError("loss='squared' is for two labels; use 'log' or 'zero_one' for more.")
@@ -319,9 +319,9 @@ def _fractions(bite_fractions: ArrayLike) -> Sequence[float]:
     return [float(value) for value in np.unique(values)]
 
 
-def _check_options(n_probe: int, loss: str, random_state: int | None) -> None:
-    if not isinstance(n_probe, (int, np.integer)) or n_probe < 5:
-        raise InputError(f"n_probe must be a whole number of at least 5, got {n_probe!r}.")
+def _check_options(n_probe: int, max_size: int, loss: str, random_state: int | None) -> None:
+    as_count(n_probe, "n_probe", 5, MOST_MEMBERS)
+    as_count(max_size, "max_size")
     if loss not in ("zero_one", "log", "squared"):
         raise InputError(f"loss must be 'zero_one', 'log' or 'squared', got {loss!r}.")
     if random_state is not None and (not isinstance(random_state, (int, np.integer)) or random_state < 0):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.papers.score_tables_2017.score_models import score_of
 
@@ -171,7 +171,7 @@ def score_rows(member: Any, X: Any) -> FloatArray:
     n_labels = len(member.classes_)
     if scores.ndim == 2 and scores.shape[1] != n_labels:
         raise UnsupportedModelError(
-            f"{type(member).__name__} scores pairs of labels ({scores.shape[1]} columns for {n_labels} labels); set "
-            "decision_function_shape='ovr' or wrap it in OneVsRestClassifier."
+            f"{type(member).__name__} scores pairs of labels ({counted(scores.shape[1], 'column')} for "
+            f"{counted(n_labels, 'label')}); set decision_function_shape='ovr' or wrap it in OneVsRestClassifier."
         )
     return scores

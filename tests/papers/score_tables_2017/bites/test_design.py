@@ -148,6 +148,8 @@ def test_frames_and_sparse_matrices_are_arrays_too() -> None:
         ({"bite_fractions": [0.2, 1.5]}, "bite_fractions"),
         ({"bite_fractions": []}, "bite_fractions"),
         ({"n_probe": 4}, "n_probe"),
+        ({"max_size": 10**30}, "max_size must be a whole number of at most"),
+        ({"n_probe": 10**30}, "n_probe must be a whole number of at most 1000000"),
         ({"n_probe": 6.5}, "n_probe"),
         ({"loss": "hinge"}, "loss"),
         ({"test_size": 1.0}, "test_size"),
