@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from ens_plugin.core.estimates.label_chances import PRECISION, label_chances
@@ -44,6 +46,28 @@ def test_labels_that_the_score_separates_have_finite_chances() -> None:
     assert np.isfinite(found.second).all()
     assert np.isfinite(found.covariance).all()
     assert np.all(np.diff(found.second) >= 0.0)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 40.0])
+@pytest.mark.parametrize("ratio", [1.0, 1e8])
+@pytest.mark.parametrize("kind", ["separated", "one label", "one row of it"])
+def test_the_fit_is_the_largest_posterior_also_where_whole_steps_go_past_it(
+    scale: float, ratio: float, kind: str
+) -> None:
+    """Scores next to each other, far apart, and weights that differ by powers of ten, against a general search."""
+    rng = np.random.default_rng(3)
+    score, weight = scale * rng.normal(size=60), ratio ** rng.uniform(-0.5, 0.5, 60)
+    label = {"separated": score > 0, "one label": np.ones(60), "one row of it": np.arange(60) == 0}
+    is_second = np.asarray(label[kind], dtype=np.float64)
+    found = label_chances(score, is_second, weight)
+
+    def loss(coefficients: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        log_odds = found.columns @ coefficients
+        value = weight @ (np.logaddexp(0.0, log_odds) - is_second * log_odds) + PRECISION @ coefficients**2 / 2.0
+        return value, PRECISION * coefficients - found.columns.T @ (weight * (is_second - expit(log_odds)))
+
+    best = minimize(loss, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 20_000})
+    np.testing.assert_allclose(found.second, expit(found.columns @ best.x), rtol=0, atol=1e-3)
 
 
 def test_the_covariance_is_that_of_repeated_samples() -> None:
