@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import betainc, ndtr
+from scipy.stats import beta, t
 
 from ens_plugin.core.estimates import (
     cell_agreement,
@@ -14,6 +16,7 @@ from ens_plugin.core.estimates import (
     has_few_cells,
     recommended_size,
 )
+from ens_plugin.core.estimates.cell_votes import CellVotes
 from ens_plugin.core.estimates.ensemble_size import agreement
 from ens_plugin.core.tallies import RowBlock, Sample
 
@@ -66,6 +69,37 @@ def test_agreement_and_size_are_those_of_the_cells_where_members_are_many() -> N
     assert np.quantile(draws, 0.025) < size < np.quantile(draws, 0.975)
     np.testing.assert_array_equal(draws, cell_size_draws(cells, 0.99, 20001, 0))
     assert (draws % 2 == 1).all()
+
+
+@pytest.mark.parametrize("votes", [True, False])
+@pytest.mark.parametrize(("n_members", "lead"), [(5, 0.6), (10, 0.0), (10, 0.6), (30, 0.4), (100, 0.2)])
+def test_the_size_is_that_of_the_integral_over_the_lead_of_one_cell(votes: bool, n_members: int, lead: float) -> None:
+    """The exact integral, a sum over 100 000 quantiles, for a cell that has half of the rows."""
+    level = (np.arange(100_000) + 0.5) / 100_000
+    sd = np.sqrt((1 - lead**2) * n_members / (n_members - 1))
+    k = n_members * (1 + lead) / 2
+    mean = (
+        2 * beta.ppf(level, k + 0.5, n_members - k + 0.5) - 1
+        if votes
+        else lead + sd / np.sqrt(n_members) * t.ppf(level, n_members - 1)
+    )
+
+    def disagreement(size: float) -> float:
+        half = (size + 1) / 2
+        each = betainc(half, half, (1 - np.abs(mean)) / 2) if votes else ndtr(-np.abs(mean) * np.sqrt(size) / sd)
+        return float(0.5 * each.mean())
+
+    cells = CellVotes(
+        np.array([lead, 1.0]),
+        np.array([sd, 0.0]),
+        np.array([n_members, 1e9]),
+        np.array([0.5, 0.5]),
+        np.array([100.0, 100.0]),
+        votes,
+    )
+    size = cell_size(cells, 0.995, 20001)
+    assert size is not None
+    assert disagreement(1.1 * size + 2) < 0.005 < disagreement(0.9 * size - 2)
 
 
 @pytest.mark.slow
