@@ -177,6 +177,15 @@ def test_shrunken_probabilities_are_within_reach_of_the_truth() -> None:
             assert loss_curve(rows, [size], tables())[0] == pytest.approx(exact, abs=0.02)
 
 
+@pytest.mark.parametrize("n_members", [3, 25])
+def test_the_shrunken_concentration_is_that_of_the_members_however_few(n_members: int) -> None:
+    rng = np.random.default_rng(8)
+    q = rng.beta(4.0, 1.5, 40_000)
+    # The mean of three votes has a third of a vote's variance, as a beta variable of concentration 2 has.
+    rows = shrink_beta_probabilities(rng.binomial(3, q, (n_members, q.size)) / 3)
+    assert rows.alpha + rows.beta == pytest.approx(2.0, rel=0.04)
+
+
 @pytest.mark.parametrize("fit", [fit_beta_probabilities, shrink_beta_probabilities])
 def test_probabilities_outside_the_unit_interval(fit: object) -> None:
     with pytest.raises(InputError, match="probabilities"):
