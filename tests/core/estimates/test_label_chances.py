@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import eval_legendre, expit, logit
 
 from ens_plugin.core.estimates.label_chances import PRECISION, label_chances
 
@@ -28,6 +28,18 @@ def test_the_fit_goes_on_where_one_coefficient_is_zero_from_the_start() -> None:
     assert np.abs(coefficients[[0, 3]]).max() < 1e-6
     gradient = found.columns.T @ (is_second - found.second) - PRECISION * coefficients
     assert np.abs(gradient).max() < 1e-6
+
+
+def test_columns_are_the_score_and_orthogonal_polynomials_with_the_documented_prior() -> None:
+    inside = np.linspace(-0.99, 0.99, 7)
+    # The hyperbolic tangent of half of this score.
+    score = np.log((1.0 + inside) / (1.0 - inside))
+    columns = label_chances(score, np.arange(7) % 2.0, np.ones(7)).columns
+    np.testing.assert_allclose(columns[:, :2], np.column_stack([np.ones(7), score]), rtol=1e-12)
+    for degree, scale in ((1, 1.0), (2, 2.0 / 3.0), (3, 2.0 / 5.0)):
+        np.testing.assert_allclose(columns[:, degree + 1], scale * eval_legendre(degree, inside), atol=1e-12)
+    np.testing.assert_array_equal(PRECISION[2:], 1.0)
+    assert PRECISION[:2].max() < 0.01
 
 
 def test_weights_are_repeated_rows() -> None:
