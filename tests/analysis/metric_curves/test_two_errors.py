@@ -105,6 +105,21 @@ def test_draws_have_the_uncertainty_of_the_chances(case: Case, monkeypatch: pyte
     np.testing.assert_allclose((added[1] * totals[1]).std(axis=0), expected, rtol=0.15, atol=1e-9)
 
 
+def test_draws_of_the_labels_own_rows_are_in_orders_of_their_own(case: Case) -> None:
+    """Both come from one seed, which would make errors of different rows move together."""
+    own = MODULE._by_own_rows(case.rows, case.settings, has_scores=False, is_even=True)
+    given = [
+        MODULE.draw_label_errors(case.rows.part(case.y == code), case.settings, has_scores=False).draws[:, 0]
+        for code in (0, 1)
+    ]
+    found = [each.draws[:, 0] for each in own.errors]
+    for ours, theirs in zip(found, given, strict=True):
+        np.testing.assert_allclose(np.sort(ours), np.sort(theirs), rtol=1e-12)
+    assert np.mean(found[1] == given[1]) < 0.1
+    assert abs(np.corrcoef(found)[0, 1]) < 0.2
+    assert own.weights == pytest.approx([case.weight[case.y == code].sum() for code in (0, 1)])
+
+
 def test_a_limit_replaces_the_limit_and_leaves_the_changes() -> None:
     sizes = np.array([1.0, 11.0, np.inf])
     change = ErrorDraws(sizes, np.array([0.3, 0.25, 0.2]), np.array([[0.32, 0.28, 0.22], [0.1, 0.04, 0.01]]))
