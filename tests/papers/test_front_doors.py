@@ -84,6 +84,14 @@ def test_curves_of_2007_start_at_the_members_own_error(
     assert np.isnan(found.unbiased[2])
 
 
+def test_estimates_of_1996_exist_for_a_constant_target() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    forest = RandomForestRegressor(30, random_state=0).fit(X, np.ones(60))
+    found = bagging_error_1996.estimate(forest, X, np.ones(60), X[:5] + 1.0)
+    assert set(found.per_point) == {"conservative", "weighted", "ratio", "mix"}
+    assert all(value == 0.0 for value in found.per_set.values())
+
+
 def test_sizes_of_2013_by_hand(forest: RandomForestClassifier, patients: tuple[Any, Any]) -> None:
     X, y = patients
     found = ensemble_size_2013.sizes(forest, X, y, confidence=0.98)

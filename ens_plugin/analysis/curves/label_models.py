@@ -126,8 +126,8 @@ def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArra
 def soft_spreads(tally: SupportTally) -> FloatArray:
     """Return two sums over rows, which compare the spread of the members with that of hard votes, shape (2, 2).
 
-    A row's n members have a mean support q for wrong labels.  The sums are of n q(1 - q), and of n times the members'
-    variance; over all rows, and over those with close votes.
+    A row's n members have a mean support q for wrong labels, with variance v (ddof 1).  The sums are of n q(1 - q) + v,
+    in which q(1 - q) is too low by v/n, and of n v; over all rows, and over those with close votes.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
     share = tally.wrong[rows] / trials
     variance = (tally.squares[rows] - trials * share**2) / (trials - 1.0)
     close = is_close(1.0 - 2.0 * share)
-    spreads = trials * np.stack([share * (1.0 - share), variance])
+    spreads = np.stack([trials * share * (1.0 - share) + variance, trials * variance])
     return np.stack([spreads.sum(axis=1), spreads[:, close].sum(axis=1)])
 
 

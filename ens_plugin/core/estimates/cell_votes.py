@@ -17,7 +17,8 @@ __all__ = ["CellVotes", "cell_agreement", "cell_size", "cell_size_draws", "gathe
 ROWS_PER_CELL = 4.0
 MAX_CELLS = 200
 N_DRAWS = 400
-N_QUANTILES = 64
+# With 64, the size for 5 to 30 members differs by up to a factor 1.5 from that of the exact integral, with 256 by 1.05.
+N_QUANTILES = 256
 PRIOR_VOTES = 0.5
 LEAST_SD = 1e-9
 
@@ -133,7 +134,7 @@ def cell_size_draws(cells: CellVotes, confidence: float, max_size: int, random_s
 
 
 def _quantiles(cells: CellVotes) -> FloatArray:
-    """Return quantiles of each cell's mean lead given the votes, evenly spaced in probability, shape (64, n_cells)."""
+    """Return quantiles of each cell's mean lead given the votes, evenly spaced in probability, shape (256, n_cells)."""
     level = (np.arange(N_QUANTILES)[:, None] + 0.5) / N_QUANTILES
     if cells.votes:
         return np.asarray(2.0 * betaincinv(*_beta(cells), level) - 1.0)

@@ -13,7 +13,7 @@ __all__ = ["LabelChances", "label_chances"]
 
 # Prior precision of the coefficients: a logistic line is fitted freely, more than that only where the data need it.
 PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
-MAX_STEP, MAX_ITERATIONS, SMALL_STEP = 3.0, 60, 1e-8
+MAX_ITERATIONS, SMALL_STEP, ROUNDING = 200, 1e-8, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,8 @@ def label_chances(score: FloatArray, is_second: FloatArray, weight: FloatArray) 
     Notes
     -----
     Logistic regression on the score and on Legendre polynomials of :math:`\tanh(\mathrm{score}/2)`, whose coefficients
-    have a normal prior of variance 1, by Newton's method.
+    have a normal prior of variance 1, by Newton's method.  A step that makes the fit worse is halved: whole steps go
+    past the optimum where the score nearly separates the labels.
 
     Examples
     --------
@@ -62,12 +63,15 @@ def label_chances(score: FloatArray, is_second: FloatArray, weight: FloatArray) 
     """
     columns = _columns(score)
     coefficients = np.zeros(columns.shape[1])
+    reached = _log_posterior(coefficients, columns, is_second, weight)
     for _ in range(MAX_ITERATIONS):
         chance = expit(columns @ coefficients)
         gradient = columns.T @ (weight * (is_second - chance)) - PRECISION * coefficients
         step = np.linalg.solve(_hessian(columns, weight, chance), gradient)
-        step *= min(1.0, MAX_STEP / max(float(np.abs(step).max()), SMALL_STEP))
-        coefficients += step
+        least = reached - ROUNDING * abs(reached)
+        while (found := _log_posterior(coefficients + step, columns, is_second, weight)) < least:
+            step /= 2.0
+        coefficients, reached = coefficients + step, found
         if float(np.abs(step).max()) < SMALL_STEP:
             break
     chance = expit(columns @ coefficients)
@@ -79,6 +83,12 @@ def _columns(score: FloatArray) -> FloatArray:
     inside = np.tanh(score / 2.0)
     polynomials = [inside, inside**2 - 1.0 / 3.0, inside**3 - 0.6 * inside]
     return np.asarray(np.column_stack([np.ones(score.size), score, *polynomials]))
+
+
+def _log_posterior(coefficients: FloatArray, columns: FloatArray, is_second: FloatArray, weight: FloatArray) -> float:
+    log_odds = columns @ coefficients
+    likelihood = weight @ (is_second * log_odds - np.logaddexp(0.0, log_odds))
+    return float(likelihood - PRECISION @ coefficients**2 / 2.0)
 
 
 def _hessian(columns: FloatArray, weight: FloatArray, chance: FloatArray) -> FloatArray:

@@ -162,7 +162,8 @@ def _votes_per_member(found: OutOfBagOutputs) -> float:
     """Return how many hard votes one member's probabilities are worth, from the rows with a small lead."""
     mean, variance = found.lead()
     trials = found.trials
-    as_votes = found.support().sum(axis=0) / trials - mean**2
+    # The square of a mean is too high by the variance of the mean.
+    as_votes = found.support().sum(axis=0) / trials - mean**2 + variance / trials
     spreads, close = (trials * as_votes, trials * variance), is_close(mean)
     return effective_votes([float(s.sum()) for s in spreads], [float(s[close].sum()) for s in spreads])
 

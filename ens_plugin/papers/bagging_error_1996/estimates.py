@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.validation import FloatArray
@@ -67,8 +68,9 @@ def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErr
     -------
     BaggingErrors
         "E1-V1" and "E2-V2" of the training rows; with test rows "E1-V3", "E2-V3", "E1-Vc", "E2-Vc", "conservative",
-        "weighted" (in the target's own unit), and, not in the paper, "ratio" and "mix".  "closed form" is this
-        package's for the current size, E2 - V2 + V2/M; "closed form, infinite" for infinitely many members.
+        "weighted" (in the target's own unit; a constant target has none, and is left as it is), and, not in the paper,
+        "ratio" and "mix".  "closed form" is this package's for the current size, E2 - V2 + V2/M; "closed form,
+        infinite" for infinitely many members.
 
     Raises
     ------
@@ -103,7 +105,7 @@ def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErr
         simple = {"E1-V1": simple_estimate(e1(outputs, members.target), v1(outputs)), "E2-V2": asymptote}
         return BaggingErrors(outputs.shape[0], simple | ours, {})
     at_test = label_probabilities(outputs_without_target(model, X_test), members)
-    unit = target_unit(outputs, members.target)
+    unit = target_unit(outputs, members.target) if np.ptp(members.target) > 0 else 1.0
     per_point = {
         "conservative": conservative_stacking(*given, at_test, unit=unit),
         "weighted": weighted_stacking(*given, at_test, unit=unit),

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
-from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.validation import as_sizes
-from ens_plugin.papers.error_curves_2007.plugin_estimate import plugin_bias_curve
+from ens_plugin.core.row_models.mixture import Mixture, fit_mixture
+from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
+from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_curve
 from ens_plugin.papers.members import out_of_bag_members, wrong_labels
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.Dat
     DataFrame
         One row for each size, with the columns size; plug_in, the paper's estimate (eq. 7 and 11); unbiased, the mean
         over subsets of the out-of-bag members, NaN where few rows have enough; deconvolved, this package's; and
-        plug_in_bias, which eq. 9 and 10 give for the deconvolved distribution.
+        plug_in_bias, which eq. 9 and 10 give for the deconvolved distribution and the rows' numbers of out-of-bag
+        members.
 
     Raises
     ------
@@ -68,13 +69,21 @@ def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.Dat
     unbiased = np.full(wanted.size, np.nan)
     if is_reached.any():
         unbiased[is_reached] = hypergeometric_curve(wrong, trials, wanted[is_reached])
-    votes = np.full(rows.support.size, round(float(trials.mean())))
     return pd.DataFrame(
         {
             "size": wanted,
             "plug_in": binomial_curve(wrong, trials, wanted),
             "unbiased": unbiased,
             "deconvolved": rows.error(wanted),
-            "plug_in_bias": plugin_bias_curve(rows.support, votes, wanted, rows.weights),
+            "plug_in_bias": _expected_plug_in(rows, trials, wanted) - rows.error(wanted),
         }
     )
+
+
+def _expected_plug_in(rows: Mixture, trials: IntArray, sizes: FloatArray) -> FloatArray:
+    """Return the mean over seeds of the plug-in estimate, shape (n_sizes,), for rows with these numbers of members."""
+    numbers, n_rows = np.unique(trials, return_counts=True)
+    by_number = [
+        expected_plugin_curve(rows.support, np.full(rows.support.size, votes), sizes, rows.weights) for votes in numbers
+    ]
+    return np.asarray(n_rows @ np.array(by_number) / trials.size)

@@ -229,5 +229,7 @@ def shrink_beta_probabilities(
 
 def _votes_per_member(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> float:
     """Return how many hard votes one member's probability is worth, from rows with a small margin."""
-    spreads, close = (mean * (1.0 - mean), variance), is_close(2.0 * mean - 1.0)
+    # The square of a mean is too high by the variance of the mean.
+    as_votes, close = mean * (1.0 - mean) + variance / trials, is_close(2.0 * mean - 1.0)
+    spreads = as_votes, variance
     return effective_votes([float(trials @ s) for s in spreads], [float(trials[close] @ s[close]) for s in spreads])

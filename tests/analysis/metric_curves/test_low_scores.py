@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
 
 
 def forecast(strength: float, **options: Any) -> EnsembleReport:
@@ -38,3 +40,17 @@ def test_a_tolerance_that_is_a_large_share_of_the_score_is_warned_of() -> None:
     assert "of the average_precision of the infinite ensemble" in warning
     finer = forecast(0.0, metric="average_precision", tolerance=0.0003)
     assert not any("The tolerance of" in text for text in finer.warnings)
+
+
+@pytest.mark.parametrize(
+    ("height", "is_doubted", "is_cautioned"), [(0.009, True, False), (0.011, False, True), (0.21, False, False)]
+)
+def test_a_doubt_ends_at_the_tolerance_and_a_caution_at_twenty_times_it(
+    height: float, is_doubted: bool, is_cautioned: bool
+) -> None:
+    curve: Any = SimpleNamespace(asymptote=-1.0 + height, metric="score")
+    for is_absolute in (True, False):
+        metric = SimpleNamespace(is_absolute=is_absolute, lowest=-1.0)
+        settings: Any = SimpleNamespace(metric_tolerance=0.01, metric=metric)
+        assert bool(low_score_doubt(curve, settings)) is (is_doubted and is_absolute)
+        assert bool(low_score_caution(curve, settings)) is (is_cautioned and is_absolute)

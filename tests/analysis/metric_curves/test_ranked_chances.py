@@ -9,6 +9,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis.metric_curves import ranked_chances
+from ens_plugin.analysis.metric_curves.ranked_chances import ranking_offset
+from ens_plugin.analysis.metrics.rankings import AREA, Ranking
 from tests.forests import Array
 
 SCORES = {"roc_auc": roc_auc_score, "average_precision": average_precision_score}
@@ -55,3 +57,35 @@ def test_refitted_chances_are_those_of_the_sample() -> None:
     apart = np.abs(whole.refitted(counts)[drawn] - again.chance)
     assert apart.max() < 0.02
     assert apart.mean() < 0.2 * np.abs(whole.chance[drawn] - again.chance).mean()
+
+
+def test_the_unit_of_the_weights_does_not_matter() -> None:
+    rng = np.random.default_rng(2)
+    output, weight = expit(rng.normal(size=300)), rng.choice([0.0, 1.0, 4.0], 300)
+    is_first = (rng.random(300) < output).astype(float)
+    found, again = (ranked_chances(output, np.full(300, 9.0), is_first, unit * weight) for unit in (1.0, 1e-3))
+    np.testing.assert_allclose(found.chance, again.chance, rtol=1e-6)
+    np.testing.assert_allclose(found.chances.covariance, again.chances.covariance, rtol=1e-6)
+    assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
+
+
+def test_offset_is_that_of_the_variances_by_label() -> None:
+    """k (3/4 - d^2/8), with the variance of the limits less the noise of few members, and means by weight."""
+    rng = np.random.default_rng(3)
+    is_first, trials = np.arange(400) % 2.0, rng.integers(2, 6, 400).astype(float)
+    mean, variance = 1.2 * is_first + rng.normal(size=400), rng.exponential(size=400)
+    weight = rng.choice([1.0, 3.0], 400)
+    centres, limits, member = [], 0.0, 0.0
+    for label in (0.0, 1.0):
+        own, w = is_first == label, weight[is_first == label]
+        centre = np.average(mean[own], weights=w)
+        centres.append(centre)
+        limits += np.average((mean[own] - centre) ** 2 - variance[own] / trials[own], weights=w) / 2.0
+        member += np.average(variance[own], weights=w) / 2.0
+    expected = member / limits * (0.75 - (centres[1] - centres[0]) ** 2 / limits / 8.0)
+    given = (is_first, weight)
+    assert ranking_offset(Ranking(1, AREA), mean, variance, trials, *given) == pytest.approx(expected, rel=2e-3)
+    # The noise of the members explains more than all of the spread of their means.
+    assert ranking_offset(Ranking(1, AREA), mean, 9.0 * variance, trials, *given) == 0.0
+    many, equal = np.full(400, 20.0), mean - 1.2 * is_first
+    assert ranking_offset(Ranking(1, AREA), equal, 13.0 * variance, many, *given) == 20.0

@@ -40,3 +40,20 @@ def test_rows_near_0_are_a_doubt_about_the_log_loss() -> None:
     assert "do not rely on these figures" in report.summary()
     assert not analyze(ensemble, None, y, metric="neg_brier_score", data="holdout").basis.doubts
     assert not analyze(members(0)[0], None, y, metric="neg_log_loss", data="holdout").basis.doubts
+
+
+def test_the_rows_to_expect_are_those_of_all_members_not_of_those_out_of_bag() -> None:
+    """Of 40 members, 10 to 20 are out of bag for a row; all of them give 0 to fewer rows than these do."""
+    ensemble, y = members(30)
+    own = np.where(y == 1, ensemble.outputs[:, :, 1], ensemble.outputs[:, :, 0])
+    rng = np.random.default_rng(1)
+    is_oob = rng.random(own.shape) < 0.35
+    is_oob[0] = True
+    again = CustomEnsemble(ensemble.outputs, ~is_oob, aggregation="mean_proba")
+    report = analyze(again, None, y, metric="neg_log_loss")
+    trials = is_oob.sum(axis=0)
+    rows = zero_rows(((own > 0) & is_oob).sum(axis=0).astype(float), float(np.median(trials)) / 40.0)
+    share = f"On about {100.0 * rows / 400:.1g} % of fresh rows"
+    assert any(share in doubt for doubt in report.basis.doubts), report.basis.doubts
+    halved = zero_rows(((own > 0) & is_oob).sum(axis=0).astype(float), float(np.median(trials)) / 80.0)
+    assert f"{100.0 * halved / 400:.1g}" != f"{100.0 * rows / 400:.1g}"

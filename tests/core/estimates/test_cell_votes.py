@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import betainc, ndtr
+from scipy.stats import beta, norm, t
 
 from ens_plugin.core.estimates import (
     cell_agreement,
@@ -14,6 +16,7 @@ from ens_plugin.core.estimates import (
     has_few_cells,
     recommended_size,
 )
+from ens_plugin.core.estimates.cell_votes import CellVotes
 from ens_plugin.core.estimates.ensemble_size import agreement
 from ens_plugin.core.tallies import RowBlock, Sample
 
@@ -66,6 +69,74 @@ def test_agreement_and_size_are_those_of_the_cells_where_members_are_many() -> N
     assert np.quantile(draws, 0.025) < size < np.quantile(draws, 0.975)
     np.testing.assert_array_equal(draws, cell_size_draws(cells, 0.99, 20001, 0))
     assert (draws % 2 == 1).all()
+
+
+@pytest.mark.parametrize("votes", [True, False])
+@pytest.mark.parametrize(("n_members", "lead"), [(3, 0.6), (5, 0.6), (10, 0.0), (10, 0.6), (30, 0.4), (100, 0.2)])
+def test_the_size_is_that_of_the_integral_over_the_lead_of_one_cell(votes: bool, n_members: int, lead: float) -> None:
+    """The exact integral, a sum over 100 000 quantiles, for a cell that has half of the rows."""
+    level = (np.arange(100_000) + 0.5) / 100_000
+    sd = np.sqrt((1 - lead**2) * n_members / (n_members - 1))
+    k = n_members * (1 + lead) / 2
+    mean = (
+        2 * beta.ppf(level, k + 0.5, n_members - k + 0.5) - 1
+        if votes
+        else lead + sd / np.sqrt(n_members) * t.ppf(level, n_members - 1)
+    )
+
+    def disagreement(size: float) -> float:
+        half = (size + 1) / 2
+        each = betainc(half, half, (1 - np.abs(mean)) / 2) if votes else ndtr(-np.abs(mean) * np.sqrt(size) / sd)
+        return float(0.5 * each.mean())
+
+    cells = CellVotes(
+        np.array([lead, 1.0]),
+        np.array([sd, 0.0]),
+        np.array([n_members, 1e9]),
+        np.array([0.5, 0.5]),
+        np.array([100.0, 100.0]),
+        votes,
+    )
+    size = cell_size(cells, 0.995, 20001)
+    assert size is not None
+    assert disagreement(1.1 * size + 2) < 0.005 < disagreement(0.9 * size - 2)
+
+
+def test_rows_and_shares_of_cells_are_by_weight() -> None:
+    sample, cell, _ = cells_of([0.1, 0.4, 0.9], 40, 60, 0)
+    cells = gather_cells(sample, cell, np.where(cell == 1, 3.0, 1.0), 50.0)
+    np.testing.assert_allclose(cells.share, [0.2, 0.6, 0.2])
+    np.testing.assert_allclose(cells.rows, [10.0, 30.0, 10.0])
+
+
+def test_leads_of_three_labels_are_no_votes_of_two() -> None:
+    sample, cell, _ = cells_of([0.1, 0.4, 0.9], 40, 60, 0, n_labels=3)
+    assert not gather_cells(sample, cell, np.ones(cell.size), float(cell.size)).votes
+
+
+def test_drawn_sizes_have_the_quantiles_of_students_distribution() -> None:
+    """One cell of four members: at a lead m the size is (z sd/m)^2, with z the normal quantile of the confidence."""
+    one = np.ones(1)
+    cells = CellVotes(0.1 * one, 0.6 * one, 4.0 * one, one, 100.0 * one, votes=False)
+    lead = 0.1 + 0.3 * t.rvs(3, size=200_000, random_state=0)
+    exact = (2.3263 * 0.6 / lead) ** 2
+    found = cell_size_draws(cells, 0.99, 200_001, 0)
+    for level in (0.25, 0.5, 0.75):
+        below = np.mean(exact <= np.quantile(found, level))
+        assert below == pytest.approx(level, abs=0.06)
+    assert np.mean(found > 1e5) == pytest.approx(np.mean(exact > 1e5), abs=0.02)
+
+
+def test_drawn_sizes_have_the_spread_of_the_cells_shares() -> None:
+    """Six of twelve rows are in a cell with known leads, whose share is then Beta(6, 6)."""
+    cells = CellVotes(
+        np.array([0.2, 1.0]), np.array([1.0, 0.0]), np.full(2, 1e12), np.full(2, 0.5), np.full(2, 6.0), votes=False
+    )
+    share = beta.rvs(6.0, 6.0, size=200_000, random_state=0)
+    exact = (norm.ppf(1.0 - 0.01 / share) / 0.2) ** 2
+    found = cell_size_draws(cells, 0.99, 20001, 0)
+    assert np.log(found).std() == pytest.approx(np.log(exact).std(), rel=0.15)
+    assert np.log(found).mean() == pytest.approx(np.log(exact).mean(), abs=0.02)
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import beta
 
 from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
 from tests.forests import Array
@@ -48,6 +50,45 @@ def test_losses_beyond_the_members_are_those_of_more_members(n_members: int) -> 
     observed = -np.log(outputs.mean(axis=0)).mean()
     # Within a tenth of the way from the members at hand to infinity, and the noise of the rows.
     np.testing.assert_allclose(found, truth, rtol=0, atol=0.1 * (observed - truth[-1]) + 2e-3)
+
+
+def beta_loss(probability: float, concentration: float) -> float:
+    """Return the mean of -log of a beta variable, by integration over its quantiles."""
+    law = beta(probability * concentration, (1.0 - probability) * concentration)
+    return float(quad(lambda level: -np.log(max(law.ppf(level), 1e-300)), 0.0, 1.0, limit=100)[0])
+
+
+@pytest.mark.parametrize(("mean", "n_members", "share"), [(0.6, 12, 0.3), (0.25, 30, 0.5), (0.9, 4, 0.1)])
+@pytest.mark.parametrize("size", [5.0, 40.0, 1000.0])
+def test_the_change_is_that_of_beta_distributions(mean: float, n_members: int, share: float, size: float) -> None:
+    own = n_members / share - 1.0
+    limit = mean + (1.0 - mean) / (2.0 * own)
+    expected = -np.log(mean) + beta_loss(limit, size / share - 1.0) - beta_loss(limit, own)
+    found = expected_log_loss(np.array([mean]), np.array([float(n_members)]), share, size)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_members", [2, 3, 40])
+def test_votes_have_the_variance_of_votes(n_members: int) -> None:
+    outputs = (np.random.default_rng(5).random((n_members, 60)) < 0.7).astype(float)
+    share = relative_variance(outputs.mean(axis=0), outputs.var(axis=0, ddof=1), np.full(60, float(n_members)))
+    assert share == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_share_is_a_ratio_of_sums_weighted_by_the_squared_inverse_probability() -> None:
+    mean, variance, trials = np.array([0.1, 0.5]), np.array([0.02, 0.2]), np.array([10.0, 20.0])
+    weight = [1.0 / (0.1 + 0.1) ** 2, 1.0 / (0.5 + 0.05) ** 2]
+    votes = weight[0] * (0.09 + 0.002) + weight[1] * (0.25 + 0.01)
+    share = (weight[0] * 0.02 + weight[1] * 0.2) / votes
+    assert relative_variance(mean, variance, trials) == pytest.approx(share, rel=1e-12)
+
+
+def test_one_vote_has_a_finite_loss() -> None:
+    """A single vote has a concentration of 0, for which 1/20 is taken."""
+    found = expected_log_loss(np.array([0.5]), np.array([20.0]), 1.0, 1.0)
+    limit = 0.5 + 0.5 / 38.0
+    expected = np.log(2.0) + beta_loss(limit, 0.05) - beta_loss(limit, 19.0)
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
 
 
 def test_distance_from_infinity_is_that_of_the_variance() -> None:

@@ -95,6 +95,19 @@ def test_residuals_have_the_spread_of_the_whole_ensemble() -> None:
     assert narrowed.std() == pytest.approx(whole.std(), rel=0.03)
 
 
+def test_weighted_residuals_are_those_of_repeated_rows() -> None:
+    rng = np.random.default_rng(3)
+    weight = rng.integers(0, 4, 30)
+    tally = ValueTally(
+        rng.integers(1, 9, 30).astype(float), rng.normal(size=30), rng.exponential(size=30), 1.0 + rng.normal(size=30)
+    )
+    columns = (tally.trials, tally.mean, tally.variance, tally.target)
+    repeated = ValueTally(*(np.repeat(column, weight) for column in columns))
+    found = residuals_at_size(tally, weight.astype(float), 20)
+    again = residuals_at_size(repeated, np.ones(int(weight.sum())), 20)
+    np.testing.assert_allclose(np.repeat(found, weight), again, rtol=1e-12)
+
+
 def test_residuals_without_member_variance_stay() -> None:
     ones = np.ones(5)
     tally = ValueTally(3 * ones, ones, 0 * ones, np.arange(5.0))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from ens_plugin.core.row_models import majority_error
 from ens_plugin.errors import InputError
@@ -21,7 +21,7 @@ from ens_plugin.papers.score_tables_2017.matched_scores import (
     match_probabilities,
     shrink_matched_scores,
 )
-from ens_plugin.papers.score_tables_2017.normal_pair import fit_normal_pair
+from ens_plugin.papers.score_tables_2017.normal_pair import NormalPair, fit_normal_pair
 from ens_plugin.papers.score_tables_2017.score_losses import expected_loss, loss_curve
 from ens_plugin.papers.score_tables_2017.score_models import NormalScores, fit_normal_scores
 from ens_plugin.papers.score_tables_2017.score_shrinkage import shrink_normal_scores, shrink_rows
@@ -175,6 +175,32 @@ def test_shrunken_probabilities_are_within_reach_of_the_truth() -> None:
         exact = loss_curve(truth, [size], tables())[0]
         for rows in (shrink_beta_probabilities(p), shrink_matched_scores(p, tables())):
             assert loss_curve(rows, [size], tables())[0] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_the_mean_score_of_two_normals_is_a_mixture_over_counts(size: int) -> None:
+    """Given how many members are of the first component, the mean score is normal."""
+    rows = NormalPair(np.array([0.3]), np.array([[-2.0], [1.5]]), np.array([[0.25], [2.0]]), np.ones(1))
+    first = np.arange(size + 1)
+    mean, variance = -2.0 * first + 1.5 * (size - first), 0.25 * first + 2.0 * (size - first)
+    chance = binom.pmf(first, size, 0.3)
+    exact = chance @ norm.cdf(-mean / np.sqrt(variance))
+    found = expected_loss(rows, [size], tables(), loss="zero_one", aggregation="mean_score")[0, 0]
+    assert found == pytest.approx(exact, abs=1e-10)
+    points = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    scores = (mean[:, None] + np.sqrt(variance)[:, None] * points) / size
+    exact = chance @ np.logaddexp(0.0, -scores).mean(axis=1)
+    found = expected_loss(rows, [size], tables(), loss="log", aggregation="mean_score")[0, 0]
+    assert found == pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.parametrize("n_members", [3, 25])
+def test_the_shrunken_concentration_is_that_of_the_members_however_few(n_members: int) -> None:
+    rng = np.random.default_rng(8)
+    q = rng.beta(4.0, 1.5, 40_000)
+    # The mean of three votes has a third of a vote's variance, as a beta variable of concentration 2 has.
+    rows = shrink_beta_probabilities(rng.binomial(3, q, (n_members, q.size)) / 3)
+    assert rows.alpha + rows.beta == pytest.approx(2.0, rel=0.04)
 
 
 @pytest.mark.parametrize("fit", [fit_beta_probabilities, shrink_beta_probabilities])

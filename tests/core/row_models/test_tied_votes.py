@@ -69,6 +69,21 @@ def test_the_shift_is_that_of_the_rows_of_each_label(n_members: int) -> None:
     assert (expected[:3] < -4 * error[:3]).all()
 
 
+@pytest.mark.parametrize("n_second", [20, 400])
+def test_the_shift_is_by_weight(n_second: int) -> None:
+    """The heavy rows of the second label tie, the light ones never do; fewer than 30 have no density of their own."""
+    n_members, target = 200, np.repeat([0, 1], [400, n_second])
+    chance = np.where(target == 0, 0.02, np.where(np.arange(target.size) % 2 == 0, 0.5, 0.02))
+    weight = np.where((target == 1) & (chance < 0.5), 0.01, 1.0)
+    wrong = np.random.default_rng(0).random((n_members, target.size)) < chance
+    block = RowBlock(np.where(wrong, 1 - target, target), np.ones(wrong.shape, dtype=bool), target, 2)
+    model = fit_mixture(wrong.sum(axis=0), np.full(target.size, n_members), weight)
+    found = even_size_shift(model, Sample(block, np.arange(target.size), weight), [10])
+    share = weight[target == 1] / weight.sum()
+    exact = 0.5 * share @ binom.pmf(5, 10, chance[target == 1])
+    np.testing.assert_allclose(found, exact, rtol=0.15)
+
+
 def test_even_sizes_follow_the_models_own_rule() -> None:
     """The average over subsets of an ensemble that gives ties to the first label; halves are off by up to 6 points."""
     labels, target = unbalanced(1500, 60, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ens_plugin.core.row_models.anchoring import Anchor
 from ens_plugin.core.row_models.majority import majority_error
 from ens_plugin.core.row_models.mixture import fit_mixture
 from ens_plugin.core.uncertainty import N_DRAWS, ErrorDraws, combine_draws
@@ -67,6 +68,39 @@ def test_parts_add_up_by_their_shares() -> None:
     both = combine_draws([one, other], np.array([0.25, 0.75]))
     np.testing.assert_allclose(both.error, 0.25 * one.error + 0.75 * other.error)
     np.testing.assert_allclose(both.draws, both.error[None].repeat(N_DRAWS, axis=0))
+
+
+def test_parts_have_draws_of_their_own_and_shifts_by_their_shares() -> None:
+    rng = np.random.default_rng(0)
+    draws = rng.normal(0.2, 0.01, (N_DRAWS, SIZES.size))
+    error = np.full(SIZES.size, 0.2)
+    tied, untied = ErrorDraws(SIZES, error, draws, 0.01 * np.ones(SIZES.size)), ErrorDraws(SIZES, error, draws)
+    both = combine_draws([tied, untied], np.array([0.25, 0.75]))
+    assert both.even_shift is not None
+    np.testing.assert_allclose(both.even_shift, 0.0025)
+    # The variances of independent parts add up: 1/16 and 9/16.
+    assert both.draws.std(axis=0).mean() == pytest.approx(0.01 * np.sqrt(10.0) / 4.0, rel=0.06)
+    assert combine_draws([untied, untied], np.array([0.5, 0.5])).even_shift is None
+
+
+def test_an_anchor_moves_the_error_and_its_draws() -> None:
+    p = np.random.default_rng(0).beta(2.0, 3.0, 300)
+    found = fit_mixture(np.random.default_rng(1).binomial(40, p), np.full(300, 40))
+    anchor = Anchor(np.array([1, 3]), np.zeros(2), np.ones(2), np.array([0.05, -0.02]))
+    drawn = [draw_posteriors(found, 0)]
+    plain, moved = (draw_errors([found], each, 2001, drawn) for each in (None, anchor))
+    expected = 0.05 / plain.sizes - 0.02 / plain.sizes**2
+    np.testing.assert_allclose(moved.error - plain.error, expected, atol=1e-12)
+    np.testing.assert_allclose(moved.draws - plain.draws, np.tile(expected, (N_DRAWS, 1)), atol=1e-12)
+    np.testing.assert_allclose(plain.error, found.error(plain.sizes))
+    two = draw_errors([found, found], None, 2001, [drawn[0], None])
+    np.testing.assert_allclose(two.draws - plain.error, (plain.draws - plain.error) / 2.0, atol=1e-12)
+
+
+def test_a_draw_whose_limit_is_below_0_is_close_where_it_is_at_most_0() -> None:
+    sizes = np.array([1.0, 3.0, 5.0, 7.0, np.inf])
+    draws = np.array([[0.3, 0.1, -0.002, -0.005, -0.006]])
+    assert ErrorDraws(sizes, draws[0], draws).close_size_draws(0.1).tolist() == [5.0]
 
 
 @pytest.mark.parametrize("n_members", [40, 1000])

@@ -5,7 +5,8 @@ from functools import reduce
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import genpareto
+from scipy.optimize import brentq
+from scipy.stats import genpareto, norm
 
 from ens_plugin.core.uncertainty import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 
@@ -53,6 +54,42 @@ def test_shape_is_found_from_many_rows(shape: float) -> None:
         assert tail is not None
         found.append(tail.shape)
     assert np.mean(found) == pytest.approx(0.3 + 0.75 * (shape - 0.3), abs=0.1)
+
+
+def summed_limit(values: FloatArray, level: float) -> float:
+    """Return the upper limit of the mean by the documented prior, on a fine grid, with SciPy's distributions."""
+    n_tail = int(np.ceil(np.clip(values.size / 15, 10, 64) - 1e-9))
+    ordered = np.sort(values)[::-1]
+    threshold, body = ordered[n_tail], ordered[n_tail:]
+    excess, above = ordered[:n_tail] - threshold, n_tail / values.size
+    reach = min(1.0, 0.25 + 5.0 / np.sqrt(n_tail))
+    logs, centres, spreads = [], [], []
+    for shape in np.linspace(-0.45, 0.95, 57):
+        for tail_mean in excess.mean() * np.exp(np.linspace(-reach, reach, 41)):
+            likelihood = genpareto.logpdf(excess, shape, scale=tail_mean * (1.0 - shape)).sum()
+            logs.append(likelihood + norm.logpdf(shape, 0.3, 0.35))
+            apart = threshold + tail_mean - body.mean()
+            centres.append(body.mean() + above * apart)
+            spreads.append(np.sqrt(((1.0 - above) * body.var() + above * (1.0 - above) * apart**2) / values.size))
+    posterior = np.exp(np.array(logs) - max(logs))
+    law = norm(np.array(centres), np.array(spreads))
+
+    def too_much(limit: float) -> float:
+        return float(posterior @ law.cdf(limit) / posterior.sum()) - 0.5 - level / 2.0
+
+    return float(brentq(too_much, min(centres) - 9 * max(spreads), max(centres) + 9 * max(spreads)))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize(("name", "allowed"), [("uniform", 0.01), ("exponential", 0.03), ("heavy", 0.05)])
+def test_limit_is_that_of_the_posterior(name: str, allowed: float, level: float) -> None:
+    rng = np.random.default_rng(1)
+    drawn = {"uniform": rng.random(300), "exponential": rng.exponential(size=300), "heavy": rng.standard_t(3, 300) ** 2}
+    values = drawn[name]
+    tail = tail_of(values)
+    assert tail is not None
+    distance = summed_limit(values, level) - values.mean()
+    assert tail.upper_limit(level) - values.mean() == pytest.approx(distance, rel=allowed)
 
 
 def test_limit_does_not_depend_on_the_unit() -> None:

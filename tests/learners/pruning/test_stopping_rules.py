@@ -22,11 +22,12 @@ def test_prior_of_votes_is_that_of_the_second_label() -> None:
     assert prior.spread == 1.0
 
 
-def test_probabilities_are_worth_the_votes_that_their_variance_says() -> None:
+@pytest.mark.parametrize(("n_members", "n_rows"), [(3, 30_000), (50, 2000)])
+def test_probabilities_are_worth_the_votes_that_their_variance_says(n_members: int, n_rows: int) -> None:
     rng = np.random.default_rng(1)
-    p = rng.uniform(0.3, 0.7, 2000)
-    # A beta variable with parameters 4p and 4(1 - p) has a fifth of a vote's variance.
-    second = rng.beta(4 * p, 4 * (1 - p), (50, p.size))
+    p = rng.uniform(0.3, 0.7, n_rows)
+    # The mean of five votes has a fifth of a vote's variance.
+    second = rng.binomial(5, p, (n_members, p.size)) / 5
     zeros = np.zeros(p.size, dtype=np.intp)
     outputs = np.stack([1 - second, second], axis=2)
     found = OutOfBagOutputs(RowBlock(outputs, np.ones(second.shape, bool), zeros, 2), zeros, zeros + 1)

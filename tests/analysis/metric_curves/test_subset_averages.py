@@ -1,0 +1,107 @@
+"""Averages of metrics over subsets, against all subsets of few members and against the closed forms of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss, mean_squared_error, r2_score
+
+from ens_plugin import CustomEnsemble, analyze
+from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis.metric_curves.metric_rows import metric_rows
+from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.metrics import resolve_metric
+from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
+from ens_plugin.core.tallies import RowBlock, Sample
+from tests.forests import Array
+
+N_MEMBERS, N_ROWS = 6, 80
+VALUES: dict[str, Callable[..., float]] = {
+    "r2": r2_score,
+    "neg_mean_squared_error": lambda *a, **k: -mean_squared_error(*a, **k),
+}
+
+
+def over_subsets(outputs: Array, size: int, value: Callable[[Array], float]) -> float:
+    """Return the mean of a metric of mean outputs over all subsets of one size."""
+    return float(np.mean([value(outputs[list(chosen)].mean(axis=0)) for chosen in combinations(range(6), size)]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("metric", VALUES)
+def test_squared_losses_of_values_are_averaged_over_all_subsets(metric: str, weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=N_ROWS)
+    outputs = y / 2.0 + rng.normal(size=(N_MEMBERS, N_ROWS))
+    weight = rng.choice([0.0, 1.0, 5.0], N_ROWS) if weighted else None
+    ensemble = CustomEnsemble(outputs, None, aggregation="mean")
+    curve = analyze(ensemble, None, y, metric=metric, data="holdout", sample_weight=weight).error_curve
+    for size in (1, 2, 3, 6):
+        exact = over_subsets(outputs, size, lambda mean: VALUES[metric](y, mean, sample_weight=weight))
+        assert curve.at(size) == pytest.approx(exact, rel=1e-9)
+
+
+def test_squared_losses_of_probabilities_are_averaged_over_all_subsets() -> None:
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, N_ROWS)
+    second = 0.5 * rng.beta(2.0, 2.0, (N_MEMBERS, N_ROWS)) + 0.25 * y
+    ensemble = CustomEnsemble(np.stack([1.0 - second, second], axis=2), None, aggregation="mean_proba")
+    curve = analyze(ensemble, None, y, metric="neg_brier_score", data="holdout").error_curve
+    for size in (1, 2, 3, 6):
+        assert curve.at(size) == pytest.approx(over_subsets(second, size, lambda p: -brier_score_loss(y, p)), rel=1e-9)
+
+
+def test_rows_with_few_members_move_the_level_and_others_give_the_steps() -> None:
+    """Up to four members the steps are those of 95 rows, then of the 70 with nine."""
+    rng = np.random.default_rng(2)
+    trials = np.repeat([2, 4, 9], [5, 25, 70])
+    y, outputs = rng.normal(size=100), rng.normal(size=(9, 100)) * np.linspace(0.5, 2.0, 100)
+    is_oob = np.arange(9)[:, None] < trials
+    adapter = find_adapter(CustomEnsemble(outputs, ~is_oob, aggregation="mean"))
+    metric = resolve_metric("neg_mean_squared_error", adapter)
+    assert metric is not None
+    rows = metric_rows(metric, adapter, Sample(RowBlock(outputs, is_oob, y, 0), np.arange(100), np.ones(100)), y)
+    limits = largest_subsets(rows.trials, None)
+    assert limits == (4, 9)
+    averages = subset_averages(rows, limits, rng)
+    mean = np.sum(outputs, axis=0, where=is_oob) / trials
+    variance = np.sum((outputs - mean) ** 2, axis=0, where=is_oob) / (trials - 1)
+
+    def loss(size: float, chosen: Array) -> float:
+        return float(((mean - y) ** 2 + variance * (1.0 / size - 1.0 / trials))[chosen].mean())
+
+    near, far = trials >= 4, trials == 9
+    shift = np.mean((mean - y) ** 2) - np.mean((mean - y)[near] ** 2)
+    exact = [
+        loss(min(size, 4), near) + shift + (loss(size, far) - loss(4, far) if size > 4 else 0.0)
+        for size in averages.sizes
+    ]
+    assert averages.sizes[[0, -1]].tolist() == [1, 9]
+    np.testing.assert_allclose(-averages.by_order, np.tile(exact, (2, 1)), rtol=1e-9)
+
+
+def test_the_log_loss_is_averaged_up_to_half_the_members_and_expected_from_all_on() -> None:
+    rng = np.random.default_rng(3)
+    y, n_members = rng.integers(0, 2, 300), 8
+    own = rng.beta(3.0, 1.5, (n_members, 300))
+    second = np.where(y == 1, own, 1.0 - own)
+    ensemble = CustomEnsemble(np.stack([1.0 - second, second], axis=2), None, aggregation="mean_proba")
+    sizes = [1, 4, 5, 8, 16, 100_000]
+    curve = analyze(ensemble, None, y, metric="neg_log_loss", data="holdout", sizes=sizes).error_curve
+    assert -curve.at(1) == pytest.approx(np.mean([log_loss(y, each) for each in second]), rel=5e-3)
+    mean, trials = own.mean(axis=0), np.full(300, 8.0)
+    share = relative_variance(mean, own.var(axis=0, ddof=1), trials)
+    for size in (8, 16, 100_000):
+        assert -curve.at(size) == pytest.approx(expected_log_loss(mean, trials, share, size).mean(), rel=1e-6)
+    # In 1/B, 5 is two fifths of the way from 8 to 4, between which there is nothing else.
+    assert curve.at(5) == pytest.approx(curve.at(8) + 0.6 * (curve.at(4) - curve.at(8)), rel=1e-9)
+
+
+def test_the_noise_of_the_orders_is_that_of_their_mean() -> None:
+    by_order = np.random.default_rng(4).normal(size=(30, 3))
+    averages = SubsetAverages(np.array([1, 2, 4]), by_order, (1, 2), np.arange(5), False)
+    np.testing.assert_allclose(averages.covariance, np.cov(by_order, rowvar=False))
+    np.testing.assert_allclose(averages.mean_covariance, np.cov(by_order, rowvar=False) / 30)
