@@ -26,6 +26,7 @@ from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
 from ens_plugin.analysis.metric_curves.zero_probabilities import refuse_no_value, zero_probability_doubt
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
+from ens_plugin.analysis.variance.metric_seeds import metric_sd_over_seeds
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.tallies.subsets import Sample
@@ -117,7 +118,7 @@ def with_metric_curve(
     return replace(
         estimates,
         error_curve=curve,
-        algorithmic_sd=float("nan"),
+        algorithmic_sd=metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state)),
         cautions=(
             *estimates.cautions,
             *_of_other_loss(metric, estimates, settings),
@@ -167,7 +168,7 @@ def estimate_own_loss(
         error_curve=curve,
         recommendation=size,
         bias_variance=_parts(found, metric, adapter.n_members),
-        algorithmic_sd=float("nan"),
+        algorithmic_sd=metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state)),
         cautions=_perfect_caution(curve, found.limits),
         criteria=(size,),
         metric_size=size,
