@@ -39,6 +39,7 @@ __all__ = ["estimate_own_loss", "with_metric_curve"]
 
 # Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
 MOST_SKEWNESS = 0.4
+FEWEST_OF_PARABOLA = 3
 ROUNDING = 1e-12
 
 
@@ -132,6 +133,7 @@ def with_metric_curve(
             *rare_label_doubts(rows, curve.asymptote_interval),
             *low_score_doubt(curve, settings),
             *zero_probability_doubt(rows, curve.asymptote, adapter.n_members, settings),
+            *_unchecked_line_doubt(found, metric),
         ),
         metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
@@ -279,6 +281,18 @@ def _subset_road(
     variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
     asymptote = float(law.at([np.inf])[0])
     return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
+
+
+def _unchecked_line_doubt(found: _Curve, metric: ResolvedMetric) -> tuple[str, ...]:
+    """Return a doubt about a line through two averages, which no parabola checks: of labels, from subsets of 1 and 3."""
+    if not isinstance(found.change, MetricChange) or found.change.law.sizes.size >= FEWEST_OF_PARABOLA:
+        return ()
+    first, last = found.change.law.sizes[[0, -1]]
+    return (
+        f"The {metric.name} is known for subsets of {first} and {last} out-of-bag members only: rows have too few for "
+        "more. What it is for more members, the size by it and its interval are a guess. Train more members, about twice "
+        "as many.",
+    )
 
 
 def _of_other_loss(metric: ResolvedMetric, estimates: Estimates, settings: ResolvedOptions) -> tuple[str, ...]:
