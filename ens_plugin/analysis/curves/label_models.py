@@ -188,10 +188,11 @@ def rival_doubts(models: list[RowModel], largest_subset: int, tally: AnyTally, w
         return ()
     n_members = weight.row_sum(tally.trials) / weight.n_rows
     return (
-        f"Rows have {n_members:.1f} out-of-bag members on average, too few to tell which label is the strongest rival of "
-        f"the true one. A correction for this moves the error of the infinite ensemble from {100 * uncorrected:.3g} to "
-        f"{100 * corrected:.3g} %, so that the error beyond {MOST_DOUBTED_SUBSET} members, its interval and its spread "
-        f"over seeds may be wrong. Train about {np.ceil(ENOUGH_MEMBERS / n_members):.0f} times as many members.",
+        f"Each row is judged by {n_members:.1f} members on average, too few to tell which label is the strongest rival "
+        f"of the true one. A correction for this moves the error of the infinite ensemble from "
+        f"{100 * uncorrected:.3g} to {100 * corrected:.3g} %, so that the error beyond {MOST_DOUBTED_SUBSET} members, "
+        "its interval and its spread over seeds may be wrong. Train about "
+        f"{np.ceil(ENOUGH_MEMBERS / n_members):.0f} times as many members.",
     )
 
 

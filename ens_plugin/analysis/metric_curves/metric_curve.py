@@ -284,14 +284,14 @@ def _subset_road(
 
 
 def _unchecked_line_doubt(found: _Curve, metric: ResolvedMetric) -> tuple[str, ...]:
-    """Return a doubt about a line through two averages, which no parabola checks: of labels, from subsets of 1 and 3."""
+    """Return a doubt about a line through two averages, as of subsets of 1 and 3, which no parabola checks."""
     if not isinstance(found.change, MetricChange) or found.change.law.sizes.size >= FEWEST_OF_PARABOLA:
         return ()
     first, last = found.change.law.sizes[[0, -1]]
     return (
-        f"The {metric.name} is known for subsets of {first} and {last} out-of-bag members only: rows have too few for "
-        "more. What it is for more members, the size by it and its interval are a guess. Train more members, about twice "
-        "as many.",
+        f"The {metric.name} is known for subsets of {first} and {last} members only: most rows are judged by too few "
+        "for more. What it is for more members, the size by it and its interval are a guess. Train more members, about "
+        "twice as many.",
     )
 
 

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import EnsembleReport, analyze
 
-WORDS = "subsets of 1 and 3 out-of-bag members only"
+WORDS = "subsets of 1 and 3 members only"
 
 
 def report_of(n_members: int, metric: str, n_labels: int = 4) -> EnsembleReport:
