@@ -13,7 +13,7 @@ from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 __all__ = ["metric_sd_over_seeds", "with_linear_logarithm"]
 
 # A row that has a split of its own has one of those of its batch.
-N_BATCHES, SPLITS_OF_BATCH = 5, 8
+N_BATCHES, SPLITS_OF_BATCH = 3, 8
 FEWEST_MEMBERS = 4
 PART_ROWS = 1024
 # As for the 0-1 error and the squared error, see core/uncertainty/pair_covariance.py.
