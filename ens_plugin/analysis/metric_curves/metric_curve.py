@@ -115,11 +115,12 @@ def with_metric_curve(
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
         by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings, label_errors)
     found = _subset_road(rows, subsets, groups, wanted, settings) if by_error is None else by_error
-    curve = _error_curve(found, rows, settings)
+    seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
+    curve = _error_curve(found, rows, settings, seed_sd)
     return replace(
         estimates,
         error_curve=curve,
-        algorithmic_sd=metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state)),
+        algorithmic_sd=seed_sd,
         cautions=(
             *estimates.cautions,
             *_of_other_loss(metric, estimates, settings),
@@ -164,13 +165,14 @@ def estimate_own_loss(
     subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings)
-    curve = _error_curve(found, rows, settings)
+    seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
+    curve = _error_curve(found, rows, settings, seed_sd)
     size = metric_size(found.change, adapter.n_members, None, settings)
     return Estimates(
         error_curve=curve,
         recommendation=size,
         bias_variance=_parts(found, metric, adapter.n_members),
-        algorithmic_sd=metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state)),
+        algorithmic_sd=seed_sd,
         cautions=_perfect_caution(curve, found.limits),
         criteria=(size,),
         metric_size=size,
@@ -192,8 +194,11 @@ def _parts(found: _Curve, metric: ResolvedMetric, n_members: int) -> BiasVarianc
     )
 
 
-def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> ErrorCurve:
-    """Return the curve with its intervals, limited to the range of the metric."""
+def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions, seed_sd: float) -> ErrorCurve:
+    """Return the curve with its intervals, limited to the range of the metric.
+
+    An interval includes the uncertainty from the rows, from the members trained, and from the extrapolation.
+    """
     metric = rows.metric
     lowest, highest = found.limits
     error = found.values.copy()
@@ -202,7 +207,8 @@ def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> 
     skewness = found.moments.skewness
     if np.isfinite([lowest, highest]).all():
         skewness = float(np.clip(skewness, -MOST_SKEWNESS, MOST_SKEWNESS))
-    below, above = (distance * found.noise for distance in hall_limits(skewness, settings.interval_level))
+    noise = np.hypot(found.noise, 0.0 if np.isnan(seed_sd) else seed_sd)
+    below, above = (distance * noise for distance in hall_limits(skewness, settings.interval_level))
     lower = np.maximum(error - np.hypot(below, found.model), lowest)
     upper = np.minimum(error + np.hypot(above, found.model), highest)
     return ErrorCurve(
