@@ -132,7 +132,7 @@ def with_metric_curve(
         doubts=(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings),
+            *low_score_doubt(curve, settings, rows.linked_value(rows.linked[rows.known], rows.known)),
             *zero_probability_doubt(rows, curve.asymptote, adapter.n_members, settings),
             *_unchecked_line_doubt(found, metric),
         ),
