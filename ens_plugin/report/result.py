@@ -50,8 +50,9 @@ class EnsembleReport(ReportContent):
     recommendation : SizeRecommendation
     bias_variance : BiasVariance
     algorithmic_sd : float
-        Standard deviation, over seeds, of the 0-1 error or mean squared error at the current size: on these rows if
-        they are held out, else on infinitely many fresh rows.  NaN where the curve is of a metric.
+        Standard deviation, over seeds, of the error or the metric of `error_curve` at the current size: on these rows
+        if they are held out, else on infinitely many fresh rows.  NaN where it is not known: of a metric with fewer
+        than 4 members, for example.
     algorithmic_sd_is_bound : bool
         True in reports of earlier versions on out-of-bag rows, where `algorithmic_sd` was an upper bound.
     warnings : tuple of str

@@ -362,8 +362,9 @@ def _sentences(report: ReportContent) -> list[str]:
     if not math.isnan(report.algorithmic_sd):
         on_fresh = report.data == "oob" and not report.algorithmic_sd_is_bound
         bound = "at most " if report.algorithmic_sd_is_bound else "about " if on_fresh else ""
+        of_what = "error" if report.error_curve.metric_basis is None else printable(report.error_curve.metric, 40)
         sentences.append(
-            f"Over random seeds, given this training set, the error of {members} has a standard deviation of "
+            f"Over random seeds, given this training set, the {of_what} of {members} has a standard deviation of "
             f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} "
             f"on {'fresh' if on_fresh else 'these'} rows."
         )

@@ -127,7 +127,7 @@ def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
             "below that size. Use another estimator; 'auto' reaches every size."
         )
     level = curve.interval_level
-    # The deviation over seeds is not known for a metric.
+    # The deviation over seeds is not known for every metric.
     seed_sd = 0.0 if math.isnan(cut_report.algorithmic_sd) else cut_report.algorithmic_sd
     lower, upper = interval_over_seeds(expected, curve.interval_at(size), seed_sd, level)
     least = -math.inf if curve.metric_basis is not None else 0.0

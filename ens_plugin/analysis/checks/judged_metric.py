@@ -13,8 +13,8 @@ from ens_plugin.analysis.metric_curves.metric_resampling import bootstrap_counts
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.variance.metric_seeds import with_linear_logarithm
 from ens_plugin.core.uncertainty.paired_losses import OUT_OF_BAG_FACTOR, Difference
-from ens_plugin.core.validation import FloatArray
 
 __all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
 
@@ -169,16 +169,5 @@ def _without(rows: MetricRows, left_out: NDArray[np.bool_]) -> float:
     part = rows.without_members(left_out)
     output = part.linked[part.known]
     if rows.losses == "log":
-        output = _with_linear_logarithm(output, rows.linked[part.known])
+        output = with_linear_logarithm(output, rows.linked[part.known])
     return part.linked_value(output, part.known)
-
-
-def _with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return probabilities whose logarithms differ from those of `whole` by as much as their first derivative.
-
-    Where a few members alone predict the label of a row, its probability without them is 0, and its logarithm would
-    outweigh all other rows: the variance would be that of this row in place of the ensemble's.
-    """
-    positive = whole > 0.0
-    change = np.where(positive, output / np.where(positive, whole, 1.0) - 1.0, 0.0)
-    return np.asarray(np.minimum(whole * np.exp(change), 1.0))

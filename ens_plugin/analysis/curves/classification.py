@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import subset_counts
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
-from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, row_models
+from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, rival_doubts, row_models
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.core.estimates.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
@@ -108,7 +108,8 @@ def estimate_classification(
         loss="0-1 error",
     )
     recommendation = _classification_size(size_model, drawn[0], n_members, settings)
-    return Estimates(curve, recommendation, bias_variance, sd, cautions, error_draws=draws)
+    doubts = rival_doubts(models, 0 if anchor is None else int(anchor.sizes[-1]), tally, weight)
+    return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)
 
 
 def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:

@@ -26,7 +26,7 @@ from ens_plugin.core.tallies.tally import (
 )
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["correction_sd", "counts_hard_votes", "fit_support", "row_models", "soft_spreads"]
+__all__ = ["correction_sd", "counts_hard_votes", "fit_support", "rival_doubts", "row_models", "soft_spreads"]
 
 FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
@@ -34,6 +34,9 @@ SHIFT_ROWS = 2_000
 # Relative error of a correction, from simulations with known truth.
 SHIFT_ERROR = 0.2
 CROSSING_ERROR = 0.25
+# With subsets of five members and more, the curve between them and the infinite ensemble is known well enough.
+MOST_DOUBTED_SUBSET, ENOUGH_MEMBERS = 3, 7.0
+LARGE_CORRECTION = 0.25
 NO_VARIANCE = 1e-14
 PART_ROWS = 65_536
 
@@ -154,9 +157,48 @@ def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
     """Return the standard error, by size, of the models' correction for rival labels chosen by noisy votes."""
+    other = _without_correction(models)
+    if other is None:
+        return np.zeros(sizes.size)
+    relative = CROSSING_ERROR if len(models) > 1 else SHIFT_ERROR
+    return relative * np.abs(model_error(models[0], sizes) - model_error(other, sizes))
+
+
+def rival_doubts(models: list[RowModel], largest_subset: int, tally: AnyTally, weight: RowWeight) -> tuple[str, ...]:
+    """Return a doubt where rows have too few members to tell which label is the strongest rival of the true one.
+
+    The error of three members and fewer is known from subsets.  Beyond, it then rests on the correction for rivals that
+    noisy votes chose, which errs where it is a quarter of the error or more.
+
+    Parameters
+    ----------
+    models : list of RowModel
+    largest_subset : int
+        Largest size of subsets of the members that half of the rows have; 0 if there is none.
+    tally : SupportTally or MarginTally
+    weight : RowWeight
+    """
+    other = _without_correction(models)
+    if other is None or largest_subset > MOST_DOUBTED_SUBSET:
+        return ()
+    corrected = float(np.mean([model_error(model, [np.inf]) for model in models]))
+    # Of raw scores, the first model is the one without a correction.
+    uncorrected = float(model_error(models[0] if len(models) > 1 else other, [np.inf])[0])
+    if abs(corrected - uncorrected) < LARGE_CORRECTION * max(corrected, uncorrected):
+        return ()
+    n_members = weight.row_sum(tally.trials) / weight.n_rows
+    return (
+        f"Each row is judged by {n_members:.1f} members on average, too few to tell which label is the strongest rival "
+        f"of the true one. A correction for this moves the error of the infinite ensemble from "
+        f"{100 * uncorrected:.3g} to {100 * corrected:.3g} %, so that the error beyond {MOST_DOUBTED_SUBSET} members, "
+        "its interval and its spread over seeds may be wrong. Train about "
+        f"{np.ceil(ENOUGH_MEMBERS / n_members):.0f} times as many members.",
+    )
+
+
+def _without_correction(models: list[RowModel]) -> RowModel | None:
+    """Return the model that differs from the first by the correction for rivals; None where there is none."""
     first = models[0]
     if len(models) > 1:
-        return CROSSING_ERROR * np.abs(model_error(first, sizes) - model_error(models[1], sizes))
-    if isinstance(first, MarginModel) and first.shift != 0.0:
-        return SHIFT_ERROR * np.abs(model_error(first, sizes) - model_error(replace(first, shift=0.0), sizes))
-    return np.zeros(sizes.size)
+        return models[1]
+    return replace(first, shift=0.0) if isinstance(first, MarginModel) and first.shift != 0.0 else None

@@ -13,20 +13,34 @@ __all__ = ["low_score_caution", "low_score_doubt"]
 LARGE_SHARE = 0.05
 
 
-def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions) -> tuple[str, ...]:
-    """Return a doubt where the infinite ensemble's score is within the tolerance of its lowest value, else nothing.
+def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[str, ...]:
+    """Return a doubt where the score is within the tolerance of its lowest value, else nothing.
 
     Every size is then within the tolerance of it: F1 is 0 at all of them where no row is predicted to have the rare
-    label.
+    label.  Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
+
+    Parameters
+    ----------
+    curve : ErrorCurve
+    settings : ResolvedOptions
+    level : float
+        Score of the rows, each with all of its members.
     """
     tolerance = settings.metric_tolerance
-    if _height(curve, settings) > tolerance:
+    if min(_height(curve, settings), _height(curve, settings) + level - curve.asymptote) > tolerance:
         return ()
-    return (
-        f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above its lowest value, and "
-        f"every size is within {tolerance:g} of it, so the recommended size is a guess. Train a model that does better "
-        "by this metric, or choose a metric of rankings or probabilities, such as 'roc_auc'.",
-    )
+    if _height(curve, settings) <= tolerance:
+        found = (
+            f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above its lowest value, and "
+        )
+        found += f"every size is within {tolerance:g} of it, so the recommended size is a guess."
+    else:
+        found = (
+            f"The {curve.metric} of all members is {level:.3g} on these rows, hardly above its lowest value, so its "
+        )
+        found += "curve, its interval and the recommended size are a guess."
+    advice = "Train a model that does better by this metric, or choose a metric of rankings or probabilities"
+    return (f"{found} {advice}, such as 'roc_auc'.",)
 
 
 def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions) -> tuple[str, ...]:

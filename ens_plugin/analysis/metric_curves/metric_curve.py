@@ -26,6 +26,7 @@ from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
 from ens_plugin.analysis.metric_curves.zero_probabilities import refuse_no_value, zero_probability_doubt
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
+from ens_plugin.analysis.variance.metric_seeds import metric_sd_over_seeds
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.tallies.subsets import Sample
@@ -38,6 +39,7 @@ __all__ = ["estimate_own_loss", "with_metric_curve"]
 
 # Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
 MOST_SKEWNESS = 0.4
+FEWEST_OF_PARABOLA = 3
 ROUNDING = 1e-12
 
 
@@ -113,11 +115,12 @@ def with_metric_curve(
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
         by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings, label_errors)
     found = _subset_road(rows, subsets, groups, wanted, settings) if by_error is None else by_error
-    curve = _error_curve(found, rows, settings)
+    seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
+    curve = _error_curve(found, rows, settings, seed_sd)
     return replace(
         estimates,
         error_curve=curve,
-        algorithmic_sd=float("nan"),
+        algorithmic_sd=seed_sd,
         cautions=(
             *estimates.cautions,
             *_of_other_loss(metric, estimates, settings),
@@ -129,8 +132,9 @@ def with_metric_curve(
         doubts=(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings),
+            *low_score_doubt(curve, settings, rows.linked_value(rows.linked[rows.known], rows.known)),
             *zero_probability_doubt(rows, curve.asymptote, adapter.n_members, settings),
+            *_unchecked_line_doubt(found, metric),
         ),
         metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
     )
@@ -161,13 +165,14 @@ def estimate_own_loss(
     subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings)
-    curve = _error_curve(found, rows, settings)
+    seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
+    curve = _error_curve(found, rows, settings, seed_sd)
     size = metric_size(found.change, adapter.n_members, None, settings)
     return Estimates(
         error_curve=curve,
         recommendation=size,
         bias_variance=_parts(found, metric, adapter.n_members),
-        algorithmic_sd=float("nan"),
+        algorithmic_sd=seed_sd,
         cautions=_perfect_caution(curve, found.limits),
         criteria=(size,),
         metric_size=size,
@@ -189,8 +194,11 @@ def _parts(found: _Curve, metric: ResolvedMetric, n_members: int) -> BiasVarianc
     )
 
 
-def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> ErrorCurve:
-    """Return the curve with its intervals, limited to the range of the metric."""
+def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions, seed_sd: float) -> ErrorCurve:
+    """Return the curve with its intervals, limited to the range of the metric.
+
+    An interval includes the uncertainty from the rows, from the members trained, and from the extrapolation.
+    """
     metric = rows.metric
     lowest, highest = found.limits
     error = found.values.copy()
@@ -199,7 +207,8 @@ def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions) -> 
     skewness = found.moments.skewness
     if np.isfinite([lowest, highest]).all():
         skewness = float(np.clip(skewness, -MOST_SKEWNESS, MOST_SKEWNESS))
-    below, above = (distance * found.noise for distance in hall_limits(skewness, settings.interval_level))
+    noise = np.hypot(found.noise, 0.0 if np.isnan(seed_sd) else seed_sd)
+    below, above = (distance * noise for distance in hall_limits(skewness, settings.interval_level))
     lower = np.maximum(error - np.hypot(below, found.model), lowest)
     upper = np.minimum(error + np.hypot(above, found.model), highest)
     return ErrorCurve(
@@ -278,6 +287,18 @@ def _subset_road(
     variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
     asymptote = float(law.at([np.inf])[0])
     return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
+
+
+def _unchecked_line_doubt(found: _Curve, metric: ResolvedMetric) -> tuple[str, ...]:
+    """Return a doubt about a line through two averages, as of subsets of 1 and 3, which no parabola checks."""
+    if not isinstance(found.change, MetricChange) or found.change.law.sizes.size >= FEWEST_OF_PARABOLA:
+        return ()
+    first, last = found.change.law.sizes[[0, -1]]
+    return (
+        f"The {metric.name} is known for subsets of {first} and {last} members only: most rows are judged by too few "
+        "for more. What it is for more members, the size by it and its interval are a guess. Train more members, about "
+        "twice as many.",
+    )
 
 
 def _of_other_loss(metric: ResolvedMetric, estimates: Estimates, settings: ResolvedOptions) -> tuple[str, ...]:

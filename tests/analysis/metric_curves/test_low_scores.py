@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
@@ -25,6 +26,17 @@ def test_a_score_at_its_lowest_value_is_doubted() -> None:
     report = forecast(0.1, metric="f1")
     assert report.error == 0.0
     assert any("hardly above its lowest value" in doubt for doubt in report.basis.doubts)
+
+
+def test_a_lowest_value_on_the_rows_is_doubted_where_the_curve_is_above_it() -> None:
+    """All bootstrap samples of the rows have F1 0, so that its interval would show no uncertainty of them."""
+    rng = np.random.default_rng(1)
+    y = (rng.random(400) < 0.08).astype(int)
+    X = rng.normal(size=(400, 5))
+    X[:, 0] += 1.2 * y
+    report = analyze(RandomForestClassifier(20, min_samples_leaf=5, random_state=0).fit(X, y), X, y, metric="f1")
+    assert report.error_curve.asymptote > 0.01
+    assert any("of all members is 0 on these rows, hardly above its lowest" in text for text in report.basis.doubts)
 
 
 @pytest.mark.parametrize("metric", ["average_precision", "roc_auc", "matthews_corrcoef", "neg_log_loss"])

@@ -1,0 +1,152 @@
+"""The standard deviation of a metric over seeds, from halves of the members (docs/methods.md, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+
+__all__ = ["metric_sd_over_seeds", "with_linear_logarithm"]
+
+# A row that has a split of its own has one of those of its batch.
+N_BATCHES, SPLITS_OF_BATCH = 3, 8
+FEWEST_MEMBERS = 4
+PART_ROWS = 1024
+# As for the 0-1 error and the squared error, see core/uncertainty/pair_covariance.py.
+OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
+
+
+def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
+    r"""Return the standard deviation over seeds of a metric of the whole ensemble; NaN where it is not known.
+
+    For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.
+
+    Parameters
+    ----------
+    rows : MetricRows
+    groups : ndarray of int, shape (n_sampled,), or None
+        Group of each sampled row.
+    rng : numpy Generator
+
+    Returns
+    -------
+    float
+        NaN for fewer than 4 members, for members that predict together by another rule than the mean, and where most
+        halves leave no member for the rows of a label.
+
+    Notes
+    -----
+    Members are independent draws given the training rows, so the metric of one half of them and that of the other
+    differ as those of two seeds at half the size; the variance at the whole size is
+    :math:`\mathrm{E}(\theta' - \theta'')^2 / 4`.  Where all rows have the same halves, this is the variance v on these
+    rows.  Where each row or group has halves of its own, what rows have in common cancels, and the rest is the rows'
+    own luck u.  On new rows the variance is as in section 6 of ``docs/methods.md``,
+    :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share of the members that are out of bag for a row.
+    """
+    n_members = rows.sample.block.counted.shape[0]
+    if n_members < FEWEST_MEMBERS or rows.combine is not None:
+        return float("nan")
+    batches = [_batch(rows, groups, rng) for _ in range(N_BATCHES)]
+    shared, apart = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    if np.isnan(shared).mean() > 0.5 or np.isnan(apart).mean() > 0.5:
+        return float("nan")
+    together, separate = (float(np.nanmean(np.square(differences))) / 4.0 for differences in (shared, apart))
+    if rows.sample.block.counted.all():
+        return float(np.sqrt(together))
+    # Of two rows with splits of their own, one in eight pairs has the same.
+    own = max((SPLITS_OF_BATCH * separate - together) / (SPLITS_OF_BATCH - 1.0), 0.0)
+    own_at_size = own * float(rows.trials[rows.known].mean()) / n_members
+    return float(np.sqrt(max(together - own + OWN_LUCK * own_at_size, LEAST_OWN_LUCK * own_at_size)))
+
+
+def with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return probabilities whose logarithms differ from those of `whole` by as much as their first derivative.
+
+    Where a few members alone predict the label of a row, its probability without them is 0, and its logarithm would
+    outweigh all other rows: the variance would be that of this row in place of the ensemble's.
+    """
+    positive = whole > 0.0
+    change = np.where(positive, output / np.where(positive, whole, 1.0) - 1.0, 0.0)
+    return np.asarray(np.minimum(whole * np.exp(change), 1.0))
+
+
+def _batch(
+    rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Return differences of the metric between two halves of the members, NaN where it has no value.
+
+    Returns
+    -------
+    shared, apart : ndarray, shape (8,)
+        With the same halves for all rows, and with halves of its own for each row or group.
+    """
+    n_members, n_rows = rows.sample.block.counted.shape
+    first = np.argsort(rng.random((SPLITS_OF_BATCH, n_members)), axis=1) < n_members // 2
+    sums, counts = _sums_by_half(rows, first)
+    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
+    start = rng.integers(0, SPLITS_OF_BATCH, int(unit.max()) + 1)[unit]
+    splits = np.arange(SPLITS_OF_BATCH)[:, None]
+    shared = [_difference(rows, sums, counts, np.full(n_rows, split)) for split in range(SPLITS_OF_BATCH)]
+    apart = [_difference(rows, sums, counts, chosen) for chosen in (start + splits) % SPLITS_OF_BATCH]
+    return np.array(shared), np.array(apart)
+
+
+def _sums_by_half(rows: MetricRows, first: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return the summed outputs and the numbers of members of both halves of each split.
+
+    Parameters
+    ----------
+    rows : MetricRows
+    first : ndarray of bool, shape (n_splits, n_members)
+        Members of the first halves.
+
+    Returns
+    -------
+    sums : ndarray, shape (2, n_splits, n_rows) or (2, n_splits, n_rows, n_labels)
+    counts : ndarray, shape (2, n_splits, n_rows)
+    """
+    taken = np.vstack([first, np.ones(first.shape[1], dtype=np.bool_)]).astype(np.float64)
+    parts = [
+        (taken @ values.reshape(values.shape[0], -1), taken @ counted) for values, counted in _counted_outputs(rows)
+    ]
+    sums, counts = (np.concatenate(found, axis=1) for found in zip(*parts, strict=True))
+    halves = np.stack([sums[:-1], sums[-1] - sums[:-1]]).reshape(2, -1, *rows.mean.shape)
+    return halves, np.stack([counts[:-1], counts[-1] - counts[:-1]])
+
+
+def _counted_outputs(rows: MetricRows) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield the outputs of some rows at a time, 0 where a member does not count, and 1 where it does."""
+    block, is_values = rows.sample.block, rows.mean.ndim == rows.sample.block.outputs.ndim - 1
+    for start in range(0, rows.mean.shape[0], PART_ROWS):
+        part = slice(start, start + PART_ROWS)
+        outputs, counted = block.outputs[:, part], block.counted[:, part].astype(np.float64)
+        values = outputs if is_values else outputs[..., None] == np.arange(block.n_labels)
+        yield values * counted.reshape(*counted.shape, *(1,) * (values.ndim - 2)), counted
+
+
+def _difference(rows: MetricRows, sums: FloatArray, counts: FloatArray, split: IntArray) -> float:
+    """Return the metric of the first halves less that of the second, of the split of each row; NaN without a value."""
+    places = np.arange(split.size)
+    own_sums, own_counts = sums[:, split, places], counts[:, split, places]
+    known = np.flatnonzero(own_counts.min(axis=0) > 0)
+    if not _has_value(rows, known):
+        return float("nan")
+    per_row = own_counts[:, known].reshape(2, known.size, *(1,) * (own_sums.ndim - 2))
+    outputs = [rows.inverse_link(mean) for mean in own_sums[:, known] / per_row]
+    if rows.losses == "log":
+        outputs = [with_linear_logarithm(output, rows.linked[known]) for output in outputs]
+    first, second = (rows.linked_value(output, known) for output in outputs)
+    return first - second
+
+
+def _has_value(rows: MetricRows, chosen: NDArray[np.intp]) -> bool:
+    """Return whether some rows have all labels, or of a target of values two, without which r2 has no value."""
+    if rows.metric.is_joint:
+        return chosen.size > 1
+    target = rows.sample.block.target
+    present = np.unique(target[rows.known]).size
+    return np.unique(target[chosen]).size >= (present if rows.sample.block.n_labels else min(present, 2))
