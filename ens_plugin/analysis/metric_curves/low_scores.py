@@ -26,19 +26,19 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) 
     level : float
         Score of the rows, each with all of its members.
     """
-    tolerance = settings.metric_tolerance
-    if min(_height(curve, settings), _height(curve, settings) + level - curve.asymptote) > tolerance:
-        return ()
-    if _height(curve, settings) <= tolerance:
+    tolerance, height = settings.metric_tolerance, _height(curve, settings)
+    if height <= tolerance:
         found = (
             f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above its lowest value, and "
+            f"every size is within {tolerance:g} of it, so the recommended size is a guess."
         )
-        found += f"every size is within {tolerance:g} of it, so the recommended size is a guess."
-    else:
+    elif height + level - curve.asymptote <= tolerance:
         found = (
             f"The {curve.metric} of all members is {level:.3g} on these rows, hardly above its lowest value, so its "
+            "curve, its interval and the recommended size are a guess."
         )
-        found += "curve, its interval and the recommended size are a guess."
+    else:
+        return ()
     advice = "Train a model that does better by this metric, or choose a metric of rankings or probabilities"
     return (f"{found} {advice}, such as 'roc_auc'.",)
 

@@ -22,11 +22,14 @@ from ens_plugin.core.estimates.grouped_tally import (
     support_codes,
     vote_codes,
 )
+from ens_plugin.core.estimates.label_chances import PRECISION, label_chances
+from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
 from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 
 __all__ = [
+    "PRECISION",
     "AnchoredAgreement",
     "Groups",
     "LossMoments",
@@ -39,6 +42,7 @@ __all__ = [
     "cell_agreement",
     "cell_size",
     "cell_size_draws",
+    "expected_log_loss",
     "extrapolate",
     "fit_contests",
     "fit_moments",
@@ -47,11 +51,13 @@ __all__ = [
     "has_few_cells",
     "hypergeometric_curve",
     "hypergeometric_limit",
+    "label_chances",
     "loss_moments",
     "margin_codes",
     "merge_groups",
     "previous_odd_size",
     "recommended_size",
+    "relative_variance",
     "residual_limits",
     "residuals_at_size",
     "smallest_odd_size",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.contests import Subsets, count_votes_by
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.tallies.known_rows import match_training_rows, may_be_known
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
@@ -42,6 +43,7 @@ __all__ = [
     "RowWeight",
     "Sample",
     "SubsetRates",
+    "Subsets",
     "SupportTally",
     "ValueTally",
     "as_row_weight",
@@ -49,6 +51,7 @@ __all__ = [
     "bounds_by_members",
     "concatenate",
     "count_members",
+    "count_votes_by",
     "design_effect",
     "group_sums",
     "label_support",

@@ -64,5 +64,5 @@ def test_a_doubt_ends_at_the_tolerance_and_a_caution_at_twenty_times_it(
     for is_absolute in (True, False):
         metric = SimpleNamespace(is_absolute=is_absolute, lowest=-1.0)
         settings: Any = SimpleNamespace(metric_tolerance=0.01, metric=metric)
-        assert bool(low_score_doubt(curve, settings)) is (is_doubted and is_absolute)
+        assert bool(low_score_doubt(curve, settings, curve.asymptote)) is (is_doubted and is_absolute)
         assert bool(low_score_caution(curve, settings)) is (is_cautioned and is_absolute)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import eval_legendre, expit, logit
 
-from ens_plugin.core.estimates.label_chances import PRECISION, label_chances
+from ens_plugin.core.estimates import PRECISION, label_chances
 
 
 def test_a_chance_that_is_no_logistic_line_is_found() -> None:

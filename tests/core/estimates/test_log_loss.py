@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta
 
-from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
+from ens_plugin.core.estimates import expected_log_loss, relative_variance
 from tests.forests import Array
 
 
