@@ -187,7 +187,7 @@ def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_800_times() -> None:
+def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_900_times() -> None:
     X, y = make_classification(3000, random_state=0)
     forest = RandomForestClassifier(100, max_samples=1 / 3, random_state=0).fit(X, y)
     n_calls = 0
@@ -198,9 +198,9 @@ def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_800_times() ->
         return float(np.where(y == 1, 3 * p[:, 0] ** 2, p[:, 1] ** 2).mean())
 
     ens_plugin.analyze(forest, X, y, metric=cost)
-    assert 700 <= n_calls <= 850
+    assert 800 <= n_calls <= 950
     for name in ("explanations/metrics.md", "how-to/metrics-elsewhere.md", "faq.md"):
-        assert "evaluated up to about 800 times" in page(name)
+        assert "evaluated up to about 900 times" in page(name)
 
 
 def test_the_other_tools_in_the_readme() -> None:

@@ -94,7 +94,7 @@ def autolog(
         Whether the report's files are logged too.
     metric : str, scorer or callable, optional
         As for :func:`ens_plugin.analyze`; curve and recommended size are of it.  Fits of the other task get no report,
-        and the first one a warning.  `max_overhead` counts up to about 800 evaluations of it, by the time of one on
+        and the first one a warning.  `max_overhead` counts up to about 900 evaluations of it, by the time of one on
         up to 2048 rows.
     criterion, confidence, tolerance : optional
         What the recommended size has to meet, as for :func:`ens_plugin.analyze`.  A criterion of labels is for

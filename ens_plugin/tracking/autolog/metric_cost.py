@@ -20,7 +20,7 @@ __all__ = ["metric_seconds_per_row"]
 
 PILOT_ROWS = (256, 2048)
 # 30 random orders of the members at about 16 sizes, and 320 evaluations for the interval.
-N_EVALUATIONS = 800
+N_EVALUATIONS = 900
 
 
 def metric_seconds_per_row(
