@@ -19,7 +19,7 @@ from ens_plugin.errors import InputError
 __all__ = ["metric_seconds_per_row"]
 
 PILOT_ROWS = (256, 2048)
-# 30 random orders of the members at about 16 sizes, and 320 evaluations for the interval.
+# 30 random orders of the members at about 16 sizes, 320 evaluations for the interval, and 96 for the spread over seeds.
 N_EVALUATIONS = 900
 
 
