@@ -19,6 +19,7 @@ import ens_plugin
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.analysis.row_blocks import tally_rows
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.estimates.error_curve import binomial_curve
@@ -216,7 +217,8 @@ def main(arguments: list[str] | None = None) -> str:
             "## Speed",
             __doc__ or "",
             f"A forest of {N_TREES} fully grown trees on {N_ROWS} rows and {N_FEATURES} features; wall time, medians "
-            "over repetitions, every round in the same order. Compare the ratios, never the seconds of different runs.",
+            "over repetitions, every round in the same order. Compare the ratios, never the seconds of different runs. "
+            f"ens-plugin-walk is {'' if leaf_walk.is_installed() else 'not '}installed.",
         ],
         [*claims, *label_claims, *curve_claims],
         [
