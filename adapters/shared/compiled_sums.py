@@ -31,24 +31,20 @@ class CompiledSums(NamedTuple):
 def compiled_sums(block: RowBlock) -> CompiledSums:
     """Return the functions for the outputs of a block: those of ens-plugin-walk, if they can read them."""
     # Of other types, NumPy rounds some sums to the type.
-    if block.outputs.dtype != np.float64 or not leaf_walk.is_installed():
+    if block.outputs.dtype != np.float64:
         return CompiledSums()
-    try:
-        from ens_plugin_walk import margin_sums, value_sums
-    except ImportError:  # a broken build, or a release without them, of which the search for leaves warns
+    of_values, of_margins = (leaf_walk.compiled_function(name) for name in ("value_sums", "margin_sums"))
+    if of_values is None or of_margins is None:
         return CompiledSums()
     return CompiledSums(
-        of_values=lambda own: value_sums(own.outputs, own.counted),
-        of_margins=lambda own: margin_sums(own.outputs, own.counted, own.target),
+        of_values=lambda own: of_values(own.outputs, own.counted),
+        of_margins=lambda own: of_margins(own.outputs, own.counted, own.target),
     )
 
 
 def subset_counts() -> VoteCounts:
     """Return the function that counts the votes of subsets: that of ens-plugin-walk, or ``count_votes_by``."""
-    if not leaf_walk.is_installed():
+    count = leaf_walk.compiled_function("subset_votes")
+    if count is None:
         return count_votes_by
-    try:
-        from ens_plugin_walk import subset_votes
-    except ImportError:  # a broken build, or a release without it, of which the search for leaves warns
-        return count_votes_by
-    return lambda votes, target, n_slots, subsets: subset_votes(votes, target, n_slots, subsets.places)
+    return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)

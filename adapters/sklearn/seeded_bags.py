@@ -43,11 +43,8 @@ def _compiled_bags(
     draw: Callable[[int], NDArray[np.integer[Any]]], seeds: Sequence[Any], n_rows: int, compared: Sequence[int]
 ) -> Bags | None:
     """Return the bags that compiled code draws; None without it, and where the library draws the rows differently."""
-    if not leaf_walk.is_installed() or n_rows > MOST_ROWS or not all(map(_is_seed, seeds)):
-        return None
-    try:
-        from ens_plugin_walk import drawn_bits
-    except ImportError:  # a broken build, or a release without it, of which the search for leaves warns
+    drawn_bits = leaf_walk.compiled_function("drawn_bits")
+    if drawn_bits is None or n_rows > MOST_ROWS or not all(map(_is_seed, seeds)):
         return None
     drawn = {member: draw(member) for member in compared}
     n_drawn = drawn[compared[0]].size

@@ -101,8 +101,8 @@ class Forest:
 
     def table(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Return what :meth:`read` returns for each leaf: one number for each node of each tree, all of one type."""
-        joined = np.concatenate(values)
-        if joined.size != self._order.size or joined.dtype.itemsize not in (1, 2, 4, 8):
+        sizes = [len(own) for own in values]
+        if sizes != np.diff(self._roots).tolist() or np.result_type(*values).itemsize not in (1, 2, 4, 8):
             raise ValueError("a table has one number of up to 8 bytes for each node")
         # One tree at a time, because no place of all nodes is then computed.
         parts = zip(values, np.split(self._order, self._roots[1:-1]), strict=True)

@@ -17,7 +17,7 @@ from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.user_warnings import warn_user
 
-__all__ = ["COMPARED_ROWS", "LeafWalk", "Table", "compared_rows", "is_installed"]
+__all__ = ["COMPARED_ROWS", "LeafWalk", "Table", "compared_rows", "compiled_function", "is_installed"]
 
 IntArray = NDArray[np.int64]
 
@@ -37,6 +37,20 @@ OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
 def is_installed() -> bool:
     """Return whether ens-plugin-walk, which ``pip install 'ens-plugin[fast]'`` installs, is there."""
     return find_spec("ens_plugin_walk") is not None
+
+
+def compiled_function(name: str) -> Any | None:
+    """Return a function of ens-plugin-walk; None where it is not installed, or is broken or too old to have it.
+
+    The search for leaves warns of a broken or old one.
+    """
+    if not is_installed():
+        return None
+    try:
+        import ens_plugin_walk
+    except ImportError:
+        return None
+    return getattr(ens_plugin_walk, name, None)
 
 
 def _is_old() -> bool:

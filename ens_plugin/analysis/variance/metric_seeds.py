@@ -50,12 +50,15 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
     n_members = rows.sample.block.counted.shape[0]
     if n_members < FEWEST_MEMBERS or rows.combine is not None:
         return float("nan")
-    shared, apart = _differences(rows, groups, rng)
-    if np.isnan(shared).mean() > 0.5 or np.isnan(apart).mean() > 0.5:
-        return float("nan")
-    together, separate = (float(np.nanmean(np.square(differences))) / 4.0 for differences in (shared, apart))
+    first = np.argsort(rng.random((N_SPLITS, n_members)), axis=1) < n_members // 2
+    sums, counts = _sums_by_half(rows, first)
+    together = _variance([_difference(rows, sums[:, split], counts[:, split]) for split in range(N_SPLITS)])
     if rows.sample.block.counted.all():
         return float(np.sqrt(together))
+    own_splits = _splits_of_rows(rows, groups, rng)
+    separate = _variance([_difference(rows, _of_split(sums, own), _of_split(counts, own)) for own in own_splits])
+    if np.isnan(together) or np.isnan(separate):
+        return float("nan")
     # Of the pairs of rows with splits of their own, one in N_SPLITS has the same.
     own = max((N_SPLITS * separate - together) / (N_SPLITS - 1.0), 0.0)
     own_at_size = own * float(rows.trials[rows.known].mean()) / n_members
@@ -73,25 +76,19 @@ def with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(whole * np.exp(change), 1.0))
 
 
-def _differences(
-    rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Return differences of the metric between two halves of the members, NaN where it has no value.
+def _variance(differences: list[float]) -> float:
+    """Return the variance at the whole size from differences of halves; NaN where most have no value."""
+    if np.isnan(differences).mean() > 0.5:
+        return float("nan")
+    return float(np.nanmean(np.square(differences))) / 4.0
 
-    Returns
-    -------
-    shared, apart : ndarray, shape (24,)
-        With the same halves for all rows, and with halves of its own for each row or group.
-    """
-    n_members, n_rows = rows.sample.block.counted.shape
-    first = np.argsort(rng.random((N_SPLITS, n_members)), axis=1) < n_members // 2
-    sums, counts = _sums_by_half(rows, first)
+
+def _splits_of_rows(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> IntArray:
+    """Return a split for each row or group, as often as there are splits, each time the next; shape (24, n_rows)."""
+    n_rows = rows.sample.block.counted.shape[1]
     unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
     start = rng.integers(0, N_SPLITS, int(unit.max()) + 1)[unit]
-    own = (start + np.arange(N_SPLITS)[:, None]) % N_SPLITS
-    shared = [_difference(rows, sums[:, split], counts[:, split]) for split in range(N_SPLITS)]
-    apart = [_difference(rows, _of_split(sums, split), _of_split(counts, split)) for split in own]
-    return np.array(shared), np.array(apart)
+    return np.asarray((start + np.arange(N_SPLITS)[:, None]) % N_SPLITS)
 
 
 def _of_split(values: FloatArray, split: IntArray) -> FloatArray:

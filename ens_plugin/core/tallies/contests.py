@@ -61,18 +61,21 @@ class VoteContest:
     target : ndarray of int, shape (n_rows,)
         Slot of the true label; -1 where it cannot win.
     n_slots : int
+    count : callable
+        Counts the votes of subsets as :func:`count_votes_by`.
     """
 
     rows: RowIndex
     votes: NDArray[np.uint16]
     target: IntArray
     n_slots: int
+    count: VoteCounts
 
-    def shares(self, subsets: Subsets, count: VoteCounts) -> tuple[FloatArray, FloatArray]:
+    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
         """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
         if self.n_slots == 1:
             return (self.target < 0).astype(np.float64), np.zeros(self.rows.size)
-        wrong, apart = count(self.votes, self.target, self.n_slots, subsets) / len(subsets.places)
+        wrong, apart = self.count(self.votes, self.target, self.n_slots, subsets) / len(subsets.places)
         return wrong, apart
 
 
@@ -93,8 +96,8 @@ class ScoreContest:
     outputs: SingleArray
     target: IntArray
 
-    def shares(self, subsets: Subsets, count: VoteCounts) -> tuple[FloatArray, FloatArray]:
-        """Return what :meth:`VoteContest.shares` does; `count` is not used, because no votes are counted."""
+    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
+        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
         n_members, n_slots, n_rows = self.outputs.shape
         if n_slots == 1:
             return (self.target < 0).astype(np.float64), np.zeros(n_rows)
@@ -158,7 +161,12 @@ def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, su
 
 
 def contests(
-    outputs: NDArray[Any], target: NDArray[np.integer], n_labels: int, n_together: int, rng: np.random.Generator
+    outputs: NDArray[Any],
+    target: NDArray[np.integer],
+    n_labels: int,
+    n_together: int,
+    rng: np.random.Generator,
+    count: VoteCounts,
 ) -> Iterator[Contest]:
     """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one.
 
@@ -172,6 +180,8 @@ def contests(
     n_labels, n_together : int
         Number of labels; largest number of rows of a contest.
     rng : numpy Generator
+    count : callable
+        Counts the votes of subsets as :func:`count_votes_by`.
     """
     is_vote = outputs.ndim == 2
     can_win = _voted(outputs, n_labels) if is_vote else _preferred(outputs)
@@ -184,18 +194,20 @@ def contests(
             chosen = alike[start : start + n_together]
             order = rng.permutation(outputs.shape[0])
             if is_vote:
-                yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen])
+                yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen], count)
             else:
                 yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen], int(kinds[index]))
 
 
-def _vote_contest(rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray) -> VoteContest:
+def _vote_contest(
+    rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray, count: VoteCounts
+) -> VoteContest:
     # A label without a vote wins nothing, so that votes need no more slots than some row has labels.
     n_slots = int(np.count_nonzero(can_win, axis=1).max())
     slot = np.cumsum(can_win, axis=1, dtype=np.uint16) - np.uint16(1)
     places = np.arange(rows.size)
     true_slot = np.where(can_win[places, target], slot[places, target].astype(np.int64), -1)
-    return VoteContest(rows, slot[places, votes], true_slot, n_slots)
+    return VoteContest(rows, slot[places, votes], true_slot, n_slots, count)
 
 
 def _score_contest(

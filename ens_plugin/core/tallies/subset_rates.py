@@ -96,9 +96,9 @@ def subset_rates(
         drawn = [_subsets(n_members, int(size), n_drawn, rng) for size in sizes[reached]]
         for part in _parts(rows, n_members * block.n_labels):
             outputs = _first_outputs(block, part, n_members)
-            for contest in contests(outputs, block.target[part], block.n_labels, n_together, rng):
+            for contest in contests(outputs, block.target[part], block.n_labels, n_together, rng, count):
                 for index, subsets in zip(reached, drawn, strict=True):
-                    share, differing = contest.shares(subsets, count)
+                    share, differing = contest.shares(subsets)
                     here = index, part[contest.rows]
                     wrong[here], apart[here] = share, differing
                     exact = len(subsets.places) == comb(n_members, int(sizes[index]))
