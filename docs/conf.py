@@ -76,6 +76,8 @@ sphinx_gallery_conf = {
 }
 
 # Appearance
+# Blocks without a language are what programs print; examples in docstrings are recognised by their prompts.
+highlight_language = "text"
 html_theme = "pydata_sphinx_theme"
 html_title = "ens_plugin"
 html_static_path = ["_static"]
