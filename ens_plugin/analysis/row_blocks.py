@@ -200,7 +200,7 @@ def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> Talli
             tally, sample = empty_tally(part.tally, n_rows), part.sample.empty(n_sampled)
         copy_rows(part.tally, tally, row)
         part.sample.copy_into(sample, place)
-        row, place = row + part.tally.trials.size, place + part.sample.rows.size
+        row, place = row + part.tally.n_rows, place + part.sample.rows.size
         paths += [] if part.path is None else [part.path]
     assert tally is not None
     return TalliedBlock(tally, sample, merge_paths(paths) if paths else None)
