@@ -80,7 +80,8 @@ class TalliedRows:
     crossed : CrossedMargins or None
         For margins whose entries are groups of rows.
     label : ndarray of int, shape (n_entries,), or None
-        Label code of each row; None for regression, and where entries are groups of rows.
+        Label code of each row, of any type of integer, to be compared and to select entries of arrays; None for
+        regression, and where entries are groups of rows.
     by_label : ndarray, shape (2, n_labels, n_members + 1), or None
         Where entries are groups of rows: rows with weight by label and number of members, and their weight.
     chance : ndarray, shape (n_entries,), or None
@@ -235,7 +236,10 @@ class BlockReader:
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
-        return RowBlock(outputs, counted, self.target[rows], label_count(self.adapter))
+        target = self.target[rows]
+        if self.adapter.classes is not None:
+            target = target.astype(np.int64)
+        return RowBlock(outputs, counted, target, label_count(self.adapter))
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])

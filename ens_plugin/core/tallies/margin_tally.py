@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.columns import smallest_counts
+from ens_plugin.core.columns import in_few_bytes
 from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
@@ -65,7 +65,7 @@ def _tally_votes(block: RowBlock) -> MarginTally:
 def _tally_of(columns: Sequence[FloatArray] | FloatArray, n_members: int) -> MarginTally:
     """Return the tally of columns, its counts in few bytes."""
     trials, mean, sd, cross_mean, cross_sd, wrong_labels, dissent = columns
-    trials, wrong_labels, dissent = (smallest_counts(counts, n_members) for counts in (trials, wrong_labels, dissent))
+    trials, wrong_labels, dissent = (in_few_bytes(counts, n_members) for counts in (trials, wrong_labels, dissent))
     return MarginTally(trials, mean, sd, cross_mean, cross_sd, wrong_labels, dissent)
 
 

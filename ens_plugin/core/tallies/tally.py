@@ -1,7 +1,8 @@
 """Per-row tallies of the members' outputs, the input of every estimator; those of disjoint rows merge, to the bit.
 
-Whoever makes a tally of counted members keeps the counts in few bytes, by :func:`ens_plugin.core.columns.smallest_counts`.
-Every column is read as float64; :func:`parts_of` gives few rows at a time, whose columns take little memory.
+Whoever makes a tally of counted members keeps the counts in few bytes, by
+:func:`ens_plugin.core.columns.in_few_bytes`.  Every column is read as float64; :func:`parts_of` gives few rows at a
+time, whose columns take little memory.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.columns import Column, smallest_counts
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+from ens_plugin.core.columns import Column, in_few_bytes
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, row_parts
 
 __all__ = [
     "AnyTally",
@@ -50,7 +51,6 @@ __all__ = [
 
 CELLS_AT_ONCE = 2**17
 SUMS_AT_ONCE = 2**16
-PART_ROWS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +188,7 @@ def take_rows(tally: AnyTally, rows: NDArray[np.integer]) -> AnyTally:
 
 def parts_of(tally: TallyOfRows) -> Iterator[tuple[slice, TallyOfRows]]:
     """Return the rows of a tally some at a time: their positions, and the tally of these, without copying it."""
-    for start in range(0, tally.n_rows, PART_ROWS):
-        rows = slice(start, start + PART_ROWS)
+    for rows in row_parts(tally.n_rows):
         yield rows, type(tally)(*(column[rows] for column in vars(tally).values()))
 
 
@@ -261,10 +260,10 @@ def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[
 def tally_support(block: RowBlock) -> SupportTally:
     """Return the tally of one block of a two-label ensemble that votes or averages probabilities."""
     n_members = block.counted.shape[0]
-    trials = smallest_counts(count_members(block.counted), n_members)
+    trials = in_few_bytes(count_members(block.counted), n_members)
     labels = member_labels(block)
     target = block.target.astype(labels.dtype)
-    wrong_labels = smallest_counts(count_members((labels != target) & block.counted), n_members)
+    wrong_labels = in_few_bytes(count_members((labels != target) & block.counted), n_members)
     if block.outputs.ndim == 2:
         return SupportTally(trials, wrong_labels, wrong_labels, wrong_labels)
     support = wrong_support(block)
@@ -284,7 +283,7 @@ def tally_values(block: RowBlock, sums: Sums | None = None) -> ValueTally:
     """Return the tally of one block of a regression ensemble; `sums` computes :func:`value_sums`, the default."""
     trials, total, squares, *_ = (sums or value_sums)(block)
     mean, sd = mean_and_sd(total, squares, trials)
-    return ValueTally(smallest_counts(trials, block.counted.shape[0]), mean, sd**2, block.target.astype(np.float64))
+    return ValueTally(in_few_bytes(trials, block.counted.shape[0]), mean, sd**2, block.target.astype(np.float64))
 
 
 def value_sums(block: RowBlock) -> FloatArray:
