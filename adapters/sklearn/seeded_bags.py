@@ -46,11 +46,16 @@ def _compiled_bags(
     drawn_bits = leaf_walk.compiled_function("drawn_bits")
     if drawn_bits is None or n_rows > MOST_ROWS or not all(map(_is_seed, seeds)):
         return None
-    drawn = {member: draw(member) for member in compared}
-    n_drawn = drawn[compared[0]].size
-    bags = Bags(drawn_bits(np.array(seeds, dtype=np.int64), n_rows, n_drawn), n_rows)
-    expected = Bags.from_indices(drawn.values(), n_rows)
-    is_same = n_drawn > 0 and np.array_equal(bags.bits[list(drawn)], expected.bits)
+    sizes: list[int] = []
+
+    def drawn(member: int) -> NDArray[np.integer[Any]]:
+        rows = draw(member)
+        sizes.append(rows.size)
+        return rows
+
+    expected = Bags.from_indices(map(drawn, compared), n_rows)
+    bags = Bags(drawn_bits(np.array(seeds, dtype=np.int64), n_rows, sizes[0]), n_rows)
+    is_same = sizes[0] > 0 and np.array_equal(bags.bits[list(compared)], expected.bits)
     return bags if is_same else None
 
 

@@ -91,7 +91,7 @@ def build_report(
         assert not isinstance(evidence.tally, GroupedValues)
         weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
         evidence = replace(evidence, weight=weight)
-    if not sizes_given:
+    if not sizes_given and settings.estimator == "hypergeometric":
         settings = (
             clip_sizes_to_oob(settings, evidence.tally.trials[usable], evidence.weight.select(usable).rows)
             if shared is None
@@ -159,14 +159,17 @@ def _with_repeats(
     """Return the report with the number of repeated rows, and doubts where copies may bias the estimates."""
     assert not isinstance(evidence.tally, GroupedValues)
     used = usable & (evidence.weight.total > 0)
-    part = repeats.take(np.flatnonzero(used))
-    # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
-    losses = (~part.copied).astype(float) if isinstance(adapter, JudgedByLoss) else row_losses(evidence.tally)[used]
-    doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
+    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if np.any(repeats.copied & used):
+        part = repeats.take(np.flatnonzero(used))
+        # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
+        losses = (~part.copied).astype(float) if isinstance(adapter, JudgedByLoss) else row_losses(evidence.tally)[used]
+        doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
     if repeats.appended and adapter.classes is not None:
         doubts = (*doubts, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
     basis = replace(
-        report.basis, n_repeated=int(np.count_nonzero(part.repeated)), doubts=(*report.basis.doubts, *doubts)
+        report.basis, n_repeated=int(np.count_nonzero(repeats.repeated & used)), doubts=(*report.basis.doubts, *doubts)
     )
     return replace(report, basis=basis, warnings=(*report.warnings, *warnings))
 
@@ -339,7 +342,7 @@ def _report(
         n_members=adapter.n_members,
         n_rows=used.n_rows,
         rows_without_oob=dropped,
-        mean_oob_members=used.row_sum(evidence.tally.trials[usable]) / used.n_rows,
+        mean_oob_members=used.row_sum(_members_of(evidence, usable)) / used.n_rows,
         aggregation=adapter.info.aggregation,
         bags=_provenance(adapter, evidence.proof) if settings.data == "oob" else "holdout",
         data="oob" if settings.data == "oob" else "holdout",
@@ -362,6 +365,12 @@ def _report(
             doubts=(*shares.doubts, *group_doubts(weight, usable), *estimates.doubts),
         ),
     )
+
+
+def _members_of(evidence: TalliedRows, usable: NDArray[np.bool_]) -> FloatArray:
+    """Return the number of members of the usable entries."""
+    trials = evidence.tally.trials
+    return trials if usable.all() else trials[usable]
 
 
 def _provenance(adapter: EnsembleAdapter, proof: BagProof) -> str:

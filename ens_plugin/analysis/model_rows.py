@@ -25,6 +25,7 @@ from ens_plugin.analysis.row_blocks import BlockReader
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import held_out_copies, refuse_copies
 from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
+from ens_plugin.core.columns import in_few_bytes
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.subsets import Sample
@@ -49,7 +50,8 @@ class ModelRows:
     labels : ndarray, shape (n_rows,) or (n_rows, 1)
         y as the user gave it.
     target : ndarray, shape (n_rows,)
-        Label codes or values.
+        Label codes, in the smallest unsigned integers that hold them, or values.  Codes are compared with each other
+        and select entries of arrays; whoever computes with them converts them first.
     weight : ndarray of float64, shape (n_rows,)
         Weights in the evaluation.
     likeness : RowLikeness
@@ -138,24 +140,26 @@ def read_rows(
         One of its kinds, as :func:`ens_plugin.analyze`.
     """
     labels = target_array(y)
-    target = encode_target(adapter, labels)
+    target = _narrowed(encode_target(adapter, labels), adapter)
     weight = row_weights(evaluation_weights(adapter, labels, options.sample_weight), target.size, metric)
     _refuse_one_value(adapter, labels.reshape(-1)[weight > 0], target[weight > 0], metric)
     features = _prepared(adapter, X, target.size)
-    table = hash_rows(features, X)
-    likeness = row_likeness(options.groups, table, target, options.data)
+    hashed = hash_rows(features, X)
+    table = None if hashed is None else hashed.table
+    likeness = row_likeness(options.groups, hashed, target, options.data)
     adapter.check_members(features)
     rows = ModelRows(adapter, features, labels, target, weight, likeness)
     if options.data == "holdout":
         doubts, warnings = judge_held_out_rows(adapter, features, labels)
         changed = doubt_about_changed_rows(adapter, features, target)
         if options.groups is None:
-            doubts = (*held_out_copies(table, target, weight), *doubts)
+            doubts = (*held_out_copies(hashed, target, weight), *doubts)
         return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
+    del hashed
     rows = _with_bags(rows, training_bags(adapter, X, features, labels, target))
     if table is None or likeness.groups is not None:
         return rows
-    return replace(rows, doubts=near_copy_doubts(table.table, target), is_sorted=is_sorted(table.table, target))
+    return replace(rows, doubts=near_copy_doubts(table, target), is_sorted=is_sorted(table, target))
 
 
 def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
@@ -193,6 +197,11 @@ def _refuse_one_value(
             f"metric {metric.name!r} is the share of the spread of y that is explained, and y is {value} for all rows, "
             "without any spread. Use 'neg_mean_squared_error' or 'neg_mean_absolute_error'."
         )
+
+
+def _narrowed(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[Any]:
+    """Return label codes in the smallest unsigned integers that hold them; values as they are."""
+    return target if adapter.classes is None else in_few_bytes(target, adapter.classes.size - 1)
 
 
 def _with_bags(rows: ModelRows, bags: Bags) -> ModelRows:

@@ -121,7 +121,7 @@ def report_on_rows(
         repeats=rows.likeness.repeats,
         target=rows.target,
     )
-    report = with_distinct_rows(report, adapter, evidence, rows.likeness.cell, settings)
+    report = with_distinct_rows(report, adapter, evidence, rows.likeness, settings)
     groups = None if rows.groups is None else rows.groups[sampled]
     assert not isinstance(evidence.tally, GroupedValues)
     report = with_label_errors(report, adapter, evidence.sample, take_rows(evidence.tally, sampled), groups)

@@ -80,7 +80,8 @@ class TalliedRows:
     crossed : CrossedMargins or None
         For margins whose entries are groups of rows.
     label : ndarray of int, shape (n_entries,), or None
-        Label code of each row; None for regression, and where entries are groups of rows.
+        Label code of each row, of any type of integer, to be compared and to select entries of arrays; None for
+        regression, and where entries are groups of rows.
     by_label : ndarray, shape (2, n_labels, n_members + 1), or None
         Where entries are groups of rows: rows with weight by label and number of members, and their weight.
     chance : ndarray, shape (n_entries,), or None
@@ -200,7 +201,7 @@ def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> Talli
             tally, sample = empty_tally(part.tally, n_rows), part.sample.empty(n_sampled)
         copy_rows(part.tally, tally, row)
         part.sample.copy_into(sample, place)
-        row, place = row + part.tally.trials.size, place + part.sample.rows.size
+        row, place = row + part.tally.n_rows, place + part.sample.rows.size
         paths += [] if part.path is None else [part.path]
     assert tally is not None
     return TalliedBlock(tally, sample, merge_paths(paths) if paths else None)
@@ -235,7 +236,10 @@ class BlockReader:
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
-        return RowBlock(outputs, counted, self.target[rows], label_count(self.adapter))
+        target = self.target[rows]
+        if self.adapter.classes is not None:
+            target = target.astype(np.int64)
+        return RowBlock(outputs, counted, target, label_count(self.adapter))
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])

@@ -21,6 +21,7 @@ __all__ = [
     "BoolArray",
     "FloatArray",
     "IntArray",
+    "are_whole",
     "as_array",
     "as_chance",
     "as_confidence",
@@ -40,6 +41,7 @@ __all__ = [
     "one_line",
     "pair_index",
     "printable",
+    "row_parts",
     "shown",
     "with_missing",
 ]
@@ -51,6 +53,7 @@ BoolArray = NDArray[np.bool_]
 MAX_SIZE = 1_000_000_000
 MOST_MEMBERS = 1_000_000  # that anyone can train, and votes that an array can list
 CODES_PER_ROW = 16  # that are counted rather than sorted
+PART_ROWS = 2**16  # of which arrays take little memory
 LARGEST = 1e100  # of weights: their squares, summed over rows, stay finite
 LARGEST_VALUE = 1e30  # of targets and outputs: intervals need the sixth powers of errors, and their products
 _WHOLE = re.compile(r"(-?\d+)\.0")
@@ -248,14 +251,27 @@ def as_sizes(sizes: ArrayLike) -> FloatArray:
     raise InputError(f"sizes must hold whole numbers of at least 1 (or infinity), got {array.tolist()[:5]}.")
 
 
-def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.int64]:
+def row_parts(n_rows: int) -> list[slice]:
+    """Return slices of rows, so few at a time that arrays computed from them take little memory."""
+    return [slice(start, start + PART_ROWS) for start in range(0, n_rows, PART_ROWS)]
+
+
+def are_whole(values: FloatArray) -> bool:
+    """Return whether all values are whole numbers."""
+    return all(bool(np.all(values[part] == np.floor(values[part]))) for part in row_parts(values.size))
+
+
+def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.integer[Any]]:
     """Return the index of each row's pair among the distinct pairs, in ascending order of (first, second)."""
-    if np.any(first != np.floor(first)) or np.any(second != np.floor(second)):
+    if not (are_whole(first) and are_whole(second)):
         return np.asarray(np.unique(first + 1j * second, return_inverse=True)[1])
-    return code_index((first * (second.max() + 1) + second).astype(np.int64))
+    code, factor = np.empty(first.size, dtype=np.int64), second.max() + 1
+    for part in row_parts(first.size):
+        code[part] = first[part] * factor + second[part]
+    return code_index(code)
 
 
-def code_index(code: NDArray[np.int64]) -> NDArray[np.int64]:
+def code_index(code: NDArray[np.int64]) -> NDArray[np.integer[Any]]:
     """Return the index of each code among the distinct codes, in ascending order.
 
     Examples
@@ -267,8 +283,14 @@ def code_index(code: NDArray[np.int64]) -> NDArray[np.int64]:
     if code.max() - lowest > CODES_PER_ROW * code.size:
         return np.asarray(np.unique(code, return_inverse=True)[1])
     # A tenth of the time of a sort.
-    place = code - lowest
-    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place])
+    is_code = np.zeros(code.max() - lowest + 1, dtype=bool)
+    for part in row_parts(code.size):
+        is_code[code[part] - lowest] = True
+    place_of = np.cumsum(is_code, dtype=np.int32) - np.int32(1)
+    index = np.empty(code.size, dtype=np.int32)
+    for part in row_parts(code.size):
+        index[part] = place_of[code[part] - lowest]
+    return index
 
 
 def as_positive(value: float, name: str) -> float:

@@ -241,7 +241,7 @@ def _by_label(target: NDArray[Any], trials: FloatArray, weight: FloatArray, adap
 
 
 def _spreads(tally: Any) -> FloatArray:
-    return soft_spreads(tally) if tally.trials.size else np.zeros((2, 2))
+    return soft_spreads(tally) if tally.n_rows else np.zeros((2, 2))
 
 
 def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -> Any:

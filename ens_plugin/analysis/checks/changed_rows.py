@@ -59,23 +59,24 @@ def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[
         None where the error is not clearly lower, or bags do not follow from positions.
     """
     chosen = spread_rows(len(target), COMPARED_ROWS)
-    in_bag = _drawn_positions(adapter, target, chosen)
+    own = target[chosen] if adapter.classes is None else target[chosen].astype(np.int64)
+    in_bag = _drawn_positions(adapter, target, chosen, own)
     if in_bag is None:
         return None
-    errors = _member_errors(adapter, features[chosen], target[chosen])
+    errors = _member_errors(adapter, features[chosen], own)
     return drawn_share_of_error(errors, in_bag) if is_lower_where_drawn(errors, in_bag) else None
 
 
 def _drawn_positions(
-    adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp]
+    adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp], own: NDArray[Any]
 ) -> NDArray[np.bool_] | None:
-    """Return which members drew the training rows at some positions; None if the number of rows is another one."""
+    """Return which members drew the training rows at the `chosen` positions; None for another number of rows."""
     if not isinstance(adapter, Distributable) or isinstance(adapter, JudgedByLoss) or target.ndim > 1:
         return None
     if target.size * adapter.n_members > MOST_CELLS:
         return None
     try:
-        bags = adapter.distributed_bags(target.size, candidate=0).at(chosen, target[chosen])
+        bags = adapter.distributed_bags(target.size, candidate=0).at(chosen, own)
     except EnsPluginError:  # another number of rows, or bags that do not follow from positions
         return None
     # The trees of one member may have a bag each.

@@ -65,12 +65,16 @@ class RowLikeness:
     repeats : RepeatedRows or None
         Copies among training rows, where the user gave no groups.
     cell : ndarray of int32, shape (n_rows,), or None
-        A number for each row, the same for rows with equal features; None where the rows are not a table.
+        A number for each row, the same for rows with equal features; None where the rows are not a table, and where
+        all of them differ.
+    all_differ : bool
+        Whether the rows are a table in which no two have equal features.
     """
 
     groups: NDArray[np.int64] | None
     repeats: RepeatedRows | None
     cell: NDArray[np.int32] | None
+    all_differ: bool = False
 
     def take(self, rows: NDArray[np.intp]) -> RowLikeness:
         """Return the groups, copies and equal features of some of the rows."""
@@ -78,24 +82,27 @@ class RowLikeness:
             None if self.groups is None else self.groups[rows],
             None if self.repeats is None else self.repeats.take(rows),
             None if self.cell is None else self.cell[rows],
+            self.all_differ,
         )
 
 
 def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> RowLikeness:
     """Return the groups given by the user, or copies found among training rows, and rows of equal features."""
     cell = row_cells(rows)
+    all_differ = cell is not None and int(cell.max()) + 1 == cell.size
+    cell = None if all_differ else cell
     if isinstance(groups, str) and groups == "identical":
-        return RowLikeness(identical_rows(rows, target), None, cell)
+        return RowLikeness(identical_rows(rows, target), None, cell, all_differ)
     if groups is not None:
-        return RowLikeness(encode_groups(groups, target.size), None, cell)
-    return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell)
+        return RowLikeness(encode_groups(groups, target.size), None, cell, all_differ)
+    return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell, all_differ)
 
 
 def with_distinct_rows(
     report: EnsembleReport,
     adapter: EnsembleAdapter,
     evidence: TalliedRows,
-    cell: NDArray[np.int32] | None,
+    likeness: RowLikeness,
     settings: ResolvedOptions,
 ) -> EnsembleReport:
     """Return the report with the number of distinct rows, and with another recommended size if they are few.
@@ -108,8 +115,8 @@ def with_distinct_rows(
     adapter : EnsembleAdapter
     evidence : TalliedRows
         One entry for each row.
-    cell : ndarray of int32, shape (n_rows,), or None
-        :func:`row_cells` of the same rows; None leaves the report as it is.
+    likeness : RowLikeness
+        Of the same rows; without a table of them, the report is left as it is.
     settings : ResolvedOptions
 
     Returns
@@ -118,10 +125,12 @@ def with_distinct_rows(
         With ``basis.n_distinct``, and with few cells another recommendation, a warning, and a doubt where the size
         cannot be estimated.
     """
-    if cell is None:
+    if likeness.cell is None and not likeness.all_differ:
         return report
     used = (evidence.tally.trials >= 1) & (evidence.weight.total > 0)
-    cell = cell[used]
+    if likeness.cell is None:
+        return replace(report, basis=replace(report.basis, n_distinct=int(np.count_nonzero(used))))
+    cell = likeness.cell[used]
     n_distinct = int(np.count_nonzero(np.bincount(cell)))
     basis = replace(report.basis, n_distinct=n_distinct)
     if report.task != "classification" or not has_few_cells(cell):

@@ -133,4 +133,4 @@ def _judged_values(tally: ValueTally, evidence: TalliedRows, n_members: int, dat
     block = evidence.sample.block
     rows = tally_values(block)
     slopes = 2.0 * (rows.mean - rows.target)
-    return losses, shared_luck_variance(block.outputs, block.counted, slopes, tally.trials.size)
+    return losses, shared_luck_variance(block.outputs, block.counted, slopes, tally.n_rows)

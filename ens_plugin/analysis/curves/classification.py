@@ -30,6 +30,7 @@ from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
     SupportTally,
+    mean_share,
     member_margins,
     strongest_rival,
     wrong_support,
@@ -76,11 +77,11 @@ def estimate_classification(
     """
     tally, path = rows.tally, rows.path
     assert isinstance(tally, (SupportTally, MarginTally))
-    weight = as_row_weight(rows.weight, tally.trials.size)
+    weight = as_row_weight(rows.weight, tally.n_rows)
     models = row_models(tally, weight, rows.spreads, rows.crossed, rows.sample, has_scores)
     groups = None if weight.groups is None else weight.groups[rows.sample.rows]
     sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
-    member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
+    member_error = mean_share(tally, lambda part: part.wrong_labels, weight.total)
     rates = _subset_rates(tally, sample, weight, settings)
     anchor = _anchor(models, rates, sample, member_error, weight)
     size_model = _size_model(models[0], rates, sample)
@@ -122,10 +123,10 @@ def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_score
     """
     tally = rows.tally
     assert isinstance(tally, (SupportTally, MarginTally))
-    weight = as_row_weight(rows.weight, tally.trials.size)
+    weight = as_row_weight(rows.weight, tally.n_rows)
     models = row_models(tally, weight, rows.spreads, rows.crossed, rows.sample, has_scores)
     sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
-    member_error = float(np.average(tally.wrong_labels / tally.trials, weights=weight.total))
+    member_error = mean_share(tally, lambda part: part.wrong_labels, weight.total)
     anchor = _anchor(models, _subset_rates(tally, sample, weight, settings), sample, member_error, weight)
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
     return draw_errors(models, anchor, settings.max_size, drawn)
@@ -353,7 +354,7 @@ def _classification_size(
 
 def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight: RowWeight) -> float:
     if isinstance(tally, MarginTally):
-        return float(np.average(tally.dissent / tally.trials, weights=weight.total))
+        return mean_share(tally, lambda part: part.dissent, weight.total)
     return float(1.0 - model_agreement(model, [1])[0])
 
 
@@ -379,12 +380,10 @@ def seed_noise(
     extrapolates : bool
         Whether the rows have fewer members than the ensemble.
     """
-    weight = as_row_weight(None, tally.trials.size)
+    weight = as_row_weight(None, tally.n_rows)
     model = row_models(tally, weight, None, None, sample, has_scores)[0]
     slopes, _ = _row_noise(model, n_members)
-    shared = shared_luck_variance(
-        _deciding_outputs(tally, sample.block), sample.block.counted, slopes, tally.trials.size
-    )
+    shared = shared_luck_variance(_deciding_outputs(tally, sample.block), sample.block.counted, slopes, tally.n_rows)
     if not extrapolates:
         return shared
     return shared + deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))

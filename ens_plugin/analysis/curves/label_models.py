@@ -22,6 +22,7 @@ from ens_plugin.core.tallies.tally import (
     MarginTally,
     SupportTally,
     count_members,
+    parts_of,
     sum_squares_over_members,
 )
 from ens_plugin.core.validation import FloatArray
@@ -38,7 +39,6 @@ CROSSING_ERROR = 0.25
 MOST_DOUBTED_SUBSET, ENOUGH_MEMBERS = 3, 7.0
 LARGE_CORRECTION = 0.25
 NO_VARIANCE = 1e-14
-PART_ROWS = 65_536
 
 
 def row_models(
@@ -137,14 +137,13 @@ def soft_spreads(tally: SupportTally) -> FloatArray:
     tally : SupportTally
         One entry for each row, of at least two members.
     """
-    parts = [_spreads(tally, slice(start, start + PART_ROWS)) for start in range(0, tally.trials.size, PART_ROWS)]
-    return np.asarray(np.sum(parts, axis=0))
+    return np.asarray(np.sum([_spreads(part) for _, part in parts_of(tally)], axis=0))
 
 
-def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
-    trials = tally.trials[rows]
-    share = tally.wrong[rows] / trials
-    variance = (tally.squares[rows] - trials * share**2) / (trials - 1.0)
+def _spreads(tally: SupportTally) -> FloatArray:
+    trials = tally.trials
+    share = tally.wrong / trials
+    variance = (tally.squares - trials * share**2) / (trials - 1.0)
     close = is_close(1.0 - 2.0 * share)
     spreads = np.stack([trials * share * (1.0 - share) + variance, trials * variance])
     return np.stack([spreads.sum(axis=1), spreads[:, close].sum(axis=1)])
@@ -152,7 +151,9 @@ def _spreads(tally: SupportTally, rows: slice) -> FloatArray:
 
 def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
     """Return whether the tally counts hard votes for one of two labels."""
-    return isinstance(tally, SupportTally) and np.array_equal(tally.wrong, tally.squares)
+    return isinstance(tally, SupportTally) and all(
+        np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally)
+    )
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:

@@ -108,7 +108,7 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     appended = (appended_rows(target), int(target[-1])) if has_labels else (0, 0)
     records = None if rows is None else _records(rows, target)
     if rows is None or records is None or records.max() + 1 == records.size:
-        nothing = np.zeros(target.size, dtype=bool)
+        nothing = np.broadcast_to(np.False_, target.size)
         return RepeatedRows(nothing, nothing, *appended)
     halves = row_hashes(rows.table, column_halves(rows.table.shape[1]))
     copied, is_sure = copied_rows(records, halves, target if has_labels else None), True

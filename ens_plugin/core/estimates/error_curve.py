@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ens_plugin.core.columns import sums_by_code, whole_counts
 from ens_plugin.core.row_models.majority import majority_curve, subset_majority_error
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
-from ens_plugin.core.validation import FloatArray, as_counts, as_sizes, pair_index
+from ens_plugin.core.validation import FloatArray, as_counts, as_sizes, pair_index, row_parts
 from ens_plugin.errors import InputError
 
 __all__ = ["binomial_curve", "hypergeometric_curve", "hypergeometric_limit"]
@@ -61,6 +62,9 @@ def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> i
         Number of rows of each entry; None for one each.
     """
     n = np.asarray(trials, dtype=np.float64)
+    found = whole_counts(n) if rows is None else None
+    if found is not None:
+        n, rows = found
     if rows is None:
         n = np.sort(n)
         place = n.size // ROWS_PER_DROPPED_ROW
@@ -111,10 +115,17 @@ def hypergeometric_curve(
             f"size {wanted.max():g} is above {limit}, the largest size for which 90 % of the rows have enough "
             "out-of-bag members; pass smaller sizes, or use estimator='deconvolved', which reaches every size."
         )
-    index = pair_index(k, n)
-    first = np.unique(index, return_index=True)[1]
-    tails = subset_majority_error(k[first], n[first], int(odd.max()))
-    shares = np.bincount(index, row_weight.total)
+    k_pair, n_pair, shares = _pairs(k, n, row_weight.total)
+    tails = subset_majority_error(k_pair, n_pair, int(odd.max()))
     rows = tails[((odd - 1) // 2).astype(np.int64)]
     is_reached = ~np.isnan(rows)
     return np.asarray((np.where(is_reached, rows, 0.0) @ shares) / (is_reached @ shares))
+
+
+def _pairs(k: FloatArray, n: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the distinct pairs of k and n, and the weight of the rows of each."""
+    index = pair_index(k, n)
+    pairs = np.empty((2, int(index.max()) + 1))
+    for part in row_parts(k.size):
+        pairs[:, index[part]] = k[part], n[part]
+    return pairs[0], pairs[1], sums_by_code(index, weight, pairs.shape[1])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.core.columns import sums_by_code, whole_counts
 from ens_plugin.core.row_models.density import GRID, Density, fit_density
 from ens_plugin.core.row_models.majority import (
     grid_agreement,
@@ -17,15 +18,19 @@ from ens_plugin.core.row_models.majority import (
 )
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import FloatArray, IntArray, as_counts, as_probability, as_sizes, counted, pair_index
+from ens_plugin.core.validation import FloatArray, as_counts, as_probability, as_sizes, counted, pair_index
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
+
+IntArray = NDArray[np.integer]
 
 __all__ = ["Mixture", "fit_mixture", "fixed_mixture", "group_counts", "mixture_of_counts", "share_angle"]
 
 FEW_ROWS = 30
 MANY_VOTES = 60.0
 MAX_GROUPS = 4096
+# Of shares by angle, from 0 to 256, times eighths of the numbers of votes.
+N_CELLS = 257 * 8
 PART_ROWS = 65_536
 
 
@@ -239,10 +244,11 @@ def group_counts(
     first = slice(0, PART_ROWS)
     n_rows = k.size if rows is None else rows.sum()
     whole = n_rows <= MAX_GROUPS or not (np.any(k[first] * votes % 1.0) or np.any(n[first] * votes % 1.0))
-    group = pair_index(k * votes, n * votes) if whole else _cell_index(k, n, rows, votes)
-    if group.max() >= MAX_GROUPS:
+    if whole:
+        group = pair_index(k, n) if votes == 1.0 else pair_index(k * votes, n * votes)
+    if not whole or group.max() >= MAX_GROUPS:
         group = _cell_index(k, n, rows, votes)
-    counts = np.bincount(group, weight).astype(np.float64)
+    counts = sums_by_code(group, weight, int(group.max()) + 1)
     total, k_sum, n_sum = np.zeros((3, counts.size))
     for part in _parts(k.size):
         here = group[part]
@@ -259,15 +265,21 @@ def _parts(n_entries: int) -> list[slice]:
     return [slice(start, start + PART_ROWS) for start in range(0, n_entries, PART_ROWS)]
 
 
-def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None, votes: float) -> IntArray:
+def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None, votes: float) -> NDArray[np.int16]:
     """Return the index of each entry among the occupied cells of nearly equal rows."""
-    edges = row_quantiles(n * votes, np.arange(1, 8) / 8, rows)
+    numbers = whole_counts(n) if rows is None else None
+    values, alike = (n, rows) if numbers is None else numbers
+    edges = row_quantiles(values * votes, np.arange(1, 8) / 8, alike)
     code = np.empty(k.size, dtype=np.int16)
+    is_code = np.zeros(N_CELLS, dtype=bool)
     for part in _parts(k.size):
         k_votes, n_votes = k[part] * votes, n[part] * votes
         code[part] = np.floor(share_angle(k_votes, n_votes)) * 8 + np.searchsorted(edges, n_votes)
-    position = (np.cumsum(np.bincount(code) > 0) - 1).astype(np.int32)
-    return np.asarray(position[code])
+        is_code[code[part]] = True
+    position = (np.cumsum(is_code) - 1).astype(np.int16)
+    for part in _parts(k.size):
+        code[part] = position[code[part]]
+    return code
 
 
 def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:

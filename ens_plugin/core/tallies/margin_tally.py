@@ -6,12 +6,14 @@ are searched once for each member; the others' label is searched anew only on ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.columns import in_few_bytes
 from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
@@ -48,7 +50,7 @@ def tally_margins(block: RowBlock, sums: Sums | None = None) -> MarginTally:
         return _tally_votes(block)
     trials, *moments, wrong, dissent = (sums or margin_sums)(block)
     plain, crossed = (mean_and_sd(total, squares, trials) for total, squares in (moments[:2], moments[2:]))
-    return MarginTally(trials, *plain, *crossed, wrong, dissent)
+    return _tally_of([trials, *plain, *crossed, wrong, dissent], block.counted.shape[0])
 
 
 def _tally_votes(block: RowBlock) -> MarginTally:
@@ -57,7 +59,14 @@ def _tally_votes(block: RowBlock) -> MarginTally:
         votes, counted = block.outputs[:, rows], block.counted[:, rows]
         halves = [count_votes(votes[side::2], counted[side::2], block.n_labels) for side in (0, 1)]
         columns[:, rows] = _vote_columns(halves, block.target[rows])
-    return MarginTally(*columns)
+    return _tally_of(columns, block.counted.shape[0])
+
+
+def _tally_of(columns: Sequence[FloatArray] | FloatArray, n_members: int) -> MarginTally:
+    """Return the tally of columns, its counts in few bytes."""
+    trials, mean, sd, cross_mean, cross_sd, wrong_labels, dissent = columns
+    trials, wrong_labels, dissent = (in_few_bytes(counts, n_members) for counts in (trials, wrong_labels, dissent))
+    return MarginTally(trials, mean, sd, cross_mean, cross_sd, wrong_labels, dissent)
 
 
 def _vote_columns(halves: list[IntArray], target: NDArray[Any]) -> list[FloatArray]:
@@ -228,7 +237,8 @@ def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:
     dissent = np.where(total > 0.0, trials - seconds + deciding, seconds + trials - deciding)
     is_second = block.target == 1
     margin = np.where(is_second, mean, -mean)
-    return MarginTally(trials, margin, sd, margin, sd, np.where(is_second, trials - seconds, seconds), dissent)
+    wrong_labels = np.where(is_second, trials - seconds, seconds)
+    return _tally_of([trials, margin, sd, margin, sd, wrong_labels, dissent], block.counted.shape[0])
 
 
 def score_sums(block: RowBlock) -> FloatArray:

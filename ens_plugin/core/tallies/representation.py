@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.columns import add_by_code, sums_by_code
+from ens_plugin.core.validation import FloatArray, row_parts
 
 __all__ = ["Representation", "bounds_by_members", "represent"]
 
@@ -65,8 +66,10 @@ class Representation:
 
     def mean_factor(self, label: IntArray, usable: NDArray[np.bool_], weight: FloatArray) -> FloatArray:
         """Return the weighted mean factor of the usable rows of each label, shape (n_labels,); 1 if there are none."""
-        mass = _by_label(weight * usable, label, self.n_rows.size)
-        return _ratio(_by_label(weight * usable * self.factor, label, self.n_rows.size), mass, 1.0)
+        if self.is_even:
+            return np.ones(self.n_rows.size)
+        mass = sums_by_code(label, weight * usable, self.n_rows.size)
+        return _ratio(sums_by_code(label, weight * usable * self.factor, self.n_rows.size), mass, 1.0)
 
 
 def represent(
@@ -115,20 +118,18 @@ def represent(
     >>> found.is_even, found.n_usable.tolist(), found.missing.round(2).tolist()
     (False, [50.0, 45.0], [0.0, 0.1])
     """
-    counted = weight > 0
-    rows = np.where(counted, 1.0 if rows is None else rows, 0.0)
-    usable = counted & (trials >= needed)
-    n_rows, n_usable = _by_label(rows, label, n_labels), _by_label(rows * usable, label, n_labels)
-    whole = _by_label(weight, label, n_labels)
-    members = _ratio(_by_label(rows * trials, label, n_labels), n_rows, 0.0)
+    entries = _Entries(label, trials, weight, rows)
+    n_rows, n_usable, whole, all_members, all_usable_members = entries.sums(n_labels, needed)
+    members = _ratio(all_members, n_rows, 0.0)
     shift = _shift(members, n_rows, n_members)
-    looks_even = not ((np.abs(shift) > MOST_DEVIATIONS).any() or _is_dispersed(label, trials, rows, members, n_members))
-    is_even = looks_even and (chance is None or bool(np.ptp(chance[counted]) <= 1e-12))
-    factor, missing = np.ones(trials.size), np.zeros(n_labels)
+    looks_even = not ((np.abs(shift) > MOST_DEVIATIONS).any() or entries.are_dispersed(members, n_members))
+    is_even = looks_even and (chance is None or bool(np.ptp(chance[weight > 0]) <= 1e-12))
+    factor, missing = np.broadcast_to(np.float64(1.0), trials.size), np.zeros(n_labels)
     if not is_even:
         q = trials / n_members if chance is None else chance
+        usable = (weight > 0) & (trials >= needed)
         inverse = usable / np.maximum(binom.sf(needed - 1, n_members, q), LEAST_CHANCE)
-        carried = _by_label(weight * inverse, label, n_labels)
+        carried = sums_by_code(label, weight * inverse, n_labels)
         missing = np.clip(1.0 - _ratio(carried, whole, 1.0), 0.0, 1.0)
         factor = np.where(usable, inverse * _ratio(whole, carried, 1.0)[label], 1.0)
     return Representation(
@@ -139,14 +140,50 @@ def represent(
         n_usable=n_usable,
         weight=whole / whole.sum(),
         members=members,
-        usable_members=_ratio(_by_label(rows * usable * trials, label, n_labels), n_usable, 0.0),
+        usable_members=_ratio(all_usable_members, n_usable, 0.0),
         missing=missing,
         is_scarce=np.asarray(shift < -MOST_DEVIATIONS),
     )
 
 
-def _by_label(values: FloatArray, label: IntArray, n_labels: int) -> FloatArray:
-    return np.bincount(label, values, n_labels).astype(np.float64)
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """The entries of a tally, with the parameters of :func:`represent` as attributes; some are read at a time."""
+
+    label: IntArray
+    trials: FloatArray
+    weight: FloatArray
+    rows: FloatArray | None
+
+    def sums(self, n_labels: int, needed: int) -> FloatArray:
+        """Return the sums over the entries of each label, shape (5, n_labels).
+
+        They are of the rows with weight, of those of them that are usable, of the weight, and of the members of each of
+        the two kinds of rows.
+        """
+        totals = np.zeros((5, n_labels))
+        for part in row_parts(self.trials.size):
+            trials, weight, rows = self.trials[part], self.weight[part], self._counted(part)
+            usable = rows * ((weight > 0) & (trials >= needed))
+            for total, values in zip(totals, (rows, usable, weight, rows * trials, usable * trials), strict=True):
+                add_by_code(total, self.label[part], values)
+        return totals
+
+    def are_dispersed(self, members: FloatArray, n_members: int) -> bool:
+        """Return whether numbers of members vary more within labels than if bags left out all rows equally often."""
+        expected = members * (1.0 - members / n_members)
+        n_rows = chance = found = 0.0
+        for part in row_parts(self.trials.size):
+            label, rows = self.label[part], self._counted(part)
+            n_rows += float(rows.sum())
+            chance += float(rows @ expected[label])
+            found += float(rows @ (self.trials[part] - members[label]) ** 2)
+        most = MOST_DISPERSION + MOST_DEVIATIONS * math.sqrt(2.0 / n_rows)
+        return found > chance * most + 1e-9 * n_rows
+
+    def _counted(self, part: slice) -> FloatArray:
+        """Return the number of rows of some entries; 0 where they have no weight."""
+        return np.where(self.weight[part] > 0, 1.0 if self.rows is None else self.rows[part], 0.0)
 
 
 def _ratio(values: FloatArray, by: FloatArray, otherwise: float) -> FloatArray:
@@ -159,16 +196,6 @@ def _shift(members: FloatArray, n_rows: FloatArray, n_members: int) -> FloatArra
     variance = mean * (1.0 - mean / n_members)
     error = np.sqrt(np.maximum(variance, 1e-12) / np.maximum(n_rows, 1.0))
     return np.where(n_rows > 0, (members - mean) / error, 0.0)
-
-
-def _is_dispersed(label: IntArray, trials: FloatArray, rows: FloatArray, members: FloatArray, n_members: int) -> bool:
-    """Return whether numbers of members vary more within labels than if bags left out all rows equally often."""
-    n_rows = float(rows.sum())
-    expected = members * (1.0 - members / n_members)
-    chance = float(rows @ expected[label])
-    found = float(rows @ (trials - members[label]) ** 2)
-    most = MOST_DISPERSION + MOST_DEVIATIONS * math.sqrt(2.0 / n_rows)
-    return found > chance * most + 1e-9 * n_rows
 
 
 def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> FloatArray:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.validation import row_parts
+
 __all__ = ["sample_keys", "smallest_keys", "spread_rows"]
 
 KeyArray = NDArray[np.uint64]
@@ -35,7 +37,10 @@ def sample_keys(rows: NDArray[np.integer], seed: int) -> KeyArray:
     [0, 1, 2]
     """
     start = _mixed(np.array([seed], dtype=np.uint64) + np.uint64(_STEP))
-    return _mixed((rows.astype(np.uint64) ^ start) * np.uint64(_STEP) + np.uint64(_STEP))
+    keys = np.empty(rows.shape, dtype=np.uint64)
+    for part in row_parts(rows.size):
+        keys[part] = _mixed((rows[part].astype(np.uint64) ^ start) * np.uint64(_STEP) + np.uint64(_STEP))
+    return keys
 
 
 def smallest_keys(keys: KeyArray, limit: int) -> NDArray[np.intp]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.core.columns import whole_counts
 from ens_plugin.core.validation import FloatArray, as_values, as_weight
 from ens_plugin.errors import InputError
 
@@ -55,9 +56,13 @@ class RowWeight:
         return float(scaled.sum() ** 2 / squares / self.design_effect)
 
     def effective(self) -> FloatArray:
-        """Return the weights scaled so that they sum to the effective number of rows, shape (n_entries,)."""
+        """Return the weights scaled so that they sum to the effective number of rows, shape (n_entries,).
+
+        Equal weights that take no memory have effective ones that take none.
+        """
         scaled, squares = self._scaled()
-        return np.asarray(scaled * scaled.sum() / squares / self.design_effect)
+        some = scaled[:1] if scaled.strides == (0,) else scaled
+        return np.broadcast_to(some * scaled.sum() / squares / self.design_effect, self.total.shape)
 
     def row_sum(self, values: FloatArray) -> float:
         """Return the sum over all rows of values given by entry: each value times the number of rows of its entry."""
@@ -73,6 +78,8 @@ class RowWeight:
 
     def _scaled(self) -> tuple[FloatArray, float]:
         largest = self.total.max()
+        if self.total.strides == (0,) and self.squares is None:
+            return np.broadcast_to(np.float64(1.0), self.total.shape), float(self.total.size)
         scaled = self.total / largest
         squares = scaled @ scaled if self.squares is None else (self.squares / largest**2).sum()
         return scaled, float(squares)
@@ -111,7 +118,10 @@ def row_quantiles(values: FloatArray, levels: ArrayLike, rows: FloatArray | None
     """
     wanted = np.asarray(levels, dtype=np.float64)
     if rows is None:
-        return np.asarray(np.quantile(values, wanted))
+        found = whole_counts(values)
+        if found is None:
+            return np.asarray(np.quantile(values, wanted))
+        values, rows = found
     order = np.argsort(values, kind="stable")
     last = np.cumsum(rows[order])
     place = wanted * (last[-1] - 1.0)

@@ -1,16 +1,22 @@
-"""Per-row tallies of the members' outputs, the input of every estimator; those of disjoint rows merge, to the bit."""
+"""Per-row tallies of the members' outputs, the input of every estimator; those of disjoint rows merge, to the bit.
+
+Whoever makes a tally of counted members keeps the counts in few bytes, by
+:func:`ens_plugin.core.columns.in_few_bytes`.  Every column is read as float64; :func:`parts_of` gives few rows at a
+time, whose columns take little memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+from ens_plugin.core.columns import Column, in_few_bytes
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, row_parts
 
 __all__ = [
     "AnyTally",
@@ -28,8 +34,10 @@ __all__ = [
     "empty_tally",
     "label_support",
     "mean_and_sd",
+    "mean_share",
     "member_labels",
     "member_margins",
+    "parts_of",
     "select_rows",
     "strongest_rival",
     "sum_over_members",
@@ -75,7 +83,19 @@ class RowBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class SupportTally:
+class _Tally:
+    """A tally of any kind, whose first column is the number of members that count for each row."""
+
+    trials: Column = Column()
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows, or of groups of rows."""
+        return int(vars(self)["trials"].size)
+
+
+@dataclass(frozen=True, eq=False)
+class SupportTally(_Tally):
     """Summed support of each row's members for the wrong one of two labels; hard votes are 0 or 1.
 
     Attributes
@@ -90,14 +110,13 @@ class SupportTally:
         Number of members whose own label is wrong.
     """
 
-    trials: FloatArray
-    wrong: FloatArray
-    squares: FloatArray
-    wrong_labels: FloatArray
+    wrong: Column = Column()
+    squares: Column = Column()
+    wrong_labels: Column = Column()
 
 
 @dataclass(frozen=True, eq=False)
-class MarginTally:
+class MarginTally(_Tally):
     """Mean and spread of each row's margins against its strongest rival, and against the rivals of half the members.
 
     Attributes
@@ -113,17 +132,16 @@ class MarginTally:
         Number of members whose own label differs from the label that the others predict together.
     """
 
-    trials: FloatArray
-    mean: FloatArray
-    sd: FloatArray
-    cross_mean: FloatArray
-    cross_sd: FloatArray
-    wrong_labels: FloatArray
-    dissent: FloatArray
+    mean: Column = Column()
+    sd: Column = Column()
+    cross_mean: Column = Column()
+    cross_sd: Column = Column()
+    wrong_labels: Column = Column()
+    dissent: Column = Column()
 
 
 @dataclass(frozen=True, eq=False)
-class ValueTally:
+class ValueTally(_Tally):
     """Mean and variance (ddof 1) of each row's real-valued outputs, and the target.
 
     Attributes
@@ -131,13 +149,13 @@ class ValueTally:
     trials, mean, variance, target : ndarray, shape (n_rows,)
     """
 
-    trials: FloatArray
-    mean: FloatArray
-    variance: FloatArray
-    target: FloatArray
+    mean: Column = Column()
+    variance: Column = Column()
+    target: Column = Column()
 
 
 AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
+TallyOfRows = TypeVar("TallyOfRows", bound=_Tally)
 # Returns sums over the members, one row for each, with the rows of a block as columns.
 Sums: TypeAlias = Callable[[RowBlock], FloatArray]
 
@@ -153,10 +171,9 @@ def empty_tally(like: AnyTally, n_rows: int) -> AnyTally:
 
 
 def copy_rows(part: AnyTally, whole: AnyTally, start: int) -> None:
-    """Copy a tally of a block of rows into the rows of `whole` from `start` on."""
-    rows = slice(start, start + part.trials.size)
-    for field in fields(part):
-        np.copyto(getattr(whole, field.name)[rows], getattr(part, field.name), casting="safe")
+    """Copy a tally of a block of rows into the rows of `whole` from `start` on, whose columns have types as wide."""
+    for column, into in zip(vars(part).values(), vars(whole).values(), strict=True):
+        np.copyto(into[start : start + column.size], column, casting="safe")
 
 
 def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
@@ -169,18 +186,39 @@ def take_rows(tally: AnyTally, rows: NDArray[np.integer]) -> AnyTally:
     return _by_column([tally], lambda columns: columns[0][rows])
 
 
-def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[FloatArray]], FloatArray]) -> AnyTally:
+def parts_of(tally: TallyOfRows) -> Iterator[tuple[slice, TallyOfRows]]:
+    """Return the rows of a tally some at a time: their positions, and the tally of these, without copying it."""
+    for rows in row_parts(tally.n_rows):
+        yield rows, type(tally)(*(column[rows] for column in vars(tally).values()))
+
+
+def mean_share(tally: TallyOfRows, count: Callable[[TallyOfRows], FloatArray], weight: FloatArray) -> float:
+    """Return the weighted mean over rows of a count of members, such as those with a wrong label, over their number.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        Of rows with at least one member.
+    count : callable
+        Returns the column of counts.
+    weight : ndarray, shape (n_rows,)
+    """
+    weighted = np.empty(tally.n_rows)
+    for rows, part in parts_of(tally):
+        weighted[rows] = count(part) / part.trials * weight[rows]
+    return float(weighted.sum() / weight.sum())
+
+
+def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[NDArray[Any]]], NDArray[Any]]) -> AnyTally:
     """Return a tally of the columns that `change` makes of those of several tallies; equal columns remain one array."""
-    kind = type(tallies[0])
-    made: dict[tuple[int, ...], FloatArray] = {}
+    made: dict[tuple[int, ...], NDArray[Any]] = {}
     columns = []
-    for field in fields(kind):
-        parts = [getattr(tally, field.name) for tally in tallies]
+    for parts in zip(*(vars(tally).values() for tally in tallies), strict=True):
         key = tuple(map(id, parts))
         if key not in made:
-            made[key] = change(parts)
+            made[key] = change(list(parts))
         columns.append(made[key])
-    return kind(*columns)
+    return type(tallies[0])(*columns)
 
 
 def count_members(mask: BoolArray) -> FloatArray:
@@ -221,10 +259,11 @@ def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[
 
 def tally_support(block: RowBlock) -> SupportTally:
     """Return the tally of one block of a two-label ensemble that votes or averages probabilities."""
-    trials = count_members(block.counted)
+    n_members = block.counted.shape[0]
+    trials = in_few_bytes(count_members(block.counted), n_members)
     labels = member_labels(block)
     target = block.target.astype(labels.dtype)
-    wrong_labels = count_members((labels != target) & block.counted)
+    wrong_labels = in_few_bytes(count_members((labels != target) & block.counted), n_members)
     if block.outputs.ndim == 2:
         return SupportTally(trials, wrong_labels, wrong_labels, wrong_labels)
     support = wrong_support(block)
@@ -244,7 +283,7 @@ def tally_values(block: RowBlock, sums: Sums | None = None) -> ValueTally:
     """Return the tally of one block of a regression ensemble; `sums` computes :func:`value_sums`, the default."""
     trials, total, squares, *_ = (sums or value_sums)(block)
     mean, sd = mean_and_sd(total, squares, trials)
-    return ValueTally(trials, mean, sd**2, block.target.astype(np.float64))
+    return ValueTally(in_few_bytes(trials, block.counted.shape[0]), mean, sd**2, block.target.astype(np.float64))
 
 
 def value_sums(block: RowBlock) -> FloatArray:

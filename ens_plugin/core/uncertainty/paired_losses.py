@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from ens_plugin.core.tallies.tally import AnyTally, SupportTally, ValueTally
+from ens_plugin.core.tallies.tally import AnyTally, SupportTally, ValueTally, parts_of
 from ens_plugin.core.validation import FloatArray
 
 __all__ = [
@@ -56,6 +56,13 @@ def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArra
     >>> row_losses(SupportTally(trials, wrong, wrong, wrong), np.array([0, 0, 1, 1]))
     array([ 0.,  1.,  1., nan])
     """
+    losses = np.empty(tally.n_rows)
+    for rows, part in parts_of(tally):
+        losses[rows] = _losses(part, None if target is None else target[rows])
+    return losses
+
+
+def _losses(tally: AnyTally, target: NDArray[Any] | None) -> FloatArray:
     if isinstance(tally, ValueTally):
         losses = (tally.mean - tally.target) ** 2
     elif isinstance(tally, SupportTally):
