@@ -13,7 +13,14 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
-from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.capabilities import (
+    CountsDraws,
+    Distributable,
+    RowOrigin,
+    SettlesRows,
+    Truncatable,
+    VerifiesRows,
+)
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
@@ -29,6 +36,7 @@ from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row
 from ens_plugin.adapters.xgboost.refusals import several_rounds
 from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.tally import both_scores, count_members
@@ -47,7 +55,7 @@ READ_TOGETHER = 32
 KEPT_BYTES = 64_000_000
 
 
-class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
+class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows):
     """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
     A member is one tree, or one tree of every class; its output is the margin the booster would have if
@@ -144,6 +152,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             return self._range_outputs(members, features)
         by_tree = self._tree_values(features, None if wanted is None else np.tile(wanted, (self.forest.n_groups, 1)))
         return by_tree if self.forest.n_groups == 1 else self._by_class(by_tree).transpose(1, 2, 0)
+
+    def settled_sums(
+        self, features: Rows, stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return sums of the margins of rows up to the tree that settles each; None without the compiled walk."""
+        if features.base_margin is not None:
+            return None
+        return self.forest.walk.stopped_sums(features, lambda: self._leaf_margins, stops)
 
     def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
         """Return the outputs of some members, read by a copy of the booster that has their trees alone."""

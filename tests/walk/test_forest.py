@@ -125,6 +125,49 @@ def test_only_wanted_leaves_of_some_trees_are_read_from_a_table(dtype: Any) -> N
     assert found.dtype == dtype
 
 
+def stopped(values: NDArray[Any], checkpoints: list[int], lower: Any, upper: Any) -> tuple[float, int]:
+    """Add up one row's values of the trees, one after the other, until the bounds settle it."""
+    total = 0.0
+    for n_trees, value in enumerate(values, start=1):
+        total += value
+        if n_trees in checkpoints:
+            place = checkpoints.index(n_trees)
+            if total <= lower[place] or total >= upper[place]:
+                return total, n_trees
+    return total, len(values)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("with_sets", [False, True])
+def test_trees_are_added_up_in_turn_until_a_row_is_settled(dtype: Any, with_sets: bool) -> None:
+    rng = np.random.default_rng(9)
+    trees = [grown(rng, int(rng.integers(0, 60)), with_sets=with_sets) for _ in range(150)]
+    X = rows_of(rng, 200, dtype)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    forest, values = forest_of(trees, dtype), [rng.normal(size=tree.left.size) for tree in trees]
+    checkpoints, bound = [3, 4, 20, 100, 150], np.array([2.0, 2.0, 6.0, 15.0, 1e9])
+    stopping = forest.stopping(forest.table(values), np.array(checkpoints), -bound, bound)
+    totals, n_trees = stopping.sums(X)
+    of_row = [[own[walked(tree, row)] for own, tree in zip(values, trees, strict=True)] for row in X]
+    expected = [stopped(own, checkpoints, -bound, bound) for own in of_row]
+    assert list(zip(totals.tolist(), n_trees.tolist(), strict=True)) == expected
+    assert len(set(n_trees.tolist())) >= 4
+
+
+def test_checkpoints_that_do_not_ascend_to_all_trees_are_refused() -> None:
+    tree = grown(np.random.default_rng(0), 3)
+    forest = forest_of([tree, tree])
+    table = forest.table([np.zeros(tree.left.size)] * 2)
+    for checkpoints in ([1], [2, 2], [0, 2], [], [1, 2, 3]):
+        bounds = np.zeros(len(checkpoints))
+        with pytest.raises(ValueError, match="checkpoints"):
+            forest.stopping(table, np.array(checkpoints, int), bounds, bounds)
+    with pytest.raises(ValueError, match="two bounds"):
+        forest.stopping(table, np.array([1, 2]), np.zeros(2), np.zeros(1))
+    with pytest.raises(ValueError, match="table"):
+        forest.stopping(table[1:], np.array([2]), np.zeros(1), np.zeros(1))
+
+
 def test_threads_find_what_one_thread_finds() -> None:
     rng = np.random.default_rng(6)
     trees = [grown(rng, 300) for _ in range(5)]
