@@ -87,7 +87,7 @@ class TreeWalk:
 
     @property
     def move_values(self) -> Callable[..., None] | None:
-        """Return what copies rows' values in order to other places, with the arguments of `_move`; None without it."""
+        """Return what copies rows' values in order to other places, as ``row_queues.move_values``; None without it."""
         if not self._walk.is_used:
             return None
         from ens_plugin_walk import move_values
