@@ -13,6 +13,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.trees.leaf_cover import RowOrigin
+from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError
 
@@ -23,10 +24,32 @@ __all__ = [
     "HeldOutOnly",
     "JudgedByLoss",
     "RowOrigin",
+    "SettlesRows",
     "Truncatable",
     "VerifiesRows",
     "distributed_bags",
 ]
+
+
+class SettlesRows(ABC):
+    """Mixin for adapters that sum the scores of two labels up to the member that settles a row, in compiled code."""
+
+    @abstractmethod
+    def settled_sums(self, features: Any, stops: StoppingTable) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return the sum of each row's scores, member by member until it settles the row, and the number of members.
+
+        To the bit what :func:`~ens_plugin.learners.pruning.member_queries.query_members` finds from the outputs.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        stops : StoppingTable
+
+        Returns
+        -------
+        sums, n_queries : ndarrays, shape (n_rows,); or None
+            None where the compiled code is missing, or does not take these rows.
+        """
 
 
 class VerifiesRows(ABC):

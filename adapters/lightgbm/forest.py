@@ -13,7 +13,14 @@ from lightgbm.basic import LightGBMError
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
-from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.capabilities import (
+    CountsDraws,
+    Distributable,
+    RowOrigin,
+    SettlesRows,
+    Truncatable,
+    VerifiesRows,
+)
 from ens_plugin.adapters.lightgbm.bags import BAGGING, positive_rows, read_sampling
 from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm.document.text import ModelText, parse_model, split_values
@@ -29,6 +36,7 @@ from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
+from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.tally import both_scores
@@ -62,7 +70,7 @@ MAY_BE_REFIT = (
 )
 
 
-class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
+class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows):
     """Adapter of LightGBM's Booster, LGBMClassifier and LGBMRegressor in ``rf`` mode.
 
     A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw
@@ -146,6 +154,13 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             if walked is not None:
                 return self._by_member(walked)
         return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members, wanted))
+
+    def settled_sums(
+        self, features: PreparedRows, stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return sums of the scores of rows up to the iteration that settles each; None without the compiled walk."""
+        self._check_covered()
+        return None if self._is_linear else self._walk.stopped_sums(features, self._values, stops)
 
     def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import sklearn.exceptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -56,6 +57,10 @@ def check_columns(estimator: Any, X: Any) -> None:
         If they are not those of the fit, with scikit-learn's message.
     """
     if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
+        return
+    # An array has no names, and all that scikit-learn compares then is this; its function takes longer than a tree.
+    is_plain = type(X) is np.ndarray and not hasattr(estimator, "feature_names_in_")
+    if is_plain and X.shape[1] == estimator.n_features_in_:
         return
     try:
         if hasattr(estimator, "_check_n_features"):  # scikit-learn before 1.6

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -127,10 +128,12 @@ def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
     recent = settings.release >= RECENT
     methods = [method, *(name for name in _METHODS if name != method)]
     forests = _with_likely_columns(forest)
+    columns = [_column_draws(known) for known in forests]
     found = []
     for name in methods:
         for era in (recent, not recent):
-            found += [_draws(known, n_rows, name, era) for known in (forests if era else forests[:1])]
+            pairs = zip(forests, columns, strict=True)
+            found += [_draws(known, n_rows, name, era, *own) for known, own in islice(pairs, None if era else 1)]
     return found
 
 
@@ -139,13 +142,15 @@ def _with_likely_columns(forest: Forest) -> list[Forest]:
     settings = forest.settings
     if settings.subsample < 1:
         return [forest]
-    deepest = max(int(tree.depths.max()) for tree in forest.trees)
+    deepest = max(int(depth.max()) for depth in forest.depths)
     ways: tuple[dict[str, Any], ...] = ({"bytree": 0.5}, {"bylevel": 0.5}, {"bynode": 0.5})
     return [forest, *(replace(forest, settings=replace(settings, max_depth=deepest, **way)) for way in ways)]
 
 
-def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
+def _draws(forest: Forest, n_rows: int, method: str, recent: bool, by_level: IntArray, by_node: IntArray) -> Draws:
     """Return the draws of all trees, for which outputs are taken tree by tree: first for rows, then for columns.
+
+    `by_level` and `by_node` are those of :func:`_column_draws`.
 
     Before 3.3 columns take one output in all.  `approx` draws columns by tree, rows, and then columns by level, for
     all parallel trees of a group at once.
@@ -153,15 +158,18 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
     n_trees = len(forest.trees)
     pairs, shared = method == "grow_colmaker", method == "grow_histmaker"
     by_tree = int(recent and forest.settings.bytree < 1)
-    columns = _column_draws(forest, once=shared) if recent else np.full(n_trees, int(pairs))
+    of_levels = _once(forest, by_level) if shared else by_level
+    columns = of_levels + by_node if recent else np.full(n_trees, int(pairs))
     position = np.zeros(n_trees, dtype=np.int64)
     at = 0 if recent or pairs else 1
+    # Of lists, single entries are read ten times as fast.
+    own_round, own_group, of_columns = forest.round.tolist(), forest.group.tolist(), columns.tolist()
     for member in range(n_trees):
-        new_round = member > 0 and forest.round[member] != forest.round[member - 1]
-        new_group = member == 0 or new_round or forest.group[member] != forest.group[member - 1]
+        new_round = member > 0 and own_round[member] != own_round[member - 1]
+        new_group = member == 0 or new_round or own_group[member] != own_group[member - 1]
         if new_round and forest.settings.seed_per_iteration:
             at = 0
-        if new_group and member > 0 and forest.round[member] == 0 and not shared:
+        if new_group and member > 0 and own_round[member] == 0 and not shared:
             at += forest.n_left_out * ((2 * n_rows if pairs else 1) + by_tree + int(pairs and not recent))
         if shared and not new_group:
             position[member] = position[member - 1]
@@ -169,7 +177,7 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool) -> Draws:
             at += by_tree if shared else 0
             position[member] = at
             at += 2 * n_rows if pairs else 1
-        at += columns[member] + (0 if shared else by_tree)
+        at += of_columns[member] + (0 if shared else by_tree)
     return Draws(pairs, _round_seeds(forest), position)
 
 
@@ -182,28 +190,28 @@ def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
     return seeds.astype(np.uint32)
 
 
-def _column_draws(forest: Forest, *, once: bool) -> IntArray:
-    """Return how many generator outputs each tree takes for columns, by level and by node, shape (n_trees,)."""
+def _column_draws(forest: Forest) -> tuple[IntArray, IntArray]:
+    """Return how many generator outputs each tree takes for columns: by level, and by node; both shape (n_trees,)."""
     settings = forest.settings
     by_level, by_node = np.zeros((2, len(forest.trees)), dtype=np.int64)
     if settings.bylevel == 1 and settings.bynode == 1:
-        return by_level
-    for member, tree in enumerate(forest.trees):
-        depth = tree.depths
+        return by_level, by_node
+    for member, (tree, depth) in enumerate(zip(forest.trees, forest.depths, strict=True)):
         if settings.bylevel < 1:
             levels = int(depth.max()) + 1
             by_level[member] = min(levels, settings.max_depth) if settings.max_depth else levels
         if settings.bynode < 1:
             by_node[member] = 1 + 2 * int(np.count_nonzero(_evaluated_splits(tree, depth, settings)))
-    if once:
-        _, first, update = np.unique(
-            forest.round * forest.n_groups + forest.group, return_index=True, return_inverse=True
-        )
-        most = np.zeros(first.size, dtype=np.int64)
-        np.maximum.at(most, update, by_level)
-        by_level[:] = 0
-        by_level[first] = most
-    return by_level + by_node
+    return by_level, by_node
+
+
+def _once(forest: Forest, by_level: IntArray) -> IntArray:
+    """Return numbers of outputs by level of trees of one round and group that share them: the first takes all."""
+    _, first, update = np.unique(forest.round * forest.n_groups + forest.group, return_index=True, return_inverse=True)
+    most, found = np.zeros(first.size, dtype=np.int64), np.zeros_like(by_level)
+    np.maximum.at(most, update, by_level)
+    found[first] = most
+    return found
 
 
 def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:

@@ -13,10 +13,18 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
-from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.capabilities import (
+    CountsDraws,
+    Distributable,
+    RowOrigin,
+    SettlesRows,
+    Truncatable,
+    VerifiesRows,
+)
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.row_queues import move_values
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.sklearn.data import training_target
@@ -29,6 +37,7 @@ from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row
 from ens_plugin.adapters.xgboost.refusals import several_rounds
 from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.tally import both_scores, count_members
@@ -47,7 +56,7 @@ READ_TOGETHER = 32
 KEPT_BYTES = 64_000_000
 
 
-class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
+class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows):
     """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
     A member is one tree, or one tree of every class; its output is the margin the booster would have if
@@ -145,6 +154,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         by_tree = self._tree_values(features, None if wanted is None else np.tile(wanted, (self.forest.n_groups, 1)))
         return by_tree if self.forest.n_groups == 1 else self._by_class(by_tree).transpose(1, 2, 0)
 
+    def settled_sums(
+        self, features: Rows, stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return sums of the margins of rows up to the tree that settles each; None without the compiled walk."""
+        if features.base_margin is not None:
+            return None
+        return self.forest.walk.stopped_sums(features, lambda: self._leaf_margins, stops)
+
     def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
         """Return the outputs of some members, read by a copy of the booster that has their trees alone."""
         n_groups = self.forest.n_groups
@@ -163,13 +180,13 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
         by_tree = ~bags.in_bag(rows)
-        is_oob, leaves = self._by_class(by_tree), self._walked_leaves(features)
-        # By leaf where the leaves are known, which takes an eighth of the memory, else by row.
+        is_oob, leaves = self._by_class(by_tree), self._byte_leaves(features, by_tree)
+        # By leaf where leaves are bytes, which takes an eighth of the memory, else by row.
         margins = self._leaf_table if leaves is not None else self._by_class(self._tree_values(features, by_tree))
         fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
         counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
         outputs = np.empty((self.n_members, self.forest.n_groups, counted.shape[1]))
-        move = self.forest.walk.move_values or _move
+        move = self.forest.walk.move_values or move_values
         for label in range(self.forest.n_groups):
             of_leaf = () if leaves is None else (leaves[label],)
             move(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)
@@ -292,12 +309,14 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
             row[: own.size] = own
         return self._by_class(table)
 
-    def _walked_leaves(self, features: Rows) -> NDArray[np.uint8] | None:
-        """Return leaves by class, member and row, a byte each; None where the walk does not find them by bits."""
-        if not self.forest.walk.is_by_bits or features.leaves is not None or features.base_margin is not None:
+    def _byte_leaves(self, features: Rows, wanted: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
+        """Return leaves by class, member and row, a byte each; None where they are larger or margins differ by row."""
+        if self._reader.dtype != np.uint8 or features.base_margin is not None:
             return None
-        leaves = self.forest.walk.leaves(features, range(len(self.forest.trees)))
-        return None if leaves is None or leaves.dtype != np.uint8 else self._by_class(leaves)
+        if features.leaves is not None:
+            return self._by_class(features.leaves)
+        # By bits, all leaves take less time than those that are wanted.
+        return self._by_class(self._reader.read(features, None if self.reads_few_rows_fast else wanted))
 
     def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
@@ -348,26 +367,6 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         if self._shape.n_rounds > 1:
             shape = self._shape
             raise several_rounds(shape.n_rounds, shape.n_trees // (shape.n_rounds * shape.n_groups))
-
-
-def _move(
-    margins: NDArray[np.float64], is_oob: NDArray[np.bool_], outputs: NDArray[np.float64], counted: NDArray[np.bool_]
-) -> None:
-    """Copy each row's margins of its out-of-bag trees, in order, to the outputs that are `counted`.
-
-    All arrays have the shape (n_members, n_rows); a row has at least as many out-of-bag trees as counted outputs.
-    """
-    n_rows = is_oob.shape[1]
-    # A value that does not count is written over by the next, so that no rows need to be picked.
-    queue = np.zeros((is_oob.shape[0] + 1) * n_rows)
-    place = np.arange(n_rows)
-    for values, counts in zip(margins, is_oob, strict=True):
-        queue[place] = values
-        place += n_rows * counts
-    place = np.arange(n_rows)
-    for values, counts in zip(outputs, counted, strict=True):
-        values[:] = queue.take(place)
-        place += n_rows * counts
 
 
 def _booster(model: Any) -> Any:

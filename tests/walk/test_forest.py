@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared import row_queues
 from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves
 from tests.extras import NEEDS_WALK
 
@@ -125,6 +126,49 @@ def test_only_wanted_leaves_of_some_trees_are_read_from_a_table(dtype: Any) -> N
     assert found.dtype == dtype
 
 
+def stopped(values: NDArray[Any], checkpoints: list[int], lower: Any, upper: Any) -> tuple[float, int]:
+    """Add up one row's values of the trees, one after the other, until the bounds settle it."""
+    total = 0.0
+    for n_trees, value in enumerate(values, start=1):
+        total += value
+        if n_trees in checkpoints:
+            place = checkpoints.index(n_trees)
+            if total <= lower[place] or total >= upper[place]:
+                return total, n_trees
+    return total, len(values)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("with_sets", [False, True])
+def test_trees_are_added_up_in_turn_until_a_row_is_settled(dtype: Any, with_sets: bool) -> None:
+    rng = np.random.default_rng(9)
+    trees = [grown(rng, int(rng.integers(0, 60)), with_sets=with_sets) for _ in range(150)]
+    X = rows_of(rng, 200, dtype)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    forest, values = forest_of(trees, dtype), [rng.normal(size=tree.left.size) for tree in trees]
+    checkpoints, bound = [3, 4, 20, 100, 150], np.array([2.0, 2.0, 6.0, 15.0, 1e9])
+    stopping = forest.stopping(forest.table(values), np.array(checkpoints), -bound, bound)
+    totals, n_trees = stopping.sums(X)
+    of_row = [[own[walked(tree, row)] for own, tree in zip(values, trees, strict=True)] for row in X]
+    expected = [stopped(own, checkpoints, -bound, bound) for own in of_row]
+    assert list(zip(totals.tolist(), n_trees.tolist(), strict=True)) == expected
+    assert len(set(n_trees.tolist())) >= 4
+
+
+def test_checkpoints_that_do_not_ascend_to_all_trees_are_refused() -> None:
+    tree = grown(np.random.default_rng(0), 3)
+    forest = forest_of([tree, tree])
+    table = forest.table([np.zeros(tree.left.size)] * 2)
+    for checkpoints in ([1], [2, 2], [0, 2], [], [1, 2, 3]):
+        bounds = np.zeros(len(checkpoints))
+        with pytest.raises(ValueError, match="checkpoints"):
+            forest.stopping(table, np.array(checkpoints, int), bounds, bounds)
+    with pytest.raises(ValueError, match="two bounds"):
+        forest.stopping(table, np.array([1, 2]), np.zeros(2), np.zeros(1))
+    with pytest.raises(ValueError, match="table"):
+        forest.stopping(table[1:], np.array([2]), np.zeros(1), np.zeros(1))
+
+
 def test_threads_find_what_one_thread_finds() -> None:
     rng = np.random.default_rng(6)
     trees = [grown(rng, 300) for _ in range(5)]
@@ -196,7 +240,6 @@ def test_trees_that_the_search_by_bits_does_not_take_are_not_counted() -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 31, 100])
 def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
-    from ens_plugin.adapters.xgboost.trees import _move
     from ens_plugin_walk import move_values
 
     rng = np.random.default_rng(n_rows)
@@ -205,8 +248,8 @@ def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
     outputs, expected = np.empty((2, 40, 3, n_rows))
     for label in range(3):
         move_values(values + label, taken, outputs[:, label], filled)
-        _move(values + label, taken, expected[:, label], filled)
-    np.testing.assert_array_equal(outputs, expected)
+        row_queues.move_values(values + label, taken, expected[:, label], filled)
+    np.testing.assert_array_equal(outputs.swapaxes(1, 2)[filled], expected.swapaxes(1, 2)[filled])
     for row in range(n_rows):
         moved = outputs[filled[:, row], 1, row]
         np.testing.assert_array_equal(moved, (values + 1)[taken[:, row], row][: moved.size])
@@ -226,7 +269,7 @@ def test_values_of_leaves_move_as_the_values_of_rows(n_rows: int) -> None:
     outputs, expected = np.empty((2, 40, n_rows))
     move_values(of_leaf, taken, outputs, filled, leaves)
     move_values(np.take_along_axis(of_leaf, leaves.astype(int), axis=1), taken, expected, filled)
-    np.testing.assert_array_equal(outputs, expected)
+    np.testing.assert_array_equal(outputs[filled], expected[filled])
     assert filled.any()
     leaves[-1, 0] = 7
     for own, wrong in ((of_leaf, leaves), (of_leaf[1:], leaves - leaves), (of_leaf, leaves[1:])):

@@ -14,6 +14,7 @@ imported("ens_plugin_walk")
 from ens_plugin.adapters.registry import find_adapter  # noqa: E402
 from ens_plugin.adapters.shared.trees import leaf_walk  # noqa: E402
 from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves  # noqa: E402
+from ens_plugin.core.stopping import StoppingTable  # noqa: E402
 from ens_plugin.core.tallies.bags import Bags  # noqa: E402
 
 N_MODELS, N_COUNTED = 700, 100
@@ -94,6 +95,33 @@ def test_nothing_differs_in_random_models_by_bits(library: str, monkeypatch: pyt
                 np.concatenate(found if library == "lightgbm" else [found]), np.concatenate(parts)
             )
     assert n_counted > N_COUNTED / 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_sums_of_trees_in_turn_are_those_of_the_leaves_of_random_models(library: str) -> None:
+    imported(library)
+    rng = np.random.default_rng(31)
+    n_queries = []
+    for _ in range(N_COUNTED):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model, rows, own = MODELS[library](rng)
+            adapter, features, walk = walk_of(model, rows)
+        leaves, most = own(), adapter.n_members
+        of_leaf = [
+            rng.normal(size=int(np.count_nonzero(np.asarray(tree.left) < 0))) for tree in walk._walk.forest.trees
+        ]
+        values = of_leaf if library == "lightgbm" else lambda own=of_leaf: own
+        bound = np.append(rng.exponential(size=most - 1), 0.0)
+        totals, queries = walk.stopped_sums(features, values, StoppingTable(np.arange(most) + 1, -bound, bound))
+        sums = np.cumsum([own.take(reached) for own, reached in zip(of_leaf, leaves, strict=True)], axis=0)
+        settled = np.abs(sums) >= bound[:, None]
+        settled[-1] = True
+        np.testing.assert_array_equal(queries, settled.argmax(axis=0) + 1)
+        np.testing.assert_array_equal(totals, sums[queries - 1, np.arange(queries.size)])
+        n_queries.append(np.unique(queries).size)
+    assert max(n_queries) > 2
 
 
 @pytest.mark.slow

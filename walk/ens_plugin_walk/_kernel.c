@@ -49,6 +49,14 @@ typedef struct {
     int64_t n_nodes, n_features, n_sets;
 } Links;
 
+/* The sums of trees' values that settle a row, at some numbers of trees; any sum does at the last. */
+typedef struct {
+    const double *values; /* of each node */
+    const int64_t *checkpoints;
+    const double *lower, *upper;
+    int64_t n_checkpoints;
+} Stops;
+
 #define WRITE(TYPE)                                                     \
     {                                                                   \
         const TYPE *table = (const TYPE *)output->table + root;         \
@@ -76,6 +84,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #define NEXT_BELOW(x) nextafterf(x, -INFINITY)
 #include "walk_tree.h"
 #include "slice_rows.h"
+#include "stop_rows.h"
 #undef REAL
 #undef NODE
 #undef NAMED
@@ -87,6 +96,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #define NEXT_BELOW(x) nextafter(x, -INFINITY)
 #include "walk_tree.h"
 #include "slice_rows.h"
+#include "stop_rows.h"
 
 #include "tallies.h"
 #include "draws.h"
@@ -129,6 +139,27 @@ static PyObject *walk(PyObject *self, PyObject *arguments) {
         walk_32(&rows, &forest, &output, reached);
     Py_END_ALLOW_THREADS
     free(reached);
+    Py_RETURN_NONE;
+}
+
+static PyObject *stop(PyObject *self, PyObject *arguments) {
+    unsigned long long values, nodes, roots, words, starts, table, checkpoints, lower, upper, totals, queries;
+    long long n_rows, n_features, n_trees, n_checkpoints;
+    double least;
+    int is_double;
+    if (!PyArg_ParseTuple(arguments, "KL(LpKKLKKd)(KKKKL)KK", &values, &n_rows, &n_features, &is_double, &nodes, &roots,
+                          &n_trees, &words, &starts, &least, &table, &checkpoints, &lower, &upper, &n_checkpoints,
+                          &totals, &queries))
+        return NULL;
+    const Rows rows = {AT(values), NULL, n_rows, n_features};
+    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}};
+    const Stops stops = {AT(table), AT(checkpoints), AT(lower), AT(upper), n_checkpoints};
+    Py_BEGIN_ALLOW_THREADS
+    if (is_double)
+        stop_rows_64(&rows, &forest, &stops, AT(totals), AT(queries));
+    else
+        stop_rows_32(&rows, &forest, &stops, AT(totals), AT(queries));
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 
@@ -289,6 +320,7 @@ static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; with the bits of bags, count rows by leaf instead."},
+    {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},

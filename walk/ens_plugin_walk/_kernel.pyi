@@ -42,6 +42,15 @@ def slice(
     counts: tuple[int, int, int, int, int],
     /,
 ) -> None: ...
+def stop(
+    values: int,
+    n_rows: int,
+    forest: tuple[int, bool, int, int, int, int, int, float],
+    stops: tuple[int, int, int, int, int],
+    totals: int,
+    queries: int,
+    /,
+) -> None: ...
 def serve(
     values: int,
     leaves: int,

@@ -132,7 +132,7 @@ class Forest:
         ndarray, shape (n_trees, n_rows)
         """
         chosen = range(self.n_trees) if trees is None else trees
-        rows = self._checked_rows(features)
+        rows = self.checked_rows(features)
         if not 0 <= chosen.start <= chosen.stop <= self.n_trees or chosen.step != 1:
             raise ValueError(f"{chosen} is no range of {self.n_trees} trees")
         shape = (len(chosen), rows.shape[0])
@@ -155,6 +155,42 @@ class Forest:
             address(table), address(outputs), table.dtype.itemsize,
         )  # fmt: skip
         return outputs
+
+    def stopping(
+        self, table: NDArray[np.float64], checkpoints: NDArray[Any], lower: NDArray[Any], upper: NDArray[Any]
+    ) -> Stopping:
+        """Return what adds up the trees' values in turn until a row is settled.
+
+        Parameters
+        ----------
+        table : ndarray of float64, from :meth:`table`
+            Value of each leaf.
+        checkpoints : ndarray of int, shape (n_checkpoints,)
+            Numbers of trees, ascending; the last is of all trees.
+        lower, upper : ndarray, shape (n_checkpoints,)
+            Sums of values up to the one, or from the other on, settle a row.
+
+        Examples
+        --------
+        >>> one = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
+        >>> forest = Forest([one, one, one], n_features=1, dtype=np.float64)
+        >>> values = forest.table([np.array([0.0, -1.0, 2.0])] * 3)
+        >>> stopping = forest.stopping(values, np.array([1, 3]), np.array([-2.0, 0.0]), np.array([2.0, 0.0]))
+        >>> stopping.sums(np.array([[0.5], [0.6]]))
+        (array([-3.,  2.]), array([3, 1]))
+        """
+        places = np.ascontiguousarray(checkpoints, np.int64)
+        bounds = [np.ascontiguousarray(own, np.float64) for own in (lower, upper)]
+        if table.dtype != np.float64 or table.shape != self._nodes.shape or not table.flags.c_contiguous:
+            raise ValueError("the table is not one of values of this forest")
+        if places.ndim != 1 or any(own.shape != places.shape for own in bounds):
+            raise ValueError("each checkpoint has two bounds")
+        if not places.size or places[-1] != self.n_trees or places[0] < 1 or (np.diff(places) < 1).any():
+            raise ValueError(f"the checkpoints do not ascend to the {self.n_trees} trees")
+        arrays = (self._nodes, self._roots, self._set_words, self._set_starts, table, places, *bounds)
+        nodes, roots, words, starts, *of_stops = map(address, arrays)
+        forest = (self.n_features, self.dtype == np.float64, nodes, roots, self.n_trees, words, starts)
+        return Stopping(self, arrays, (*forest, self._least_category), (*of_stops, places.size))
 
     @property
     def counts_leaves(self) -> bool:
@@ -179,7 +215,7 @@ class Forest:
         in_bag, all : ndarrays of int, shape (n_nodes,)
             By node, one tree after the other; 0 for nodes that are no leaves.
         """
-        rows, slices = self._checked_rows(features), self._slices
+        rows, slices = self.checked_rows(features), self._slices
         bags, own = np.ascontiguousarray(bits, np.uint8), np.ascontiguousarray(bag_of, np.int64)
         if slices is None:
             raise ValueError("these trees are too large to count their leaves")
@@ -202,7 +238,8 @@ class Forest:
     def _slices(self) -> Slices | None:
         return None if self._set_starts is not None else slices_of(self._nodes, self._roots, self.n_features)
 
-    def _checked_rows(self, features: NDArray[Any]) -> NDArray[Any]:
+    def checked_rows(self, features: NDArray[Any]) -> NDArray[Any]:
+        """Return features in the type and order of this forest; raise ValueError for another number of columns."""
         rows = np.ascontiguousarray(features, self.dtype)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
@@ -237,6 +274,39 @@ class Forest:
         if found < 0:
             raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
         self._nodes["first"][start + found : stop] = NO_NODE
+
+
+@dataclass(frozen=True, eq=False)
+class Stopping:
+    """Sums of the trees' values in turn until they settle a row, from :meth:`Forest.stopping`.
+
+    Attributes
+    ----------
+    forest : Forest
+    arrays : tuple of ndarray or None
+        Kept, because their addresses are.
+    of_forest, of_stops : tuple of numbers
+        Arguments of the kernel.
+    """
+
+    forest: Forest
+    arrays: tuple[NDArray[Any] | None, ...]
+    of_forest: tuple[Any, ...]
+    of_stops: tuple[int, ...]
+
+    def sums(self, features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the sum of each row's trees, added in order, and their number; both of shape (n_rows,).
+
+        Parameters
+        ----------
+        features : ndarray, shape (n_rows, n_features)
+            NaN is a missing value.
+        """
+        rows = self.forest.checked_rows(features)
+        n_rows = rows.shape[0]
+        totals, queries = np.empty(n_rows), np.empty(n_rows, np.int64)
+        _kernel.stop(address(rows), n_rows, self.of_forest, self.of_stops, address(totals), address(queries))
+        return totals, queries
 
 
 def _joined_sets(trees: Sequence[Tree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ens_plugin.adapters.lightgbm.document.text import CATEGORICAL, ModelText, TreeText
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, Table, compared_rows
+from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
 
 __all__ = ["TreeWalk"]
@@ -94,10 +95,26 @@ class TreeWalk:
         if not self._walk.is_by_bits:
             return None
 
-        def of_node() -> list[NDArray[Any]]:
-            return [np.concatenate([np.zeros(own.size - 1), own]) for own in of_leaf]
+        return self._walk.read_blocks(self._table(rows), name="values", values=partial(_by_node, of_leaf))
 
-        return self._walk.read_blocks(self._table(rows), name="values", values=of_node)
+    def stopped_sums(
+        self, rows: Any, of_leaf: list[NDArray[Any]], stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
+
+        None where the walk is not used.
+
+        Parameters
+        ----------
+        rows : PreparedRows
+        of_leaf : list of ndarray
+            As of :meth:`values`.
+        stops : StoppingTable
+        """
+        if not self._walk.is_used:
+            return None
+        array = self._as_array(rows.table)
+        return None if array is None else self._walk.stopped_sums(partial(_by_node, of_leaf), array, stops)
 
     def count(
         self, rows: Any, bags: Bags, bag_of: NDArray[Any]
@@ -159,6 +176,10 @@ class TreeWalk:
 
 def _numbers(tree: TreeText, key: str, dtype: DTypeLike) -> NDArray[Any]:
     return np.fromstring(tree.lines[key], dtype, sep=" ")
+
+
+def _by_node(of_leaf: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.concatenate([np.zeros(own.size - 1), own]) for own in of_leaf]
 
 
 def _flat_tree(tree: TreeText) -> FlatTree:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, probe_rows
+from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import counted
@@ -27,7 +28,7 @@ COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
 FEWEST_AT_ONCE = 64
 
-_OLD = "no leaves (it is older than 0.4; pip install --upgrade 'ens-plugin[fast]')"
+_OLD = "no leaves (it is older than 0.5; pip install --upgrade 'ens-plugin[fast]')"
 _REPORT = " Please report this with the versions of both."
 
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
@@ -54,10 +55,10 @@ def compiled_function(name: str) -> Any | None:
 
 
 def _is_old() -> bool:
-    """Return whether the walk lacks the counts of votes that its newest releases return."""
+    """Return whether the walk lacks the sums of trees in turn that its newest releases return."""
     import ens_plugin_walk
 
-    return not hasattr(ens_plugin_walk, "subset_votes")
+    return not hasattr(ens_plugin_walk.Forest, "stopping")
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
@@ -97,6 +98,8 @@ class LeafWalk:
         self._flatten, self._library = flatten, library
         self._forests: dict[np.dtype[Any], Any] = {}
         self._tables: dict[Any, NDArray[Any]] = {}
+        # The last stopping table asked for, with its sums by type of the rows.
+        self._stopping: tuple[StoppingTable, dict[np.dtype[Any], Any]] | None = None
         self._is_installed = is_installed()
         # By type of the rows, whether the walk found the library's leaves.
         self._agrees: dict[np.dtype[Any], bool] = {}
@@ -136,6 +139,7 @@ class LeafWalk:
         if found is not None:
             self._forests.clear()
             self._tables.clear()
+            self._stopping = None
             warn_user(
                 f"ens-plugin-walk finds {found}, so it is not used for this model: the library finds the leaves, which "
                 f"takes longer and changes no figure.{'' if found == _OLD else _REPORT}",
@@ -192,10 +196,34 @@ class LeafWalk:
         rows, trees, wanted
             As of :meth:`leaves`.
         """
-        forest = self._forest(rows.dtype)
-        if (name, rows.dtype) not in self._tables:
-            self._tables[name, rows.dtype] = forest.table(values())
-        return np.asarray(forest.read(self.forest.cleaned(rows), self._tables[name, rows.dtype], trees, wanted))
+        table = self._table(name, values, rows.dtype)
+        return np.asarray(self._forest(rows.dtype).read(self.forest.cleaned(rows), table, trees, wanted))
+
+    def stopped_sums(
+        self, values: Callable[[], Sequence[NDArray[Any]]], rows: NDArray[Any], stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], IntArray] | None:
+        """Return the sum of each row's values, tree by tree until it settles the row, and the number of trees.
+
+        None where the walk is not used, or was not compared for the type of the rows.
+
+        Parameters
+        ----------
+        values : callable
+            Returns the value of each node of each tree, always the same.
+        rows : ndarray of float32 or float64, shape (n_rows, n_features)
+        stops : StoppingTable
+            Its checkpoints are numbers of trees.
+        """
+        if rows.dtype not in self._agrees or not self.is_used:
+            return None
+        if self._stopping is None or self._stopping[0] is not stops:
+            self._stopping = stops, {}
+        known = self._stopping[1]
+        if rows.dtype not in known:
+            table = self._table("values", values, rows.dtype)
+            known[rows.dtype] = self._forest(rows.dtype).stopping(table, stops.checkpoints, stops.lower, stops.upper)
+        totals, n_trees = known[rows.dtype].sums(self.forest.cleaned(rows))
+        return totals, n_trees
 
     def read_blocks(
         self,
@@ -271,6 +299,11 @@ class LeafWalk:
             block = slice(start, min(start + at_once, table.n_rows))
             array = table.as_array(block)
             yield block, array if array is not None and array.dtype in self._agrees else None
+
+    def _table(self, name: str, values: Callable[[], Sequence[NDArray[Any]]], dtype: np.dtype[Any]) -> NDArray[Any]:
+        if (name, dtype) not in self._tables:
+            self._tables[name, dtype] = self._forest(dtype).table(values())
+        return self._tables[name, dtype]
 
     def _forest(self, dtype: DTypeLike) -> Any:
         key = np.dtype(dtype)

@@ -51,17 +51,6 @@ class Tree:
         """Return the number of leaves."""
         return int(np.count_nonzero(self.is_leaf))
 
-    @cached_property
-    def depths(self) -> IntArray:
-        """Return the depth of each node, 0 for the root, shape (n_nodes,)."""
-        depths = np.zeros(self.is_leaf.size, dtype=np.int64)
-        level = np.flatnonzero(~self.is_leaf[:1])
-        while level.size:
-            children = np.concatenate([self.left[level], self.right[level]])
-            depths[children] = depths[level[0]] + 1
-            level = children[~self.is_leaf[children]]
-        return depths
-
     @property
     def leaf_values(self) -> FloatArray:
         """Return the amount that each leaf adds to the margin, in the order of the nodes, shape (n_leaves,)."""
@@ -151,6 +140,25 @@ class Forest:
     objective_parameters: dict[str, str]
     base_margin: FloatArray
     settings: TrainingParameters
+
+    @cached_property
+    def depths(self) -> list[IntArray]:
+        """Return the depth of each node of each tree, 0 for the root, shape (n_nodes,) each."""
+        starts = np.cumsum([0, *(tree.is_leaf.size for tree in self.trees)])
+        is_leaf = np.concatenate([tree.is_leaf for tree in self.trees])
+        left, right = (
+            np.concatenate([getattr(tree, side) + start for tree, start in zip(self.trees, starts, strict=False)])
+            for side in ("left", "right")
+        )
+        depths = np.zeros(is_leaf.size, dtype=np.int64)
+        # The nodes of one depth in all trees at once.
+        level, depth = starts[:-1][~is_leaf[starts[:-1]]], 0
+        while level.size:
+            depth += 1
+            children = np.concatenate([left[level], right[level]])
+            depths[children] = depth
+            level = children[~is_leaf[children]]
+        return np.split(depths, starts[1:-1])
 
     @property
     def n_rounds(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.sparse import issparse
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, Table, compared_rows
 from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
 
 __all__ = ["TreeWalk"]
@@ -85,7 +87,7 @@ class TreeWalk:
 
     @property
     def move_values(self) -> Callable[..., None] | None:
-        """Return what copies rows' values in order to other places, with the arguments of `_move`; None without it."""
+        """Return what copies rows' values in order to other places, as ``row_queues.move_values``; None without it."""
         if not self._walk.is_used:
             return None
         from ens_plugin_walk import move_values
@@ -107,11 +109,26 @@ class TreeWalk:
         if not self._walk.is_by_bits:
             return None
 
-        def of_node() -> list[NDArray[Any]]:
-            numbers = self._walk.forest.numbers
-            return [own.take(number) for own, number in zip(of_leaf(), numbers, strict=True)]
+        return self._walk.read_blocks(self._table(rows), name="values", values=partial(self._by_node, of_leaf))
 
-        return self._walk.read_blocks(self._table(rows), name="values", values=of_node)
+    def stopped_sums(
+        self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]], stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
+
+        None where the walk is not used.
+
+        Parameters
+        ----------
+        rows : Rows
+        of_leaf : callable
+            As of :meth:`values`.
+        stops : StoppingTable
+        """
+        if not self._walk.is_used:
+            return None
+        array = _as_array(rows)
+        return None if array is None else self._walk.stopped_sums(partial(self._by_node, of_leaf), array, stops)
 
     def count(self, rows: Rows, bags: Bags) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return how many rows reach each leaf of all trees: of those in the tree's bag, then of all.
@@ -119,6 +136,10 @@ class TreeWalk:
         None where the walk is not used, or the trees are too large.
         """
         return self._walk.count(self._table(rows), bags, np.arange(len(self._trees)))
+
+    def _by_node(self, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> list[NDArray[Any]]:
+        numbers = self._walk.forest.numbers
+        return [own.take(number) for own, number in zip(of_leaf(), numbers, strict=True)]
 
     def _table(self, rows: Rows) -> Table:
         return Table(rows.shape[0], 4 * self._n_features, lambda block: _as_array(rows[block]))

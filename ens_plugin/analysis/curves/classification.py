@@ -89,7 +89,7 @@ def estimate_classification(
     outputs = _deciding_outputs(tally, sample.block)
     noise = _row_noise(models[0], n_members)
     sd = algorithmic_sd(outputs, sample, *noise, weight, n_members, groups)
-    member_sd = _member_sd(outputs, sample, settings, ties_to, sd) if has_scores else sd
+    member_sd = _member_sd(outputs, sample, weight.n_rows, settings, ties_to, sd) if has_scores else sd
     curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
@@ -233,14 +233,15 @@ def _classification_curve(
 
 
 def _member_sd(
-    margins: FloatArray, sample: Sample, settings: ResolvedOptions, ties_to: float, seed_sd: float
+    margins: FloatArray, sample: Sample, n_rows: int, settings: ResolvedOptions, ties_to: float, seed_sd: float
 ) -> FloatArray:
     """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
     part = replace(sample, block=replace(sample.block, outputs=margins)).some_rows(JACKKNIFE_ROWS)
     # In one memory order, because rounding depends on it.
-    known = np.ascontiguousarray(part.block.outputs)
+    known, n_part = np.ascontiguousarray(part.block.outputs), part.rows.size
+    weight = RowWeight(part.weight, None if n_part == n_rows else np.full(n_part, n_rows / n_part))
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
-    return np.maximum(seed_sd, left_out_sd(known, part.block.counted, part.weight, sizes))
+    return np.maximum(seed_sd, left_out_sd(known, part.block.counted, weight, sizes))
 
 
 def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDArray[Any]:

@@ -33,6 +33,8 @@ __all__ = ["margin_sums", "score_sums", "tally_margins", "tally_score_signs"]
 FEW_LABELS = 16
 # Supports of so many cells are read at once, which stay in a processor's cache.
 CELLS_AT_ONCE = 32_768
+# Rows are few if so many times as many are more than all.
+FEW_ROWS = 4
 # Far above the rounding of a sum over members.
 ROUNDING = 1e-9
 
@@ -120,7 +122,11 @@ def margin_sums(block: RowBlock) -> FloatArray:
     rival = strongest_rival(support, block.target)
     crossed = [strongest_rival(half, block.target) for half in halves[::-1]]
     wrong = count_members((own != block.target) & block.counted)
-    moments = [*outputs.moments(halves, [rival, rival], trials), *outputs.moments(halves, crossed, trials)]
+    moments = np.stack([*outputs.moments(halves, [rival, rival], trials)] * 2)
+    # Mostly, nearly all rows have one rival, whichever half prefers it.
+    differing = np.flatnonzero((crossed[0] != rival) | (crossed[1] != rival))
+    chosen, part = outputs.few_rows(differing)
+    moments[2:, chosen] = part.moments(halves[:, chosen], [own[chosen] for own in crossed], trials[chosen])
     return np.stack([trials, *moments, wrong, outputs.dissent(support, own, trials)])
 
 
@@ -129,6 +135,17 @@ class _Supports:
     """The members' probabilities or scores by label for a block of rows."""
 
     block: RowBlock
+
+    def few_rows(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp] | slice, _Supports]:
+        """Return rows with their supports; all rows where those that are asked for are not few, to copy none."""
+        block = self.block
+        if rows.size * FEW_ROWS > block.target.size:
+            return slice(None), self
+        # In the order in which they are stored.
+        by_label = block.outputs.transpose(0, 2, 1)
+        is_by_label = block.outputs[0].flags.f_contiguous
+        outputs = by_label.take(rows, axis=2).transpose(0, 2, 1) if is_by_label else block.outputs.take(rows, axis=1)
+        return rows, _Supports(RowBlock(outputs, block.counted.take(rows, axis=1), block.target[rows], block.n_labels))
 
     def searched(self) -> tuple[FloatArray, NDArray[Any]]:
         """Return the summed support of the even and the odd members, and the label of each member.
@@ -199,15 +216,23 @@ class _Supports:
         block, apart = self.block, np.zeros((own.shape[0], rows.size), dtype=bool)
         others_of = support[rows]
         if block.n_labels <= FEW_LABELS:
-            total, chosen = np.ascontiguousarray(others_of.T), slice(None) if rows.size == own.shape[1] else rows
-            for members in self._slices():
-                best = _first_best(total - self._by_label(members)[:, :, chosen])
-                apart[members] = (own[members, chosen] != best) & block.counted[members, chosen]
-            return count_members(apart)
+            return self._dissent_by_slices(rows, others_of, own)
         for member, mask in enumerate(block.counted):
             here = np.flatnonzero(mask[rows])
             others = others_of[here] - block.outputs[member][rows[here]]
             apart[member, here] = own[member, rows[here]] != np.argmax(others, axis=1)
+        return count_members(apart)
+
+    def _dissent_by_slices(self, rows: NDArray[np.intp], support: FloatArray, own: NDArray[Any]) -> FloatArray:
+        """Return the same for few labels, which are searched for several members at a time."""
+        _, part = self.few_rows(rows)
+        # Positions of the rows among those of the part.
+        places = slice(None) if part is not self or rows.size == own.shape[1] else rows
+        total, of_rows = np.ascontiguousarray(support.T), own[:, rows]
+        apart = np.zeros(of_rows.shape, dtype=bool)
+        for members in part._slices():
+            best = _first_best(total - part._by_label(members)[:, :, places])
+            apart[members] = (of_rows[members] != best) & part.block.counted[members, places]
         return count_members(apart)
 
     def _slices(self) -> list[slice]:

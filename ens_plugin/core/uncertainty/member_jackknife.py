@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import model_error
+from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.tally import count_members
 from ens_plugin.core.validation import FloatArray
 
@@ -17,7 +18,9 @@ N_GROUPS = 8
 FEWEST_MEMBERS = 4
 
 
-def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatArray, sizes: ArrayLike) -> FloatArray:
+def left_out_sd(
+    margins: FloatArray, counted: NDArray[np.bool_], weight: ArrayLike | RowWeight, sizes: ArrayLike
+) -> FloatArray:
     r"""Return the standard deviation, over draws of the members, of the errors of a margin model fitted to them.
 
     Parameters
@@ -26,7 +29,9 @@ def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatAr
         Each member's margin on each row.
     counted : ndarray of bool, shape (n_members, n_rows)
         True where the member is out of bag for the row, or the row is held out.
-    weight : ndarray, shape (n_rows,)
+    weight : array-like, shape (n_rows,), or RowWeight
+        A RowWeight also holds the number of rows that each sampled row stands for.  Of more than 2000 rows, nearly
+        equal ones are fitted together, as in the fit of all members.
     sizes : array-like of shape (n_sizes,)
         May hold infinity.
 
@@ -53,9 +58,9 @@ def left_out_sd(margins: FloatArray, counted: NDArray[np.bool_], weight: FloatAr
     n_members = margins.shape[0]
     if n_members < FEWEST_MEMBERS:
         return np.zeros(wanted.size)
-    n_groups = min(N_GROUPS, n_members // 2)
+    n_groups, row_weight = min(N_GROUPS, n_members // 2), as_row_weight(weight, margins.shape[1])
     parts = np.array([_sums(margins[one::n_groups], counted[one::n_groups]) for one in range(n_groups)])
-    errors = [_error(sums, weight, wanted) for sums in parts.sum(axis=0) - parts]
+    errors = [_error(sums, row_weight, wanted) for sums in parts.sum(axis=0) - parts]
     return np.asarray(np.sqrt(len(errors) - 1.0) * np.std(errors, axis=0))
 
 
@@ -65,11 +70,11 @@ def _sums(margins: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
     return np.array([count_members(counted), known.sum(axis=0), np.square(known).sum(axis=0)])
 
 
-def _error(sums: FloatArray, weight: FloatArray, sizes: FloatArray) -> FloatArray:
-    used = (sums[0] >= 2) & (weight > 0)
+def _error(sums: FloatArray, weight: RowWeight, sizes: FloatArray) -> FloatArray:
+    used = (sums[0] >= 2) & (weight.total > 0)
     if not used.any():
         return np.zeros(sizes.size)
     trials, total, squares = sums[:, used]
     mean = total / trials
     variance = np.maximum(squares - trials * mean**2, 0.0) / (trials - 1.0)
-    return model_error(fit_margins(mean, np.sqrt(variance), trials, weight[used]), sizes)
+    return model_error(fit_margins(mean, np.sqrt(variance), trials, weight.select(used)), sizes)

@@ -70,6 +70,31 @@ def test_tally_is_the_plain_one(kind: str, n_labels: int) -> None:
     assert kind == "scores" or (found.dissent < found.trials).any()
 
 
+@pytest.mark.parametrize("n_clear", [2000, 1000, 0])
+@pytest.mark.parametrize("is_by_label", [False, True])
+@pytest.mark.parametrize("n_labels", [4, 20])
+def test_clear_rows_and_close_ones_are_tallied_alike(n_labels: int, is_by_label: bool, n_clear: int) -> None:
+    """Of rows that differ in their rivals or are close, few are tallied apart from the others."""
+    rng = np.random.default_rng(1)
+    outputs = rng.normal(size=(40, 2100, n_labels))
+    # Clear rows have one leader and one runner-up, above the reach of a single member.
+    outputs[:, :n_clear, 0] += 9.0
+    outputs[:, :n_clear, 1] += 4.0
+    rows = rng.permutation(2100)
+    outputs = outputs[:, rows]
+    if is_by_label:
+        outputs = np.ascontiguousarray(outputs.transpose(0, 2, 1)).transpose(0, 2, 1)
+    block = RowBlock(outputs, rng.random((40, 2100)) < 0.6, rng.integers(0, 2, 2100), n_labels)
+    found, expected = tally_margins(block), plain_tally(block)
+    for field in fields(found):
+        np.testing.assert_allclose(
+            getattr(found, field.name), getattr(expected, field.name), rtol=1e-12, atol=1e-12, err_msg=field.name
+        )
+    differing = found.cross_mean != found.mean
+    assert differing.any()
+    assert (np.mean(differing) < 0.1) == (n_clear == 2000)
+
+
 @pytest.mark.parametrize("n_labels", [4, 40])
 def test_votes_are_probabilities_of_one(n_labels: int) -> None:
     votes = random_block("votes", n_labels)

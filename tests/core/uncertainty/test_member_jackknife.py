@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.core.row_models import fit_margins, model_error
+from ens_plugin.core.tallies import RowWeight
 from ens_plugin.core.uncertainty import N_GROUPS, left_out_sd
 
 SIZES = [5, 41, np.inf]
@@ -40,6 +41,14 @@ def test_it_is_the_jackknife_over_groups_of_members(share: float) -> None:
     errors = np.array([fitted_errors(margins[group != one], counted[group != one]) for one in range(N_GROUPS)])
     expected = np.sqrt((N_GROUPS - 1) / N_GROUPS * ((errors - errors.mean(axis=0)) ** 2).sum(axis=0))
     np.testing.assert_allclose(left_out_sd(margins, counted, np.ones(300), SIZES), expected, rtol=1e-6)
+
+
+def test_rows_that_stand_for_more_are_fitted_together_and_have_about_the_same_sd() -> None:
+    margins, counted = drawn(2, n_rows=1500)
+    one_by_one = left_out_sd(margins, counted, np.ones(1500), SIZES)
+    together = left_out_sd(margins, counted, RowWeight(np.ones(1500), np.full(1500, 10.0)), SIZES)
+    assert (together != one_by_one).all()
+    np.testing.assert_allclose(together, one_by_one, rtol=0.02)
 
 
 def test_too_few_members_to_leave_out_have_an_sd_of_0() -> None:
