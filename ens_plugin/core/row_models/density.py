@@ -22,7 +22,7 @@ MAX_LOG_STEP = 20.0
 MAX_ITERATIONS = 200
 # The log-likelihood that may remain to be gained, with the relative rounding of its sum over rows.
 LEAST_GAIN, ROUNDING = 1e-8, 1e-14
-# A step that gains no more than this is short enough to keep the Hessian, unless it leaves more to gain than this share.
+# A step that gains no more than this keeps the Hessian, unless more than this share of the gain is left.
 STALE_GAIN, SLOW = 0.05, 0.1
 EM_STEPS = 5
 LEAST_START, LEAST_WEIGHT = 1e-4, 1e-12
