@@ -232,11 +232,15 @@ def _n_differing(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, differing
 
 def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
     """Return which leaves have weights by label that are not the draws of the label times a factor of the label."""
-    factor = weight.sum(axis=0) / np.maximum(drawn.sum(axis=0), 1.0)
-    if weight.shape[0] == 1:
-        factor = np.ones_like(factor)
-    slack = CLOSE * np.maximum(weight.sum(axis=1, keepdims=True), factor * drawn)
-    return np.asarray((np.abs(weight - factor * drawn) > slack).any(axis=1))
+    n_leaves, n_labels = weight.shape
+    # Most leaves have few of many labels.
+    cell = np.flatnonzero((weight != 0) | (drawn != 0))
+    leaf, label = np.divmod(cell, n_labels)
+    weight, drawn = weight.take(cell), drawn.take(cell)
+    factor = np.bincount(label, weight, n_labels) / np.maximum(np.bincount(label, drawn, n_labels), 1.0)
+    expected = drawn if n_leaves == 1 else factor[label] * drawn
+    slack = CLOSE * np.maximum(np.bincount(leaf, weight, n_leaves)[leaf], expected)
+    return np.bincount(leaf, np.abs(weight - expected) > slack, n_leaves) > 0
 
 
 def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:

@@ -33,6 +33,7 @@ __all__ = [
 LEAVES_THAT_TELL = 8
 # Trees whose thresholds are compared with the rows: those of all would be alike.
 COMPARED_TREES = 20
+NODES_AT_ONCE = 1024
 
 
 def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
@@ -41,21 +42,38 @@ def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
 
 
 def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsignedinteger[Any]]] | None:
-    """Return the :func:`node_labels` of each tree if every leaf has one label of probability 1, to the bit, else None.
+    """Return the label of each leaf, by node, if every leaf has one label of probability 1, to the bit, else None.
 
-    None too if a tree was trained without rows of some label.
+    Those of inner nodes are any labels.  None too if a tree was trained without rows of some label.
     """
     labels = []
     for tree in trees:
         value = tree.tree_.value[:, 0, :]
         if value.shape[1] != n_labels:
             return None
-        labels.append(node_labels(tree))
+        label, n_certain = _certain_labels(value)
         # Inner nodes are mixed, so that every exact 1 is of a leaf.
-        strongest = value[np.arange(value.shape[0]), labels[-1]]
-        if np.count_nonzero(strongest == 1.0) != tree.tree_.n_leaves:
+        if n_certain != tree.tree_.n_leaves:
             return None
+        labels.append(label)
     return labels
+
+
+def _certain_labels(value: NDArray[np.float64]) -> tuple[NDArray[np.unsignedinteger[Any]], int]:
+    """Return a label for each node, the one of probability 1 if there is one, and how many nodes have one."""
+    n_nodes, n_labels = value.shape
+    if n_labels == 2:
+        is_certain = value == 1.0
+        return is_certain[:, 1].astype(code_dtype(2)), int(np.count_nonzero(is_certain))
+    labels, n_certain = np.empty(n_nodes, code_dtype(n_labels)), 0
+    # Few nodes at a time, so that their values are read from memory once.
+    for start in range(0, n_nodes, NODES_AT_ONCE):
+        part = value[start : start + NODES_AT_ONCE]
+        strongest = part.argmax(axis=1)
+        labels[start : start + NODES_AT_ONCE] = strongest
+        strongest += np.arange(0, part.size, n_labels)
+        n_certain += np.count_nonzero(part.reshape(-1).take(strongest) == 1.0)
+    return labels, n_certain
 
 
 def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:

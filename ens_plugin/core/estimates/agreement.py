@@ -122,7 +122,7 @@ def fit_contests(sample: Sample) -> RowModel:
     margins = member_margins(RowBlock(block.outputs, block.counted, lead, block.n_labels), against)
     trials = count_members(block.counted)
     # In one memory order whatever that of the outputs, because rounding depends on the order.
-    deviations = np.multiply(margins, block.counted, order="C")
+    deviations = np.multiply(margins, block.counted, dtype=np.float64, order="C")
     mean = deviations.sum(axis=0) / trials
     deviations -= mean
     deviations *= block.counted

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import BSpline
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["GRID", "Density", "fit_density"]
+__all__ = ["GRID", "Density", "RowGroups", "fit_density"]
 
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
@@ -18,9 +19,28 @@ BETA_VARIANCE = 100.0
 LEAST_EIGENVALUE = 1.0 / BETA_VARIANCE
 ROUGHNESS_SCALE = 2.0
 MAX_LOG_STEP = 20.0
-# After a Newton step that raises the log-likelihood by 1e-3, about 1e-6 remains to gain.
-MIN_GAIN = 1e-3
 MAX_ITERATIONS = 200
+# The log-likelihood that may remain to be gained, with the relative rounding of its sum over rows.
+LEAST_GAIN, ROUNDING = 1e-8, 1e-14
+# A step that gains no more than this keeps the Hessian, unless more than this share of the gain is left.
+STALE_GAIN, SLOW = 0.05, 0.1
+EM_STEPS = 5
+LEAST_START, LEAST_WEIGHT = 1e-4, 1e-12
+
+
+class RowGroups(NamedTuple):
+    """Groups of equal rows.
+
+    Attributes
+    ----------
+    likelihood : ndarray, shape (n_groups, 400)
+        Likelihood of each group's rows at each grid point, scaled so that its maximum is 1.
+    counts : ndarray, shape (n_groups,)
+        Rows (or their weight) in each group.
+    """
+
+    likelihood: FloatArray
+    counts: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +64,7 @@ class Density:
     def covariance(self) -> FloatArray:
         """Return the inverse of the penalised Hessian, covariance of the coefficients (Laplace); symmetric."""
         # Many fits serve an estimate only, without its uncertainty.
-        _, hessian = self.maximum.derivatives()
-        return _positive_inverse(hessian)
+        return _positive_inverse(self.maximum.hessian())
 
 
 @lru_cache(maxsize=1)
@@ -69,27 +88,25 @@ def design() -> FloatArray:
     return np.column_stack([null, smooth])
 
 
-@lru_cache(maxsize=1)
-def _ones_and_design() -> FloatArray:
-    """Return a row of ones above the columns of the design, shape (1 + n_columns, 400)."""
-    return np.vstack([np.ones(N_CELLS), design().T])
-
-
 def fit_density(
-    likelihood: FloatArray, counts: FloatArray, *, beta_mean: tuple[float, float], beta_start: tuple[float, float]
+    rows: RowGroups,
+    *,
+    beta_mean: tuple[float, float],
+    beta_start: tuple[float, float],
+    coarse: RowGroups | None = None,
 ) -> Density:
     """Fit the density of the rows' parameters by penalised maximum likelihood.
 
     Parameters
     ----------
-    likelihood : ndarray, shape (n_groups, 400)
-        Likelihood of each group of equal rows at each grid point, scaled so that its maximum is 1.
-    counts : ndarray, shape (n_groups,)
-        Rows (or their weight) in each group.
+    rows : RowGroups
     beta_mean : tuple of two floats
         Prior mean of the coefficients of log p and log(1-p); the prior variance is 100.
     beta_start : tuple of two floats
-        Values of these two coefficients from which Newton's method starts.
+        Values of these two coefficients, a density from which the fit starts.
+    coarse : RowGroups, optional
+        The same rows in fewer groups, of nearly equal ones.  Their density is where the fit of all groups starts, and
+        is close enough for a step or two; it changes how long the fit takes.
     """
     coefficients: FloatArray = np.zeros(design().shape[1])
     coefficients[:2] = beta_start
@@ -97,7 +114,12 @@ def fit_density(
     centre[:2] = beta_mean
     precision = np.full(coefficients.size, 1.0 / ROUGHNESS_SCALE**2)
     precision[:2] = 1.0 / BETA_VARIANCE
-    reached = _maximize(_Objective(likelihood, counts, centre, precision), coefficients)
+    objective = _Objective(rows, centre, precision)
+    first = objective if coarse is None else _Objective(coarse, centre, precision)
+    start = first.at(_near_start(first, coefficients))
+    reached, hessian = _maximize(start, start.hessian())
+    if coarse is not None:
+        reached, _ = _maximize(objective.at(reached.coefficients), hessian)
     return Density(reached.weights, reached.coefficients, reached)
 
 
@@ -113,20 +135,17 @@ def cell_weights(coefficients: FloatArray) -> FloatArray:
 class _Objective:
     """The penalised log-likelihood of the coefficients: the rows, and the normal prior of the coefficients."""
 
-    likelihood: FloatArray
-    counts: FloatArray
+    rows: RowGroups
     centre: FloatArray
     precision: FloatArray
 
     def at(self, coefficients: FloatArray) -> _Reached:
         """Return the objective at one vector of coefficients."""
         weights = cell_weights(coefficients)
-        # One product for the evidence and its derivatives: the likelihood is by far the largest array here.
-        products = (_ones_and_design() * weights) @ self.likelihood.T
-        evidence = np.maximum(products[0], 1e-300)
+        evidence = np.maximum(self.rows.likelihood @ weights, 1e-300)
         penalty = 0.5 * self.precision @ (coefficients - self.centre) ** 2
-        value = float(self.counts @ np.log(evidence) - penalty)
-        return _Reached(self, coefficients, value, weights, evidence, products[1:])
+        value = float(self.rows.counts @ np.log(evidence) - penalty)
+        return _Reached(self, coefficients, value, weights, evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,50 +157,100 @@ class _Reached:
     value: float
     weights: FloatArray
     evidence: FloatArray
-    column_sums: FloatArray
 
-    def derivatives(self) -> tuple[FloatArray, FloatArray]:
-        """Return the gradient of the objective, and its negated Hessian, in the coefficients."""
-        objective, columns, weights = self.objective, design(), self.weights
-        counts, total = objective.counts, objective.counts.sum()
-        expected = weights * ((counts / self.evidence) @ objective.likelihood)
-        row_means = self.column_sums / self.evidence
-        mean = weights @ columns
-        prior_spread = (columns.T * weights) @ columns - np.outer(mean, mean)
-        row_spread = (columns.T * expected) @ columns - (row_means * counts) @ row_means.T
-        gradient = columns.T @ expected - total * mean - objective.precision * (self.coefficients - objective.centre)
-        return gradient, total * prior_spread - row_spread + np.diag(objective.precision)
+    @cached_property
+    def excess(self) -> FloatArray:
+        """Return the rows in each cell by their posteriors, less those by the density, shape (400,)."""
+        rows = self.objective.rows
+        return np.asarray(self.weights * ((rows.counts / self.evidence) @ rows.likelihood - rows.counts.sum()))
+
+    def gradient(self) -> FloatArray:
+        """Return the gradient of the objective in the coefficients."""
+        objective = self.objective
+        return np.asarray(self.excess @ design() - objective.precision * (self.coefficients - objective.centre))
+
+    def hessian(self) -> FloatArray:
+        """Return the negated Hessian of the objective in the coefficients."""
+        rows, columns = self.objective.rows, design()
+        # By far the longest part, which is why few Hessians are computed.
+        row_means = (columns.T * self.weights) @ rows.likelihood.T / self.evidence
+        mean = self.weights @ columns
+        found = (row_means * rows.counts) @ row_means.T - (columns.T * self.excess) @ columns
+        found -= rows.counts.sum() * mean[:, None] * mean
+        found.ravel()[:: found.shape[0] + 1] += self.objective.precision
+        return np.asarray(found)
 
 
-def _maximize(objective: _Objective, start: FloatArray) -> _Reached:
-    """Return where Newton's method with step halving ends."""
-    reached = objective.at(start)
+def _near_start(objective: _Objective, coefficients: FloatArray) -> FloatArray:
+    """Return coefficients of a density close to the rows' mean posterior after some steps of the EM algorithm.
+
+    Newton's method needs half as many steps from there, each of which takes ten times as long.
+    """
+    rows, weights = objective.rows, cell_weights(coefficients)
+    total = rows.counts.sum()
+    for _ in range(EM_STEPS):
+        evidence = np.maximum(rows.likelihood @ weights, 1e-300)
+        weights = weights * ((rows.counts / evidence) @ rows.likelihood) / total
+    # The nearest log-density of the design by weighted least squares with the prior's penalty; any constant is free.
+    columns = np.column_stack([design(), np.ones(N_CELLS)])
+    weighted = columns.T * (total * (weights + LEAST_START / N_CELLS))
+    precision = np.append(objective.precision, LEAST_START)
+    target = weighted @ np.log(np.maximum(weights, LEAST_WEIGHT)) + precision * np.append(objective.centre, 0.0)
+    return np.asarray(np.linalg.solve(weighted @ columns + np.diag(precision), target)[:-1])
+
+
+def _maximize(reached: _Reached, hessian: FloatArray) -> tuple[_Reached, FloatArray]:
+    """Return where Newton's method with step halving ends, and the last negated Hessian that it used.
+
+    Parameters
+    ----------
+    reached : _Reached
+        Where it starts.
+    hessian : ndarray
+        The negated Hessian there, or one close to it.
+    """
+    is_fresh, last = False, np.inf
     for _ in range(MAX_ITERATIONS):
-        gradient, hessian = reached.derivatives()
-        step = _newton_step(hessian, gradient)
-        change = np.abs(design() @ step).max()
-        step *= min(1.0, MAX_LOG_STEP / max(change, 1e-12))
-        candidate = objective.at(reached.coefficients + step)
-        while candidate.value < reached.value and np.abs(step).max() > 1e-12:
-            step /= 2.0
-            candidate = objective.at(reached.coefficients + step)
+        step, expected = _newton_step(hessian, reached.gradient())
+        if not is_fresh and expected > SLOW * last:
+            hessian = reached.hessian()
+            step, expected = _newton_step(hessian, reached.gradient())
+        if expected < LEAST_GAIN + ROUNDING * abs(reached.value):
+            break
+        candidate = _ahead(reached, step)
         gain = candidate.value - reached.value
-        if gain < 0.0:
-            return reached
-        reached = candidate
-        if gain < MIN_GAIN:
-            return reached
-    return reached
+        if gain <= 0.0:
+            break
+        reached, last = candidate, expected
+        # Close to the maximum the Hessian changes little, and it takes ten times as long as the gradient.
+        is_fresh = gain > STALE_GAIN
+        if is_fresh:
+            hessian = reached.hessian()
+    return reached, hessian
 
 
-def _newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Return :func:`_positive_inverse` of the Hessian times the gradient."""
+def _ahead(reached: _Reached, step: FloatArray) -> _Reached:
+    """Return the objective after a step, or after the first half, quarter and so on of it that does not lower it."""
+    change = np.abs(design() @ step).max()
+    step = step * min(1.0, MAX_LOG_STEP / max(change, 1e-12))
+    candidate = reached.objective.at(reached.coefficients + step)
+    while candidate.value < reached.value and np.abs(step).max() > 1e-12:
+        step /= 2.0
+        candidate = reached.objective.at(reached.coefficients + step)
+    return candidate
+
+
+def _newton_step(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray, float]:
+    """Return :func:`_positive_inverse` of the Hessian times the gradient, and what such a step is expected to gain."""
+    shifted = hessian.copy()
+    shifted.ravel()[:: gradient.size + 1] -= LEAST_EIGENVALUE
     try:
         # It exists if all eigenvalues are above the least, which is so nearly always.
-        np.linalg.cholesky(hessian - LEAST_EIGENVALUE * np.eye(gradient.size))
+        np.linalg.cholesky(shifted)
+        step = np.linalg.solve(hessian, gradient)
     except np.linalg.LinAlgError:
-        return _positive_inverse(hessian) @ gradient
-    return np.asarray(np.linalg.solve(hessian, gradient))
+        step = _positive_inverse(hessian) @ gradient
+    return step, 0.5 * float(gradient @ step)
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:

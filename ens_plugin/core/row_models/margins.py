@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from ens_plugin.core.row_models.density import N_CELLS, Density, fit_density
+from ens_plugin.core.row_models.density import N_CELLS, Density, RowGroups, fit_density
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.core.validation import FloatArray, as_sizes, as_values, code_index, pair_index
@@ -158,7 +158,7 @@ def fit_margins(
     # A normal density narrower than a cell could be 0 at every point of the grid.
     error = np.maximum(1.0 / np.sqrt(count), step)
     likelihood = _normal_likelihood(centre, error, distance)
-    density = fit_density(likelihood, counts, beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
+    density = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     spread = np.interp(support, margins, spreads)
     prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights)
     return replace(prior, point_weights=mean_posterior(prior, density.weights))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.columns import sums_by_code, whole_counts
-from ens_plugin.core.row_models.density import GRID, Density, fit_density
+from ens_plugin.core.row_models.density import GRID, Density, RowGroups, fit_density
 from ens_plugin.core.row_models.majority import (
     grid_agreement,
     grid_majority_error,
@@ -18,7 +18,15 @@ from ens_plugin.core.row_models.majority import (
 )
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.validation import FloatArray, as_counts, as_probability, as_sizes, counted, pair_index
+from ens_plugin.core.validation import (
+    FloatArray,
+    as_counts,
+    as_probability,
+    as_sizes,
+    code_index,
+    counted,
+    pair_index,
+)
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.user_warnings import warn_user
 
@@ -32,6 +40,8 @@ MAX_GROUPS = 4096
 # Of shares by angle, from 0 to 256, times eighths of the numbers of votes.
 N_CELLS = 257 * 8
 PART_ROWS = 65_536
+# Width of the cells that a fit starts from, in standard deviations, and how many times fewer than groups they are.
+COARSE_WIDTH, LEAST_REDUCTION = 0.5, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +185,12 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
     k_group, n_group, counts, group = group_counts(k, n, row_weight, entry_weight.rows, votes)
     likelihood = _binomial_likelihood(k_group, n_group)
     start = _moment_beta(k_group, n_group, counts)
-    density = fit_density(likelihood, counts, beta_mean=(-0.5, 0.5), beta_start=start)
+    density = fit_density(
+        RowGroups(likelihood, counts),
+        beta_mean=(-0.5, 0.5),
+        beta_start=start,
+        coarse=_nearly_equal(k_group, n_group, counts),
+    )
     mixture = Mixture(GRID, density.weights, votes_per_member, density, likelihood, counts, group)
     # Rounding must not decide at exactly MANY_VOTES.
     if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
@@ -280,6 +295,20 @@ def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None, votes: fl
     for part in _parts(k.size):
         code[part] = position[code[part]]
     return code
+
+
+def _nearly_equal(k: FloatArray, n: FloatArray, counts: FloatArray) -> RowGroups | None:
+    """Return few groups of nearly equal groups, half a standard deviation of the votes wide; None if not so few."""
+    filled = np.flatnonzero(counts)
+    k, n, counts = k[filled], n[filled], counts[filled]
+    typical = float(counts @ n / counts.sum())
+    # The variance of asin(sqrt(k/n)) is 1 / 4n.
+    cell = np.floor(share_angle(k, n) * (np.pi / 512 * 2.0 * np.sqrt(typical) / COARSE_WIDTH))
+    group = code_index(2 * cell.astype(np.int64) + (n > typical))
+    counts_of, k_of, n_of = (np.bincount(group, values) for values in (counts, counts * k, counts * n))
+    if counts_of.size * LEAST_REDUCTION > k.size:
+        return None
+    return RowGroups(_binomial_likelihood(k_of / counts_of, n_of / counts_of), counts_of)
 
 
 def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:

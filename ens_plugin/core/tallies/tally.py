@@ -357,10 +357,13 @@ def count_votes(votes: NDArray[Any], counted: BoolArray, n_labels: int) -> IntAr
     return np.bincount(cell, minlength=n_rows * n_labels).reshape(n_rows, n_labels)
 
 
-def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> FloatArray:
-    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows)."""
+def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> NDArray[Any]:
+    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows).
+
+    Of votes, they are whole numbers in 8 bits.
+    """
     if block.outputs.ndim == 2:
-        return np.asarray((block.outputs == block.target).astype(np.float64) - (block.outputs == rival))
+        return np.subtract(block.outputs == block.target, block.outputs == rival, dtype=np.int8)
     margins = np.empty(block.outputs.shape[:2])
     target, own = (np.arange(rival.size) * block.n_labels + labels for labels in (block.target, rival))
     for margin, output in zip(margins, block.outputs, strict=True):

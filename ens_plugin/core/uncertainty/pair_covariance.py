@@ -142,10 +142,9 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
     for rows in _blocks(slopes.size, outputs.shape[0]):
         # Copied once, because every pass over a strided block is as slow as the copy.
         is_counted = np.ascontiguousarray(is_oob[:, rows])
-        deviations, unit = _deviations(np.ascontiguousarray(outputs[:, rows]), is_counted, slopes[rows])
-        counted = is_counted.astype(np.float32)
-        starts = range(0, counted.shape[1], PART_ROWS)
-        parts = [_Part(*(array[:, start : start + PART_ROWS] for array in (deviations, counted))) for start in starts]
+        whole, unit = _scaled(np.ascontiguousarray(outputs[:, rows]), is_counted, slopes[rows])
+        starts = range(0, is_counted.shape[1], PART_ROWS)
+        parts = [_Part(*(array[..., start : start + PART_ROWS] for array in whole)) for start in starts]
         sums = np.sum([_pair_sums(*pair) for pair in combinations_with_replacement(parts, 2)], axis=0)
         total += sums * [unit**2, unit**4, 1.0]
     weighted, squares, degrees = total.tolist()
@@ -156,10 +155,20 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
 
 
 class _Part(NamedTuple):
-    """Deviations of some rows, and which members count for them as 0 or 1, shape (n_members, n_rows) each."""
+    """Some rows.
 
-    deviations: NDArray[np.float32]
+    Attributes
+    ----------
+    values : ndarray, shape (n_members, n_rows)
+        Outputs that count, from any origin of the row; 0 for others.
+    counted : ndarray, shape (n_members, n_rows)
+        1 for outputs that count, 0 for others.
+    slopes : ndarray, shape (n_rows,)
+    """
+
+    values: NDArray[np.float32]
     counted: NDArray[np.float32]
+    slopes: NDArray[np.float32]
 
 
 def _pair_sums(first: _Part, second: _Part) -> FloatArray:
@@ -168,11 +177,15 @@ def _pair_sums(first: _Part, second: _Part) -> FloatArray:
     A pair has one row of each part, and its product is its covariance times its members less one.
     """
     together = first.counted.T @ second.counted
-    sums = first.deviations.T @ second.counted
-    others = sums if second is first else second.deviations.T @ first.counted
+    sums = first.values.T @ second.counted
+    others = sums if second is first else second.values.T @ first.counted
+    sums = sums * others.T
+    products = first.values.T @ second.values
     freedom = np.maximum(together - 1.0, 0.0)
-    products = first.deviations.T @ second.deviations - sums * others.T / np.maximum(together, 1.0)
-    products *= freedom > 0
+    # 0 for pairs with one member in common, to the bit.
+    products -= np.divide(sums, np.maximum(together, 1.0, out=together), out=sums)
+    products *= second.slopes
+    products *= first.slopes[:, None]
     if second is first:
         np.fill_diagonal(products, 0.0)
         np.fill_diagonal(freedom, 0.0)
@@ -190,11 +203,19 @@ def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
     return (slice(start, None, n_blocks) for start in range(max(n_used // per_block, 1)))
 
 
-def _deviations(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[NDArray[np.float32], float]:
-    """Return scaled deviations from each row's mean over the outputs that count (0 for others), and their unit."""
+def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[_Part, float]:
+    """Return rows in single precision, and the unit of their values times slopes.
+
+    Sums of products of small whole numbers, such as votes, are exact.  Other outputs are taken as deviations from each
+    row's mean, times its slope.
+    """
+    counted = is_oob.astype(np.float32)
+    if outputs.dtype.kind in "bi":
+        unit = float(np.abs(slopes).max(initial=0.0)) or 1.0
+        return _Part(outputs * counted, counted, (slopes / unit).astype(np.float32)), unit
     deviations = _centred(outputs, is_oob) * slopes
     unit = float(np.abs(deviations).max(initial=0.0)) or 1.0
-    return np.ascontiguousarray(deviations / unit, dtype=np.float32), unit
+    return _Part((deviations / unit).astype(np.float32), counted, np.ones(slopes.size, np.float32)), unit
 
 
 def _centred(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:

@@ -44,6 +44,20 @@ def test_each_pair_has_its_own_members_and_means(share: float, part_rows: int, m
     assert found.variance == pytest.approx(expected[1], rel=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8])
+@pytest.mark.parametrize("part_rows", [1024, 7])
+def test_votes_are_whole_numbers(dtype: type, part_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_covariance, "PART_ROWS", part_rows)
+    outputs, is_oob, slopes = correlated(25, 30, 6)
+    votes = (outputs > 6).astype(np.int8) - (dtype is np.int8) * (outputs < 5).astype(np.int8)
+    found = mean_pair_covariance(votes.astype(dtype), is_oob, slopes)
+    expected = by_pairs(votes.astype(np.float64), is_oob, slopes)
+    assert found.mean == pytest.approx(expected[0], rel=1e-6)
+    assert found.variance == pytest.approx(expected[1], rel=1e-6)
+    as_numbers = mean_pair_covariance(votes.astype(np.float64), is_oob, slopes)
+    assert found.mean == pytest.approx(as_numbers.mean, rel=1e-4)
+
+
 @pytest.mark.parametrize("unit", [1e-30, 1e30])
 def test_the_unit_of_the_outputs_does_not_matter(unit: float) -> None:
     outputs, is_oob, slopes = correlated(25, 30, 1)
