@@ -60,12 +60,12 @@ def interval_text(interval: tuple[float, float], metric: str) -> str:
 
 
 def spread_text(value: float, metric: str) -> str:
-    """Return a difference of errors as text: percentage points for the 0-1 error.
+    """Return a difference of errors as text: percentage points for the 0-1 error, else two significant digits.
 
     Examples
     --------
-    >>> spread_text(0.0021, "0-1 error")
-    '0.21 percentage points'
+    >>> spread_text(0.0021, "0-1 error"), spread_text(0.00111, "roc_auc")
+    ('0.21 percentage points', '0.0011')
     """
     number, unit = spread_and_unit(value, metric)
     return f"{number} {unit}" if unit else number
@@ -76,12 +76,12 @@ def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
 
     Examples
     --------
-    >>> spread_and_unit(0.0021, "0-1 error"), spread_and_unit(37.25, "mean squared error")
-    (('0.21', 'percentage points'), ('37.25', ''))
+    >>> spread_and_unit(0.0021, "0-1 error"), spread_and_unit(3160.8, "mean squared error")
+    (('0.21', 'percentage points'), ('3200', ''))
     """
     if math.isnan(value):
         return NOT_KNOWN, ""
-    return _number(value, metric), "percentage points" if metric in SHARES else ""
+    return (_number(value, metric), "percentage points") if metric in SHARES else (_two_digits(value), "")
 
 
 def size_text(size: int | None, max_size: int) -> str:
@@ -207,6 +207,14 @@ def axis_name(metric: str) -> str:
     """
     name = printable(metric, 24)
     return name[:1].upper() + name[1:] + (" (%)" if metric in SHARES else "")
+
+
+def _two_digits(value: float) -> str:
+    """Return a spread, which is hardly known to more than a factor of two, with two significant digits."""
+    if not value:
+        return "0"
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:.4g}" if abs(rounded) >= 100.0 else f"{value:#.2g}".removesuffix(".")
 
 
 def _number(value: float, metric: str) -> str:

@@ -133,6 +133,26 @@ def test_gain_of_a_rising_and_of_a_falling_curve() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.00110998, "0.0011"),
+        (0.1, "0.10"),
+        (0.0, "0"),
+        (1.26e-7, "1.3e-07"),
+        (9.96, "10"),
+        (10.2, "10"),
+        (99.96, "100"),
+        (3160.8, "3200"),
+    ],
+)
+def test_a_spread_over_seeds_has_two_digits(value: float, text: str) -> None:
+    report = replace(REPORTS["regression"], algorithmic_sd=value, algorithmic_sd_is_bound=False)
+    for found in (summarize(report), markdown_summary(report)):
+        assert f"has a standard deviation of about {text} on fresh rows" in " ".join(found.split())
+    assert f"<div class=\"value\">{text}</div>" in report.to_html()
+
+
+@pytest.mark.parametrize(
     ("value", "metric", "text"),
     [
         (0.0408, "0-1 error", "4.08 %"),

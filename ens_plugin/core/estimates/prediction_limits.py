@@ -120,7 +120,9 @@ def residual_limits(
             f"with out-of-bag members, and there are {np.count_nonzero(units)}, which weigh as much as "
             f"{total / one:.3g} of equal weight. Pass a lower interval_level, or train on more rows."
         )
-    return -_quantile(-residuals, weight, needed), _quantile(residuals, weight, needed)
+    lower, upper = -_quantile(-residuals, weight, needed), _quantile(residuals, weight, needed)
+    # A limit of 0 has no sign.
+    return lower + 0.0, upper + 0.0
 
 
 def _quantile(values: FloatArray, weight: FloatArray, needed: float) -> float:

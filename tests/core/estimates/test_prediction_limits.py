@@ -49,6 +49,11 @@ def test_rows_without_weight_are_as_if_left_out() -> None:
     assert residual_limits(residuals, 0.9, weight) == residual_limits(residuals[1::2], 0.9, np.ones(40))
 
 
+def test_limits_of_0_have_no_sign() -> None:
+    found = residual_limits(np.tile([0.0, -0.0], 20), 0.9, np.ones(40))
+    assert not np.signbit(found).any()
+
+
 def test_a_row_of_a_fresh_group_lies_between_them() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(30), 8)
