@@ -73,6 +73,9 @@ def test_equal_weights_that_take_no_memory_are_those_written_out(weight: float) 
     assert light.n_effective == written.n_effective
     np.testing.assert_array_equal(light.effective(), written.effective())
     assert light.effective().strides == (0,)
+    usable = np.arange(n_rows) % 3 > 0
+    assert light.select(usable).total.strides == (0,)
+    np.testing.assert_array_equal(light.select(usable).total, written.select(usable).total)
 
 
 def test_quantiles_of_many_rows_are_numpys() -> None:
