@@ -95,6 +95,15 @@ def test_pair_index_numbers_the_distinct_pairs_in_order(pairs: list[tuple[float,
     np.testing.assert_array_equal(pair_index(first, second), [distinct.index(pair) for pair in pairs])
 
 
+@pytest.mark.parametrize("factor", [1, 10**9])
+def test_pairs_of_many_rows_are_numbered_as_numpy_does(factor: int) -> None:
+    """Counted in a table, and sorted where their codes are far apart."""
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 40, 150_000) * factor, rng.integers(0, 90, 150_000)
+    expected = np.unique(first * 90 + second, return_inverse=True)[1]
+    np.testing.assert_array_equal(pair_index(first.astype(float), second.astype(float)), expected)
+
+
 def test_good_numbers_pass_unchanged() -> None:
     assert as_positive(np.float64(2.5), "x") == 2.5
     assert as_chance(0.01, "x") == 0.01

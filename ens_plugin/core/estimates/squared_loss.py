@@ -284,22 +284,29 @@ def term_moments(
     if groups is not None:
         terms, w = _group_terms(terms, w, groups)
     unbiased, s2, squared = terms
-    columns = np.stack([unbiased, s2, unbiased + s2])
+    deviations = np.stack([unbiased, s2, unbiased + s2])
     total = float(w.sum())
     share = w / total
-    centre = columns @ share
-    deviations = columns - centre[:, None]
-    # A cube takes twenty times as long as a product.
-    powers = [deviations**power for power in range(4)]
+    centre = deviations @ share
+    deviations -= centre[:, None]
     squared_share, cubed_share = share**2, share**3
+    variance, second, third = np.empty(3), [], []
+    # One power at a time, in memory once.  A cube takes twenty times as long as a product.
+    for exponent in range(4):
+        power = deviations**exponent
+        third.append(power @ cubed_share)
+        if exponent < 3:
+            second.append(power @ squared_share)
+        if exponent == 2:
+            variance = power @ share
     return LossMoments(
         n_rows=int(np.count_nonzero(w)),
         weight=total,
         squared_error=float(squared @ share),
         centre=centre,
-        variance=powers[2] @ share,
-        second=np.stack([power @ squared_share for power in powers[:3]]),
-        third=np.stack([power @ cubed_share for power in powers]),
+        variance=variance,
+        second=np.stack(second),
+        third=np.stack(third),
         largest=(largest_values(unbiased, w), largest_values(s2, w)),
     )
 

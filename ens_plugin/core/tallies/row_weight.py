@@ -69,12 +69,17 @@ class RowWeight:
         return float(values.sum() if self.rows is None else values @ self.rows)
 
     def select(self, usable: NDArray[np.bool_]) -> RowWeight:
-        """Return the weights of some of the entries; the same object if all are usable."""
+        """Return the weights of some of the entries; the same object if all are usable.
+
+        Equal weights that take no memory take none afterwards.
+        """
         if usable.all():
             return self
+        one_number = self.total.strides == (0,)
+        total = np.broadcast_to(self.total[0], int(np.count_nonzero(usable))) if one_number else self.total[usable]
         rows, squares = (None if part is None else part[usable] for part in (self.rows, self.squares))
         groups = None if self.groups is None else self.groups[usable]
-        return RowWeight(self.total[usable], rows, squares, groups, self.design_effect)
+        return RowWeight(total, rows, squares, groups, self.design_effect)
 
     def _scaled(self) -> tuple[FloatArray, float]:
         largest = self.total.max()

@@ -234,6 +234,27 @@ def test_many_pairs_are_merged_and_no_weight_is_lost() -> None:
     assert (np.abs((k_group / n_group)[group] - k / n) <= 0.6 * binomial_sd).all()
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_groups_of_many_rows_hold_equal_or_nearly_equal_ones(soft: bool) -> None:
+    """More rows than are read at a time."""
+    rng = np.random.default_rng(0)
+    n = rng.binomial(60, 0.37, 150_000).clip(1).astype(float)
+    k = n * rng.beta(1.0, 3.0, n.size) if soft else np.floor(n * rng.beta(1.0, 3.0, n.size))
+    weight = rng.lognormal(size=n.size)
+    k_group, n_group, counts, group = group_counts(k, n, weight, None, 1.5 if soft else 1.0)
+    # Cells as docs/methods.md defines them: an angle of pi/512, and eighths of the numbers of votes.
+    votes = 1.5 * n
+    edges = np.quantile(votes, np.arange(1, 8) / 8)
+    cells = np.floor(np.arcsin(np.sqrt(k * 1.5 / votes)) * (512 / np.pi)) * 8 + np.searchsorted(edges, votes)
+    expected = np.unique(cells if soft else n * 100 + k, return_inverse=True)[1]
+    pairs = np.unique(np.stack([group, expected]), axis=1)
+    assert pairs.shape[1] == counts.size == expected.max() + 1
+    np.testing.assert_array_equal(counts, np.bincount(group, weight))
+    own = np.bincount(group, weight * k * (1.5 if soft else 1.0)) / counts
+    np.testing.assert_allclose(k_group, own, rtol=1e-12)
+    np.testing.assert_allclose(n_group * counts, np.bincount(group, weight * n * (1.5 if soft else 1.0)), rtol=1e-12)
+
+
 def test_soft_votes_scale_the_counts() -> None:
     """Twice the effective votes from half as many members is the same fit, read at half the size."""
     k, n, _ = draw(beta_rows, 300, 20, 15)

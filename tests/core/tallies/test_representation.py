@@ -123,3 +123,23 @@ def test_rows_of_few_members_are_parted_from_those_of_many(few: float, many: flo
 def test_a_handful_of_rows_is_no_part() -> None:
     assert bounds_by_members(np.repeat([2.0, 50.0], [9, 1000])).size == 0
     assert bounds_by_members(np.repeat([2.0, 50.0], [2, 100]), np.repeat([9.0, 30.0], [2, 100])).size == 1
+
+
+@pytest.mark.parametrize("is_even", [True, False])
+def test_sums_over_parts_of_the_rows_are_those_of_all_rows(is_even: bool) -> None:
+    """More rows than are read at a time, with numbers and weights of their own."""
+    rng = np.random.default_rng(0)
+    n_rows = 150_000
+    label = (rng.random(n_rows) < 0.1).astype(np.uint8)
+    trials = rng.binomial(40, np.where((label == 1) & (not is_even), 0.1, 0.3)).astype(float)
+    weight = rng.lognormal(size=n_rows) * (rng.random(n_rows) < 0.9)
+    found = represent(label, trials, weight, n_labels=2, n_members=40, needed=2)
+    assert found.is_even == is_even
+    counted, usable = weight > 0, (weight > 0) & (trials >= 2)
+    for code in (0, 1):
+        own = label == code
+        assert found.n_rows[code] == np.count_nonzero(own & counted)
+        assert found.n_usable[code] == np.count_nonzero(own & usable)
+        assert found.members[code] == trials[own & counted].sum() / found.n_rows[code]
+        assert found.usable_members[code] == trials[own & usable].sum() / found.n_usable[code]
+    np.testing.assert_array_equal(found.weight, np.bincount(label, weight) / np.bincount(label, weight).sum())

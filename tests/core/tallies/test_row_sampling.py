@@ -14,6 +14,11 @@ def test_keys_are_distinct_and_uniform() -> None:
     assert kstest(keys / 2.0**64, "uniform").pvalue > 1e-3
 
 
+def test_a_rows_key_depends_on_no_other_row() -> None:
+    rows = np.array([0, 70_000, 149_999])
+    np.testing.assert_array_equal(sample_keys(np.arange(150_000), 5)[rows], sample_keys(rows, 5))
+
+
 def test_keys_of_another_seed_are_unrelated() -> None:
     first, second = (sample_keys(np.arange(10_000), seed) for seed in (0, 1))
     assert abs(np.corrcoef(first / 2.0**64, second / 2.0**64)[0, 1]) < 0.05

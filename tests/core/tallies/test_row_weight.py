@@ -63,3 +63,24 @@ def test_curve_of_subsets_reaches_the_sizes_that_most_rows_can_answer() -> None:
         hypergeometric_curve(*every_row, sizes),
         rtol=1e-12,
     )
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_equal_weights_that_take_no_memory_are_those_written_out(weight: float) -> None:
+    n_rows = 100_003
+    light = RowWeight(np.broadcast_to(np.float64(weight), n_rows), design_effect=1.7)
+    written = RowWeight(np.full(n_rows, weight), design_effect=1.7)
+    assert light.n_effective == written.n_effective
+    np.testing.assert_array_equal(light.effective(), written.effective())
+    assert light.effective().strides == (0,)
+    usable = np.arange(n_rows) % 3 > 0
+    assert light.select(usable).total.strides == (0,)
+    np.testing.assert_array_equal(light.select(usable).total, written.select(usable).total)
+
+
+def test_quantiles_of_many_rows_are_numpys() -> None:
+    values = np.random.default_rng(0).binomial(300, 0.37, 200_000).astype(np.float64)
+    levels = np.arange(1, 8) / 8
+    np.testing.assert_array_equal(row_quantiles(values, levels), np.quantile(values, levels))
+    # Of numbers that are not whole, too.
+    np.testing.assert_array_equal(row_quantiles(values / 3.0, levels), np.quantile(values / 3.0, levels))

@@ -13,6 +13,7 @@ from ens_plugin.core.tallies import (
     AnyTally,
     MarginTally,
     RowBlock,
+    SupportTally,
     both_scores,
     concatenate,
     count_members,
@@ -27,6 +28,7 @@ from ens_plugin.core.tallies import (
     tally_values,
     wrong_support,
 )
+from ens_plugin.core.tallies.tally import copy_rows, empty_tally, mean_share, parts_of
 
 FloatArray = NDArray[np.float64]
 
@@ -304,3 +306,62 @@ def test_score_signs_of_blocks_concatenate_to_the_bit(cut: int, seed: int) -> No
     ]
     for field in fields(whole):
         np.testing.assert_array_equal(getattr(concatenate(parts), field.name), getattr(whole, field.name))
+
+
+@pytest.mark.parametrize(("n_members", "kind"), [(255, "uint8"), (256, "uint16"), (700, "uint16")])
+@pytest.mark.parametrize("outputs", ["labels", "probabilities", "values"])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_counts_are_kept_in_few_bytes(n_members: int, kind: str, outputs: str, n_labels: int) -> None:
+    block = random_block(outputs, n_labels, n_members=n_members)
+    # Of some rows all members count, and all of them are wrong.
+    block.counted[:, :3] = True
+    if outputs == "labels":
+        block.outputs[:, 0] = (block.target[0] + 1) % n_labels
+    if outputs == "values":
+        tally: AnyTally = tally_values(block)
+    else:
+        tally = tally_support(block) if n_labels == 2 else tally_margins(block)
+    counts = {"trials": block.counted}
+    if outputs != "values":
+        labels = block.outputs if outputs == "labels" else block.outputs.argmax(axis=2)
+        counts["wrong_labels"] = block.counted & (labels != block.target)
+    for name, mask in counts.items():
+        assert vars(tally)[name].dtype == kind
+        np.testing.assert_array_equal(getattr(tally, name), np.count_nonzero(mask, axis=0))
+
+
+def test_tallies_of_several_types_merge_without_a_loss() -> None:
+    columns = [np.array([1, 255], dtype=np.uint8), np.array([300, 65_535], dtype=np.uint16), np.array([0.5, 2.0])]
+    parts = [SupportTally(column, column, column, column) for column in columns]
+    merged = concatenate(parts)
+    np.testing.assert_array_equal(merged.trials, np.concatenate(columns))
+    narrow = concatenate(parts[:2])
+    assert [column.dtype for column in vars(narrow).values()] == ["uint16"] * 4
+    assert len({id(column) for column in vars(narrow).values()}) == 1
+    whole = empty_tally(parts[1], 4)
+    copy_rows(parts[1], whole, 0)
+    copy_rows(parts[0], whole, 2)
+    assert whole.trials.tolist() == [300.0, 65_535.0, 1.0, 255.0]
+    with pytest.raises(TypeError, match="Cannot cast"):
+        copy_rows(parts[1], empty_tally(parts[0], 2), 0)
+
+
+def test_parts_hold_every_row_once_and_copy_none() -> None:
+    n_rows = 150_000
+    counts = np.random.default_rng(0).integers(1, 90, n_rows).astype(np.uint8)
+    tally = SupportTally(counts, counts * 0.3, counts * 0.2, counts)
+    parts = list(parts_of(tally))
+    assert len(parts) > 1
+    np.testing.assert_array_equal(np.concatenate([np.arange(n_rows)[rows] for rows, _ in parts]), np.arange(n_rows))
+    np.testing.assert_array_equal(np.concatenate([part.wrong for _, part in parts]), tally.wrong)
+    assert all(np.shares_memory(vars(part)["trials"], counts) for _, part in parts)
+
+
+def test_mean_share_is_numpys_average_to_the_bit() -> None:
+    rng = np.random.default_rng(0)
+    trials = rng.integers(1, 300, 150_000)
+    wrong, weight = rng.binomial(trials, 0.3), rng.lognormal(size=trials.size)
+    counts, labels = trials.astype(np.uint16), wrong.astype(np.uint16)
+    tally = SupportTally(counts, labels, labels, labels)
+    expected = np.average(wrong / trials, weights=weight)
+    assert mean_share(tally, lambda part: part.wrong_labels, weight) == expected

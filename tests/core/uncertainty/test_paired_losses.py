@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm, ttest_rel
 
-from ens_plugin.core.tallies import RowBlock, tally_margins, tally_support, tally_values
+from ens_plugin.core.tallies import RowBlock, SupportTally, tally_margins, tally_support, tally_values
 from ens_plugin.core.uncertainty import mean_difference, row_losses, share_difference
 
 RNG = np.random.default_rng(0)
@@ -101,3 +101,17 @@ def test_the_interval_of_means_is_students() -> None:
     theirs = ttest_rel(candidate, baseline).confidence_interval(0.9)
     assert found.estimate == pytest.approx((candidate - baseline).mean())
     assert (found.lower, found.upper) == pytest.approx((theirs.low, theirs.high), rel=1e-10)
+
+
+def test_losses_of_many_rows_are_those_of_each() -> None:
+    """More rows than are read at a time."""
+    rng = np.random.default_rng(0)
+    n_rows = 150_000
+    trials = rng.integers(0, 6, n_rows)
+    wrong, target = rng.binomial(trials, 0.4), rng.integers(0, 2, n_rows)
+    tally = SupportTally(*(column.astype(np.uint8) for column in (trials, wrong, wrong, wrong)))
+    twice = 2 * wrong
+    expected = np.where(twice == trials, 0.5, (twice > trials).astype(float))
+    np.testing.assert_array_equal(row_losses(tally), np.where(trials > 0, expected, np.nan))
+    expected[twice == trials] = target[twice == trials]
+    np.testing.assert_array_equal(row_losses(tally, target), np.where(trials > 0, expected, np.nan))

@@ -1,0 +1,155 @@
+"""Reports from counts and label codes in few bytes are those from float64 and int64, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import make_classification
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import RidgeClassifier
+
+from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support, soft_spreads
+from ens_plugin.core.columns import in_few_bytes
+from ens_plugin.core.estimates import group_rows, hypergeometric_curve, support_codes, vote_codes
+from ens_plugin.core.tallies import RowWeight, SupportTally, represent
+from ens_plugin.core.uncertainty import row_losses
+
+Array = NDArray[Any]
+
+NARROWED = ("core.tallies.tally", "core.tallies.margin_tally", "analysis.model_rows")
+N_ROWS = 300
+X, Y = make_classification(N_ROWS, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
+WEIGHT = np.random.default_rng(0).uniform(0.2, 2.0, N_ROWS)
+
+
+def voters(n_members: int, n_rows: int) -> tuple[CustomEnsemble, Array]:
+    """Members that vote, with their bags and the target."""
+    rng = np.random.default_rng(n_members)
+    target, chance = rng.integers(0, 2, n_rows), rng.beta(1.0, 3.0, n_rows)
+    votes = np.where(rng.random((n_members, n_rows)) < chance, 1 - target, target)
+    return CustomEnsemble(votes, rng.random((n_members, n_rows)) < 0.6, aggregation="vote"), target
+
+
+def of_voters(n_members: int, n_rows: int = 200, **options: Any) -> EnsembleReport:
+    ensemble, target = voters(n_members, n_rows)
+    return analyze(ensemble, None, target, **options)
+
+
+def of_held_out(n_members: int) -> EnsembleReport:
+    ensemble, target = voters(n_members, 60)
+    return analyze(ensemble, None, target, data="holdout")
+
+
+def of_forest(**options: Any) -> EnsembleReport:
+    return analyze(RandomForestClassifier(30, max_depth=4, random_state=0).fit(X, Y > 0), X, Y > 0, **options)
+
+
+def of_small_bags(**options: Any) -> EnsembleReport:
+    model = BaggingClassifier(RidgeClassifier(), 30, max_samples=40, random_state=0).fit(X, Y)
+    return analyze(model, X, Y, **options)
+
+
+def of_values() -> EnsembleReport:
+    return analyze(RandomForestRegressor(30, random_state=0).fit(X, X[:, 0] + Y), X, X[:, 0] + Y)
+
+
+def of_scores() -> EnsembleReport:
+    rng = np.random.default_rng(1)
+    target = rng.integers(0, 2, 200)
+    scores = rng.normal(2.0 * target - 1.0, 3.0, (260, 200))
+    return analyze(CustomEnsemble(scores, rng.random((260, 200)) < 0.6, aggregation="mean_score"), None, target)
+
+
+REPORTS: dict[str, Callable[[], EnsembleReport]] = {
+    "255 voters": lambda: of_voters(255),
+    "256 voters": lambda: of_voters(256),
+    "700 voters": lambda: of_voters(700),
+    "300 voters on held-out rows": lambda: of_held_out(300),
+    "65535 voters on held-out rows": lambda: of_held_out(65_535),
+    "65536 voters on held-out rows": lambda: of_held_out(65_536),
+    "voters, all subsets": lambda: of_voters(300, estimator="hypergeometric"),
+    "voters, shares": lambda: of_voters(300, estimator="binomial"),
+    "few voters": lambda: of_voters(7),
+    "probabilities": of_forest,
+    "probabilities, weights": lambda: of_forest(sample_weight=WEIGHT),
+    "probabilities, a metric of labels": lambda: of_forest(metric="f1"),
+    "probabilities, a ranking": lambda: of_forest(metric="roc_auc"),
+    "votes on three labels": of_small_bags,
+    "votes on three labels, groups": lambda: of_small_bags(groups=np.arange(N_ROWS) // 2),
+    "scores": of_scores,
+    "values": of_values,
+}
+
+
+@pytest.mark.slow_cases("metric of labels", "6553", "ranking", "weights", "groups")
+@pytest.mark.parametrize("case", REPORTS)
+def test_reports_do_not_depend_on_the_types_of_counts_and_codes(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = contents(REPORTS[case]())
+    widened: list[int] = []
+
+    def widen(numbers: Array, largest: int) -> Array:
+        widened.append(largest)
+        return numbers.astype(np.int64 if numbers.dtype.kind in "iu" else np.float64)
+
+    for module in NARROWED:
+        monkeypatch.setattr(f"ens_plugin.{module}.in_few_bytes", widen)
+    assert contents(REPORTS[case]()) == narrow
+    assert widened
+
+
+def contents(report: EnsembleReport) -> dict[str, Any]:
+    found = report.to_dict()
+    del found["created"]
+    return found
+
+
+def tallies(n_members: int, *, hard: bool) -> tuple[SupportTally, SupportTally]:
+    """The same rows with counts in few bytes and in float64; some rows have all members, and all of them wrong."""
+    rng = np.random.default_rng(n_members)
+    trials = rng.integers(n_members - 60, n_members + 1, 400)
+    labels = rng.binomial(trials, rng.beta(1.0, 2.0, 400))
+    labels[:20] = trials[:20] = n_members
+    support = labels if hard else labels * 0.75
+    squares = labels if hard else labels * 0.6
+    floats = SupportTally(*(np.asarray(column, dtype=np.float64) for column in (trials, support, squares, labels)))
+    counts, wrong_labels = (in_few_bytes(column, n_members) for column in (trials, labels))
+    if hard:
+        return SupportTally(counts, wrong_labels, wrong_labels, wrong_labels), floats
+    return SupportTally(counts, floats.wrong, floats.squares, wrong_labels), floats
+
+
+def estimates(tally: SupportTally, n_members: int) -> dict[str, Array]:
+    """What estimators compute from a tally."""
+    weight = RowWeight(np.linspace(0.5, 2.0, tally.n_rows))
+    label = np.arange(tally.n_rows) % 2
+    found = represent(label, tally.trials, weight.total, n_labels=2, n_members=n_members, needed=2)
+    codes = {"votes": vote_codes(tally, n_members), "shares": support_codes(tally)}
+    columns = (tally.trials, tally.wrong, tally.squares, tally.wrong_labels)
+    estimated = {
+        "losses": row_losses(tally),
+        "labelled losses": row_losses(tally, label),
+        "spreads": soft_spreads(tally),
+        "hard": np.array(counts_hard_votes(tally)),
+        "fit": fit_support(tally, weight).error([1, 101, np.inf]),
+        "members": np.stack([found.members, found.usable_members, found.n_usable]),
+        **{name: group_rows(code, columns, weight.total).sums for name, code in codes.items()},
+        **codes,
+    }
+    if counts_hard_votes(tally):
+        estimated["subsets"] = hypergeometric_curve(tally.wrong, tally.trials, [1, 3, 15], weight)
+    return estimated
+
+
+@pytest.mark.parametrize("hard", [True, False])
+@pytest.mark.parametrize("n_members", [255, 256, 300, 65_535, 65_536])
+def test_no_estimate_overflows_or_wraps_around(n_members: int, hard: bool) -> None:
+    narrow, wide = tallies(n_members, hard=hard)
+    assert vars(narrow)["trials"].dtype.itemsize < 8
+    expected = estimates(wide, n_members)
+    for name, found in estimates(narrow, n_members).items():
+        np.testing.assert_array_equal(found, expected[name], err_msg=name)
