@@ -24,7 +24,7 @@ MAX_ITERATIONS = 200
 LEAST_GAIN, ROUNDING = 1e-8, 1e-14
 # A step that gains no more than this keeps the Hessian, unless more than this share of the gain is left.
 STALE_GAIN, SLOW = 0.05, 0.1
-EM_STEPS = 5
+EM_STEPS = 3
 LEAST_START, LEAST_WEIGHT = 1e-4, 1e-12
 
 
