@@ -254,7 +254,7 @@ def _newton_step(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray,
         step = np.linalg.solve(hessian, gradient)
     except np.linalg.LinAlgError:
         step = _positive_inverse(hessian) @ gradient
-    return step, 0.5 * float(gradient @ step)
+    return np.asarray(step, dtype=np.float64), 0.5 * float(gradient @ step)
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:

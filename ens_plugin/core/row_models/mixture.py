@@ -294,7 +294,9 @@ def _nearly_equal(k: FloatArray, n: FloatArray, counts: FloatArray) -> RowGroups
     # The variance of asin(sqrt(k/n)) is 1 / 4n.
     cell = np.floor(share_angle(k, n) * (np.pi / 512 * 2.0 * np.sqrt(typical) / COARSE_WIDTH))
     group = code_index(2 * cell.astype(np.int64) + (n > typical))
-    counts_of, k_of, n_of = (np.bincount(group, values) for values in (counts, counts * k, counts * n))
+    counts_of, k_of, n_of = (
+        np.bincount(group, values).astype(np.float64) for values in (counts, counts * k, counts * n)
+    )
     if counts_of.size * LEAST_REDUCTION > k.size:
         return None
     return RowGroups(_binomial_likelihood(k_of / counts_of, n_of / counts_of), counts_of)
