@@ -55,16 +55,19 @@ def alternate(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[st
 TRIED_LABELS = (
     "votes counted by label once for a row instead of compared with every label for each member; the label of a "
     "row's other members searched only where one member can change it; errors by label from the tally of all rows; "
-    "subsets of votes ranked by one maximum. Next: the distributions of each label's rows, fitted one by one."
+    "subsets of votes ranked by one maximum; each fit begun with a few EM steps, with a Hessian only where the density "
+    "still moves. Next: the distributions of each label's rows together, because each takes longer in calls than in "
+    "arithmetic."
 )
 TRIED = (
     "drawing the bags in threads, taking rows instead of indexing them, label codes instead of probabilities, plain "
-    "threads instead of joblib's, fewer Newton steps. Bags are drawn with "
+    "threads instead of joblib's. Bags are drawn with "
     "one generator for each thread, because making one takes fifty times as long as seeding it."
 )
 TRIED_OF_FIT = (
-    "variances of hard votes from counts, gamma quantiles only where the share falls below the wanted one. Next: the "
-    "distributions of each label's rows, which are fitted once for ties and once for the errors by label."
+    "variances of hard votes from counts, gamma quantiles only where the share falls below the wanted one, fits of "
+    "all groups of rows from that of nearly equal ones. Next: sums over pairs of rows for the spread over seeds, and "
+    "the mean posteriors of 200 drawn densities."
 )
 
 

@@ -38,8 +38,9 @@ TRIED = (
     "rest, which is the bags, the tally, the fit of the curve and the intervals: sums over members in compiled code, "
     "16 to 64 rows at a time, outputs read ahead of them, blocks of 1 to 16 MB, leaves of several labels combined "
     "without their values; values of leaves looked up without a copy, the bags of scikit-learn drawn with one "
-    "generator. For boosters the proof of the bags needs the leaves of rows in bag too, so the search cannot be "
-    "limited to rows out of bag."
+    "generator; sums of votes over pairs of rows from counts of bits, and labels of pure leaves read only up to the "
+    "label, neither of which is faster in compiled code than in NumPy. For boosters the proof of the bags needs the "
+    "leaves of rows in bag too, so the search cannot be limited to rows out of bag."
 )
 
 

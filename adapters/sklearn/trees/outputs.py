@@ -72,7 +72,7 @@ def _certain_labels(value: NDArray[np.float64]) -> tuple[NDArray[np.unsignedinte
         strongest = part.argmax(axis=1)
         labels[start : start + NODES_AT_ONCE] = strongest
         strongest += np.arange(0, part.size, n_labels)
-        n_certain += np.count_nonzero(part.reshape(-1).take(strongest) == 1.0)
+        n_certain += int(np.count_nonzero(part.reshape(-1).take(strongest) == 1.0))
     return labels, n_certain
 
 

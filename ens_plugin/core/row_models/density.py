@@ -24,7 +24,7 @@ MAX_ITERATIONS = 200
 LEAST_GAIN, ROUNDING = 1e-8, 1e-14
 # A step that gains no more than this keeps the Hessian, unless more than this share of the gain is left.
 STALE_GAIN, SLOW = 0.05, 0.1
-EM_STEPS = 5
+EM_STEPS = 3
 LEAST_START, LEAST_WEIGHT = 1e-4, 1e-12
 
 
@@ -169,13 +169,17 @@ class _Reached:
         objective = self.objective
         return np.asarray(self.excess @ design() - objective.precision * (self.coefficients - objective.centre))
 
+    @cached_property
+    def row_means(self) -> FloatArray:
+        """Return the mean of the design's columns under each group's posterior, shape (n_columns, n_groups)."""
+        # By far the longest part, which is why few Hessians are computed.
+        return np.asarray((design().T * self.weights) @ self.objective.rows.likelihood.T / self.evidence)
+
     def hessian(self) -> FloatArray:
         """Return the negated Hessian of the objective in the coefficients."""
         rows, columns = self.objective.rows, design()
-        # By far the longest part, which is why few Hessians are computed.
-        row_means = (columns.T * self.weights) @ rows.likelihood.T / self.evidence
         mean = self.weights @ columns
-        found = (row_means * rows.counts) @ row_means.T - (columns.T * self.excess) @ columns
+        found = (self.row_means * rows.counts) @ self.row_means.T - (columns.T * self.excess) @ columns
         found -= rows.counts.sum() * mean[:, None] * mean
         found.ravel()[:: found.shape[0] + 1] += self.objective.precision
         return np.asarray(found)
@@ -250,7 +254,7 @@ def _newton_step(hessian: FloatArray, gradient: FloatArray) -> tuple[FloatArray,
         step = np.linalg.solve(hessian, gradient)
     except np.linalg.LinAlgError:
         step = _positive_inverse(hessian) @ gradient
-    return step, 0.5 * float(gradient @ step)
+    return np.asarray(step, dtype=np.float64), 0.5 * float(gradient @ step)
 
 
 def _positive_inverse(matrix: FloatArray) -> FloatArray:

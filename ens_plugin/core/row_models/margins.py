@@ -237,7 +237,9 @@ def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArra
     likelihood /= error
     likelihood *= likelihood
     likelihood *= -0.5
-    likelihood -= likelihood.max(axis=0)
+    # The largest value is at the nearest point of the even grid.
+    nearest = np.rint((centre - support[0]) / (support[1] - support[0])).astype(np.intp).clip(0, support.size - 1)
+    likelihood -= likelihood[nearest, np.arange(centre.size)]
     return np.asarray(np.exp(likelihood, out=likelihood).T)
 
 

@@ -305,7 +305,9 @@ def _nearly_equal(k: FloatArray, n: FloatArray, counts: FloatArray) -> RowGroups
     # The variance of asin(sqrt(k/n)) is 1 / 4n.
     cell = np.floor(share_angle(k, n) * (np.pi / 512 * 2.0 * np.sqrt(typical) / COARSE_WIDTH))
     group = code_index(2 * cell.astype(np.int64) + (n > typical))
-    counts_of, k_of, n_of = (np.bincount(group, values) for values in (counts, counts * k, counts * n))
+    counts_of, k_of, n_of = (
+        np.bincount(group, values).astype(np.float64) for values in (counts, counts * k, counts * n)
+    )
     if counts_of.size * LEAST_REDUCTION > k.size:
         return None
     return RowGroups(_binomial_likelihood(k_of / counts_of, n_of / counts_of), counts_of)
@@ -319,7 +321,10 @@ def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:
 def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
     """Return the likelihood of each group at each point, shape (n_groups, 400), columns contiguous for the fit."""
     log_likelihood = np.column_stack([np.log(GRID), np.log1p(-GRID)]) @ np.stack([k, n - k])
-    log_likelihood -= log_likelihood.max(axis=0)
+    # The largest value is at one of the two points around k/n; to look at all of them takes as long as the rest.
+    below = np.clip(np.floor(k / n * GRID.size - 0.5).astype(np.intp), 0, GRID.size - 2)
+    rows = np.arange(k.size)
+    log_likelihood -= np.maximum(log_likelihood[below, rows], log_likelihood[below + 1, rows])
     return np.asarray(np.exp(log_likelihood, out=log_likelihood).T)
 
 

@@ -363,7 +363,7 @@ def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> NDArray[Any]:
     Of votes, they are whole numbers in 8 bits.
     """
     if block.outputs.ndim == 2:
-        return np.subtract(block.outputs == block.target, block.outputs == rival, dtype=np.int8)
+        return np.asarray(np.subtract(block.outputs == block.target, block.outputs == rival, dtype=np.int8))
     margins = np.empty(block.outputs.shape[:2])
     target, own = (np.arange(rival.size) * block.n_labels + labels for labels in (block.target, rival))
     for margin, output in zip(margins, block.outputs, strict=True):

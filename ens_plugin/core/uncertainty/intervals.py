@@ -97,7 +97,7 @@ def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
     wrong = model.error_by_point(sizes)
     error = np.tensordot(wrong, model.point_weights, axes=1)
     columns = design()
-    products = posterior_products(model, group_means(model, columns.T))
+    products = posterior_products(model, model.density.maximum.row_means)
     covariances = mean_posterior(model, model.density.weights)[:, None] * columns - products.T
     gradient = np.tensordot(wrong, covariances, axes=1)
     return np.asarray(SD_INFLATION * np.hypot(_naive_sd(model, error), _laplace_sd(model.density, gradient)))
