@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,13 @@ import numpy as np
 from ens_plugin.adapters.unwrap.wrappers import layers
 
 __all__ = ["SupervisedStep", "supervised_steps"]
+
+# A step can be of one of these classes only if the module is loaded.
+_HOLDERS = (
+    ("sklearn.pipeline", "Pipeline", "steps"),
+    ("sklearn.pipeline", "FeatureUnion", "transformer_list"),
+    ("sklearn.compose", "ColumnTransformer", "transformers_"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ def supervised_steps(model: Any) -> list[SupervisedStep]:
     return [
         _described(name, step)
         for layer in layers(model)
-        for name, step in _inner_steps(getattr(layer, "steps", ())[:-1])
+        for name, step in _inner_steps(_named_steps(layer)[:-1])
         if _reads_target(step)
     ]
 
@@ -69,19 +77,30 @@ def supervised_steps(model: Any) -> list[SupervisedStep]:
 def _inner_steps(named: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, Any]]:
     """Yield steps by name, those inside a pipeline, a union or a ColumnTransformer in place of these."""
     for name, step, *_ in named:
-        for attribute in ("steps", "transformers_", "transformer_list"):
-            inner = getattr(step, attribute, None)
-            if isinstance(inner, list):
-                yield from _inner_steps(inner)
-                break
+        inner = _named_steps(step)
+        if inner:
+            yield from _inner_steps(inner)
         else:
             yield str(name), step
+
+
+def _named_steps(step: Any) -> list[tuple[Any, ...]]:
+    """Return the steps inside a step of scikit-learn that has some, fitted; none of any other object."""
+    for home, name, attribute in _HOLDERS:
+        if home in sys.modules and isinstance(step, getattr(sys.modules[home], name)):
+            return list(getattr(step, attribute))
+    return []
+
+
+def _is_selector(step: Any) -> bool:
+    module = sys.modules.get("sklearn.feature_selection")
+    return module is not None and isinstance(step, module.SelectorMixin)
 
 
 def _reads_target(step: Any) -> bool:
     if type(step).__name__ == "FrozenEstimator" or getattr(step, "prefit", False) is True:
         return False  # fitted elsewhere, perhaps to other rows
-    if hasattr(step, "get_support"):
+    if _is_selector(step):
         # Selectors of scikit-learn rank columns by a function of the target, or by a model, which may need none.
         return hasattr(step, "score_func") or _needs_target(step) or _needs_target(getattr(step, "estimator", None))
     return hasattr(step, "transform") and _needs_target(step)
@@ -101,11 +120,9 @@ def _needs_target(estimator: Any) -> bool:
 
 def _described(name: str, step: Any) -> SupervisedStep:
     kind = type(step).__name__
-    if hasattr(step, "get_support"):
+    if _is_selector(step):
         chosen = np.asarray(step.get_support())
         return SupervisedStep(name, kind, chosen.size, int(np.count_nonzero(chosen)))
-    encodings = getattr(step, "encodings_", None)
-    if encodings is not None:
-        n_parameters = sum(len(means) - 1 for means in encodings)
-        return SupervisedStep(name, kind, n_parameters, is_cross_fitted=kind == "TargetEncoder")
+    if kind == "TargetEncoder" and type(step).__module__.startswith("sklearn."):
+        return SupervisedStep(name, kind, sum(len(means) - 1 for means in step.encodings_), is_cross_fitted=True)
     return SupervisedStep(name, kind, int(getattr(step, "n_features_in_", 1)))

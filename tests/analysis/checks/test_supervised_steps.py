@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier, IsolationForest, RandomForestClassifier, RandomForestRegressor
@@ -112,6 +112,28 @@ def test_steps_that_read_the_target_are_found(step: Any, is_supervised: bool) ->
     X, y = noise(n_columns=4)
     model = make_pipeline(StandardScaler(), step, RandomForestRegressor(2)).fit(X, y)
     assert len(supervised_steps(model)) == is_supervised
+
+
+class OfTheUser(BaseEstimator):  # type: ignore[misc]
+    """A step with attributes of its own that have the names of scikit-learn's."""
+
+    steps = (1, 2)
+
+    def fit(self, X: Any, y: Any = None) -> OfTheUser:
+        self.transformers_ = [1, 2]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X
+
+    def get_support(self, columns: Any) -> Any:
+        return columns
+
+
+def test_a_step_of_the_user_is_left_alone() -> None:
+    X, y = noise(n_columns=4)
+    model = make_pipeline(OfTheUser(), RandomForestClassifier(40, random_state=0)).fit(X, y)
+    assert not doubts(model, X, y)
 
 
 def test_the_share_explained_by_chosen_noise_is_that_of_a_simulation() -> None:
