@@ -140,8 +140,8 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
 
     For a pipeline, a pipeline is returned, with its other steps copied.  For a search, a RightSized*, a
-    DynamicPruningClassifier or a pyfunc, the model inside is returned: its records are about the ensemble before
-    the change.
+    DynamicPruningClassifier, a FrozenEstimator or a pyfunc, the model inside is returned: its records are about the
+    ensemble before the change.
 
     Raises
     ------
@@ -175,7 +175,14 @@ def _held(model: Any) -> Any | None:
         return _raw_model(model)
     if _is_search(model):
         return _best_estimator(model)
+    if _is_frozen(model):
+        return model.estimator
     return _learned(model) if is_learner(model) else held_model(model)
+
+
+def _is_frozen(model: Any) -> bool:
+    module = sys.modules.get("sklearn.frozen")  # new in scikit-learn 1.6
+    return module is not None and isinstance(model, module.FrozenEstimator)
 
 
 def _is_pyfunc(model: Any) -> bool:

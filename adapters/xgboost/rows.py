@@ -132,8 +132,13 @@ def _check_columns(rows: Rows, booster: Any) -> None:
             "was trained on, in the same order."
         )
     if hasattr(rows.table, "iloc"):
-        _check_names([str(name) for name in rows.table.columns], rows.names)
+        _check_names([_trained_name(name) for name in rows.table.columns], rows.names)
         check_no_text(rows.table)
+
+
+def _trained_name(column: Any) -> str:
+    """Return the name of a column as XGBoost keeps it: it joins the levels of a MultiIndex by spaces."""
+    return " ".join(map(str, column)) if isinstance(column, tuple) else str(column)
 
 
 def _check_names(found: Any, expected: Any) -> None:

@@ -15,6 +15,11 @@ from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric
 from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
+from ens_plugin.analysis.checks.supervised_steps import (
+    cross_fitting_explained,
+    doubts_about_transformed_rows,
+    with_supervised_steps,
+)
 from ens_plugin.analysis.model_rows import RowChoice, read_rows
 from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
 from ens_plugin.analysis.options import AnalysisOptions, Metric
@@ -166,11 +171,12 @@ def run_analysis(
 
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
-    with model_errors(model):
+    with model_errors(model), cross_fitting_explained(model):
         if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
-        return analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
+        report = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
+        return with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
 
 
 def _has_columns(y: Any) -> bool:
@@ -193,7 +199,7 @@ def analyze_rows(
     EnsPluginError
         As :func:`analyze`.
     """
-    with model_errors(model):
+    with model_errors(model), cross_fitting_explained(model):
         _refuse_outputs(model, "The comparison of models row by row")
         report, rows = _analyzed(model, X, y, AnalysisOptions(data=data, metric=metric), judges=True)
     assert rows is not None
@@ -217,6 +223,7 @@ def _analyzed(
         evidence = tally_model_rows(rows, settings, progress)
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
+        report = with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
         if not judges:
             return report, None
         if settings.metric is not None:
@@ -259,7 +266,7 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     (10, 150)
     """
     labels = None if y is None else target_array(y)
-    with model_errors(model):
+    with model_errors(model), cross_fitting_explained(model):
         ensemble, rows = unwrap(model, X)
         if output_count(ensemble) > 1 and not has_own_bags(ensemble):
             ensemble = output_ensemble(ensemble, 0)

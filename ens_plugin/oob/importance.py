@@ -82,6 +82,7 @@ class PermutationImportance:
     def __repr__(self) -> str:
         """Return the most important columns and the warnings as text."""
         table = self.to_frame().sort_values("importances_mean", ascending=False, kind="stable").head(SHOWN_COLUMNS)
+        table = table.dropna(axis="columns", how="all")  # a metric has no standard error
         n_columns = len(self.feature_names)
         which = "the most important first" if n_columns <= SHOWN_COLUMNS else f"the {SHOWN_COLUMNS} most important"
         cautions = (line for text in self.warnings for line in wrapped(f"Warning: {printable(text)}", later="  "))

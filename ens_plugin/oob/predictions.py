@@ -21,6 +21,7 @@ from ens_plugin.analysis.build_report import UNCHECKED_ROWS, refuse_other_output
 from ens_plugin.analysis.checks.member_losses import compared_number
 from ens_plugin.analysis.checks.near_copies import near_copy_doubts
 from ens_plugin.analysis.checks.row_order import is_sorted, order_findings
+from ens_plugin.analysis.checks.supervised_steps import cross_fitting_explained, doubts_about_transformed_rows
 from ens_plugin.analysis.checks.unequal_bags import unequal_bag_doubts
 from ens_plugin.analysis.model_rows import outputs_of_some
 from ens_plugin.analysis.row_blocks import row_blocks
@@ -167,8 +168,9 @@ def oob_predictions(
     -----
     WeakEstimateWarning
         If a quarter of the rows or more look like copies of each other: a member that was trained on a copy was
-        trained on the row.  With y, also where :func:`ens_plugin.analyze` doubts the rows: nearly copies, rows that
-        belong together with those before and after them, bags of unequal size.
+        trained on the row.  If an earlier step of the pipeline learned much about the target.  With y, also where
+        :func:`ens_plugin.analyze` doubts the rows: nearly copies, rows that belong together with those before and after
+        them, bags of unequal size.
     EnsPluginWarning
         If nothing in the model shows whether these are its training rows.
 
@@ -193,7 +195,7 @@ def oob_predictions(
     >>> found.values.shape, found.labels[:3].tolist(), bool(found.n_members.min() > 10)
     ((150, 3), [0, 0, 0], True)
     """
-    with model_errors(model), _remedies_explained():
+    with model_errors(model), _remedies_explained(), cross_fitting_explained(model):
         ensemble, rows = unwrap(model, X)
         adapter = find_adapter(ensemble)
         refuse_other_than_means(adapter)
@@ -208,6 +210,8 @@ def oob_predictions(
             values, n_members = _read(adapter, features, bags, group)
             if groups is None and target is not None:
                 _warn_of_doubts(adapter, features, bags, hash_rows(features, rows), target)
+    for doubt in doubts_about_transformed_rows(model, n_members.size):
+        warn_user(doubt, WeakEstimateWarning)
     index = X.index if isinstance(X, pd.DataFrame) else None
     return OobPredictions(values, n_members, adapter.classes, index)
 

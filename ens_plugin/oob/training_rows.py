@@ -14,6 +14,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis import UNCHECKED_ROWS, UNPROVED_TARGET
 from ens_plugin.analysis.checks.member_losses import compared_number
+from ens_plugin.analysis.checks.supervised_steps import cross_fitting_explained, doubts_about_transformed_rows
 from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.model_rows import compare_rows_with_stored, outputs_of_some, read_rows
@@ -54,7 +55,7 @@ class TrainingRows:
     metric : ResolvedMetric or None
     doubts : tuple of str
         As in a report: about rows that are nearly copies of each other or belong together with those before and after
-        them, and about bags of unequal size.
+        them, about bags of unequal size, and about steps that were fitted to the target.
     """
 
     adapter: EnsembleAdapter
@@ -95,14 +96,16 @@ def read_training_rows(
             "fitted models: CustomEnsemble.from_estimators(models, row_indices)."
         )
     options, resolved = AnalysisOptions(sample_weight=sample_weight, groups=groups), resolve_metric(metric, adapter)
-    rows = read_rows(adapter, inner, y, options, resolved)
+    with cross_fitting_explained(model):
+        rows = read_rows(adapter, inner, y, options, resolved)
     assert rows.bags is not None
     if rows.groups is None:
         compare_rows_with_stored(adapter, rows.features, rows.bags, rows.target)
     number = compared_number(adapter)
     rows = with_member_findings(rows, outputs_of_some(adapter, rows.features, rows.bags, rows.target, number))
     assert rows.bags is not None
-    labels, features, findings = rows.labels.reshape(-1), rows.features, (*rows.doubts, *rows.warnings)
+    labels, features = rows.labels.reshape(-1), rows.features
+    findings = (*doubts_about_transformed_rows(model, rows.target.size), *rows.doubts, *rows.warnings)
     return TrainingRows(
         adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved, findings
     )

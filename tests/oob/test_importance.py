@@ -289,3 +289,12 @@ def test_regression_trees_of_ones_own_need_no_frame() -> None:
     ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
     found = oob_permutation_importance(ensemble, X, Y, n_repeats=2)
     np.testing.assert_allclose(found.importances, brute_force(values_of(trees), in_bag_of(drawn), X, Y), atol=1e-9)
+
+
+def test_a_metric_shows_no_standard_errors() -> None:
+    forest = RandomForestClassifier(15, random_state=0).fit(X3, Y3)
+    with_metric = oob_permutation_importance(forest, X3, Y3, metric="balanced_accuracy", n_repeats=1)
+    assert "NaN" not in str(with_metric)
+    assert "standard_error" not in str(with_metric)
+    assert with_metric.to_frame()["standard_error"].isna().all()
+    assert "standard_error" in str(oob_permutation_importance(forest, X3, Y3, n_repeats=1))

@@ -122,8 +122,11 @@ def _scale(
     candidate: Formula, codes: NDArray[Any], checks: list[tuple[FloatArray, FloatArray]], values: list[float]
 ) -> float | None:
     """Return the metric's value as a multiple of the formula's; None if they are not proportional."""
-    with np.errstate(all="ignore"):
-        found = np.array([candidate(codes, output)(weight) for output, weight in checks])
+    try:
+        with np.errstate(all="ignore"):
+            found = np.array([candidate(codes, output)(weight) for output, weight in checks])
+    except InputError:  # the formula has no value for these outputs
+        return None
     if not np.isfinite(found).all() or found[-1] == 0.0:
         return None
     scale = values[-1] / found[-1]
@@ -164,6 +167,12 @@ def _log_loss(target: NDArray[Any], output: FloatArray) -> FloatArray:
 
 
 def _poisson_deviance(target: NDArray[Any], output: FloatArray) -> FloatArray:
+    if not (output > 0.0).all():
+        raise InputError(
+            "The Poisson deviance has no value where 0 is predicted, as some subsets of the members do for rows that "
+            "the whole ensemble predicts more for. Use metric='neg_mean_squared_error', or larger leaves "
+            "(min_samples_leaf)."
+        )
     return np.asarray(2.0 * (xlogy(target, target / output) - target + output))
 
 

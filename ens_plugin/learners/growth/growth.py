@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from ens_plugin.adapters.training import TrainedModel, TrainingRows
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.checks.supervised_steps import doubts_about_training, with_supervised_steps
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.validation import MOST_MEMBERS, as_confidence, as_count, as_positive, counted
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError
@@ -153,11 +154,15 @@ def grow(
         warn_user(outcome.reason, NotConvergedWarning)
     if outcome.n_members < course.steps[-1].n_members:
         model = truncate(model, outcome.n_members)
-    return Growth(
-        model=steps.around(model),
-        n_members=outcome.n_members,
+    grown, report = steps.around(model), course.report
+    if report is not None:
         # Models before the last one may be of another class.
-        report=None if course.report is None else replace(course.report, model=type(model).__name__),
+        report = replace(report, model=type(model).__name__)
+        report = with_supervised_steps(report, doubts_about_training(grown, report.n_rows))
+    return Growth(
+        model=grown,
+        n_members=outcome.n_members,
+        report=report,
         history=tuple(course.steps),
         method=method,
         converged=outcome.converged,

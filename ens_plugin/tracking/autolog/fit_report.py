@@ -23,6 +23,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.training import TrainingData
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.checks.supervised_steps import doubts_about_training, with_supervised_steps
 from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, UnsupportedModelError
@@ -226,6 +227,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             options,
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
+    report = with_supervised_steps(report, doubts_about_training(fit.model, len(data.y)))
     return replace(report, warnings=(*cautions, *report.warnings))
 
 

@@ -132,3 +132,12 @@ def test_unwrapping_loads_no_library() -> None:
     code = "import sys; from ens_plugin.adapters.unwrap.wrappers import unwrap; unwrap(object(), None); "
     code += "sys.exit(any(name in sys.modules for name in ('sklearn', 'mlflow', 'pandas')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_frozen_estimator_gives_the_model_inside_it() -> None:
+    frozen = pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
+    fitted = make_pipeline(StandardScaler(), forest()).fit(X2, Y2)
+    model, X = unwrap(frozen.FrozenEstimator(fitted), X2)
+    assert model is fitted[-1]
+    np.testing.assert_array_equal(X, fitted[0].transform(X2))
+    assert replace_ensemble(frozen.FrozenEstimator(forest()), lambda ensemble: "changed") == "changed"

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ens_plugin
+from ens_plugin.errors import DataMismatchError
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
@@ -75,3 +77,12 @@ def test_error_at_the_present_size_is_that_of_the_out_of_bag_means() -> None:
     report = ens_plugin.analyze(booster, XR, YR)
     assert report.error_curve.asymptote == pytest.approx(asymptote, rel=1e-4)
     assert report.error_curve.at(60) == pytest.approx(asymptote + variance.mean() / 60, rel=1e-4)
+
+
+def test_columns_of_several_levels_are_those_of_the_training() -> None:
+    frame = pd.DataFrame(X2, columns=pd.MultiIndex.from_product([["measured"], range(X2.shape[1])]))
+    model = xgboost.XGBRFClassifier(n_estimators=20, random_state=5, n_jobs=1).fit(frame, Y2)
+    found = ens_plugin.oob_predictions(model, frame, Y2).values
+    np.testing.assert_array_equal(found, ens_plugin.oob_predictions(model, X2, Y2).values)
+    with pytest.raises(DataMismatchError, match="The columns of X are not the ones"):
+        ens_plugin.oob_predictions(model, frame[frame.columns[::-1]], Y2)
