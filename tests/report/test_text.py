@@ -149,7 +149,7 @@ def test_a_spread_over_seeds_has_two_digits(value: float, text: str) -> None:
     report = replace(REPORTS["regression"], algorithmic_sd=value, algorithmic_sd_is_bound=False)
     for found in (summarize(report), markdown_summary(report)):
         assert f"has a standard deviation of about {text} on fresh rows" in " ".join(found.split())
-    assert f"<div class=\"value\">{text}</div>" in report.to_html()
+    assert f'<div class="value">{text}</div>' in report.to_html()
 
 
 @pytest.mark.parametrize(
