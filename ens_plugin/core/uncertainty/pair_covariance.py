@@ -210,12 +210,17 @@ def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tup
     row's mean, times its slope.
     """
     counted = is_oob.astype(np.float32)
-    if outputs.dtype.kind in "bi":
+    if _are_votes(outputs):
         unit = float(np.abs(slopes).max(initial=0.0)) or 1.0
-        return _Part(outputs * counted, counted, (slopes / unit).astype(np.float32)), unit
+        return _Part(outputs.astype(np.float32) * counted, counted, (slopes / unit).astype(np.float32)), unit
     deviations = _centred(outputs, is_oob) * slopes
     unit = float(np.abs(deviations).max(initial=0.0)) or 1.0
     return _Part((deviations / unit).astype(np.float32), counted, np.ones(slopes.size, np.float32)), unit
+
+
+def _are_votes(outputs: NDArray[Any]) -> bool:
+    """Return whether all outputs are small whole numbers, of any type: probabilities of 0 and 1 are votes too."""
+    return outputs.dtype.kind in "bi" or bool((np.clip(np.rint(outputs), -1.0, 1.0) == outputs).all())
 
 
 def _centred(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
