@@ -25,6 +25,7 @@ __all__ = [
     "JudgedByLoss",
     "RowOrigin",
     "SettlesRows",
+    "SumsValues",
     "Truncatable",
     "VerifiesRows",
     "distributed_bags",
@@ -49,6 +50,28 @@ class SettlesRows(ABC):
         -------
         sums, n_queries : ndarrays, shape (n_rows,); or None
             None where the compiled code is missing, or does not take these rows.
+        """
+
+
+class SumsValues(ABC):
+    """Mixin for adapters that add up the members' outputs of each row, one number of each, in compiled code."""
+
+    @abstractmethod
+    def value_sums(self, features: Any, bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return sums over the members that count of each row, without their outputs.
+
+        To the bit what :func:`~ens_plugin.core.tallies.margin_tally.score_sums` finds from the outputs.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        bags : Bags or None
+            Of these rows; None for held-out rows, which are in no bag.
+
+        Returns
+        -------
+        ndarray, shape (5, n_rows), or None
+            None where the compiled code is missing or would not be faster, or members have several numbers.
         """
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from lightgbm import Booster, LGBMClassifier, LGBMModel
+from lightgbm import Booster, LGBMModel
 from lightgbm.basic import LightGBMError
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,10 +18,12 @@ from ens_plugin.adapters.capabilities import (
     Distributable,
     RowOrigin,
     SettlesRows,
+    SumsValues,
     Truncatable,
     VerifiesRows,
 )
-from ens_plugin.adapters.lightgbm.bags import BAGGING, positive_rows, read_sampling
+from ens_plugin.adapters.lightgbm.bags import positive_rows, read_sampling
+from ens_plugin.adapters.lightgbm.booster import check_mode, fitted_booster, labels_of
 from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
 from ens_plugin.adapters.lightgbm.document.text import ModelText, parse_model, split_values
 from ens_plugin.adapters.lightgbm.document.tree_walk import TreeWalk
@@ -45,7 +47,6 @@ from ens_plugin.errors import (
     DataMismatchError,
     EnsPluginWarning,
     InputError,
-    NotFittedError,
     UnsupportedModelError,
 )
 from ens_plugin.user_warnings import warn_user
@@ -70,7 +71,9 @@ MAY_BE_REFIT = (
 )
 
 
-class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows):
+class LightGBMForestAdapter(
+    EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows, SumsValues
+):
     """Adapter of LightGBM's Booster, LGBMClassifier and LGBMRegressor in ``rf`` mode.
 
     A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw
@@ -97,9 +100,9 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return isinstance(model, (Booster, LGBMModel))
 
     def __init__(self, model: Any) -> None:
-        self._booster = _fitted_booster(model)
+        self._booster = fitted_booster(model)
         # One tree is enough to refuse a boosted model, which may have many.
-        _check_mode(parse_model(self._booster.model_to_string(num_iteration=1)))
+        check_mode(parse_model(self._booster.model_to_string(num_iteration=1)))
         # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
         self._text: ModelText = parse_model(self._booster.model_to_string())
         self._objective: Objective = read_objective(self._text.header.get("objective"))
@@ -113,7 +116,7 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest; a member is one iteration."""
-        classes = _labels(self.model, self._objective)
+        classes = labels_of(self.model, self._objective)
         return EnsembleInfo(
             task="regression" if classes is None else "classification",
             classes=classes,
@@ -161,6 +164,13 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         """Return sums of the scores of rows up to the iteration that settles each; None without the compiled walk."""
         self._check_covered()
         return None if self._is_linear else self._walk.stopped_sums(features, self._values, stops)
+
+    def value_sums(self, features: PreparedRows, bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return sums of scores or values over the iterations of each row; None without the compiled walk."""
+        self._check_covered()
+        if self._is_linear or features.leaves is not None or self._text.trees_per_iteration > 1:
+            return None
+        return self._walk.value_sums(features, self._values, bags)
 
     def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
@@ -378,35 +388,6 @@ class LightGBMForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
                 leaves = self._leaves(features.table, range(member, member + 1))[tree % n_trees]
             sums[tree] = target_sums(self._text, self._objective, tree, leaves, target, bags.member(member))
         return judge_leaf_targets(self._text, self._objective, sums)
-
-
-def _fitted_booster(model: Any) -> Any:
-    if isinstance(model, Booster):
-        return model
-    if not model.__sklearn_is_fitted__():
-        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
-    return model.booster_
-
-
-def _check_mode(text: ModelText) -> None:
-    if not text.averages:
-        raise UnsupportedModelError(
-            "This LightGBM model sums its trees: each corrects those before it, so none of them predicts on its own. "
-            f"ens_plugin covers random forests: train with boosting_type='rf', {BAGGING}."
-        )
-    if not text.trees:
-        raise NotFittedError("This LightGBM model has no trees; train it first.")
-
-
-def _labels(model: Any, objective: Objective) -> NDArray[Any] | None:
-    if not isinstance(model, LGBMClassifier):
-        return np.arange(objective.n_labels) if objective.n_labels else None
-    if len(model.classes_) != objective.n_labels:
-        raise UnsupportedModelError(
-            f"This {type(model).__name__} was trained with objective {objective.name}, which does not score each "
-            f"label (of {len(model.classes_)}). Use objective='binary' or 'multiclass' and at least two labels."
-        )
-    return np.asarray(model.classes_)
 
 
 def _release() -> str:

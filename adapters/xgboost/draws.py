@@ -24,7 +24,7 @@ IntArray = NDArray[np.int64]
 WordArray = NDArray[np.uint64]
 
 MULTIPLIER = 16807
-LOW_63_BITS = np.uint64(2**63 - 1)
+ONE_BIT = np.uint64(1)
 SHIFTED_WORD = 397
 ROUND_FACTOR = 127
 RECENT = (3, 3)
@@ -72,10 +72,10 @@ class RowSampler:
     def from_words(self, words: WordArray, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
         """Return which rows are in the bag for each output of the generator, shape (n_words, n_rows or len(rows))."""
         powers = self.powers if rows is None else self.powers[rows]
+        # Twice the draws modulo 2^64 are compared with twice the highest, so that the last bit is lost by itself.
         with np.errstate(over="ignore"):
-            x = powers * words[:, None].astype(np.uint64)
-        x &= LOW_63_BITS
-        return np.asarray(x <= self.highest)
+            doubled = powers * (words[:, None].astype(np.uint64) << ONE_BIT)
+        return np.asarray(doubled <= self.highest << ONE_BIT)
 
     def from_pairs(self, low: WordArray, high: WordArray) -> NDArray[np.bool_]:
         """Return which rows are in bag, each drawn from two outputs of the generator, in the shape of `low`."""

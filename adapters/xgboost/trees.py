@@ -18,6 +18,7 @@ from ens_plugin.adapters.capabilities import (
     Distributable,
     RowOrigin,
     SettlesRows,
+    SumsValues,
     Truncatable,
     VerifiesRows,
 )
@@ -56,7 +57,9 @@ READ_TOGETHER = 32
 KEPT_BYTES = 64_000_000
 
 
-class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows):
+class XGBoostTreesAdapter(
+    EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows, SumsValues
+):
     """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
     A member is one tree, or one tree of every class; its output is the margin the booster would have if
@@ -161,6 +164,12 @@ class XGBoostTreesAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributa
         if features.base_margin is not None:
             return None
         return self.forest.walk.stopped_sums(features, lambda: self._leaf_margins, stops)
+
+    def value_sums(self, features: Rows, bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return sums of margins or values over the trees of each row; None without the compiled walk."""
+        if features.leaves is not None or features.base_margin is not None or self.forest.n_groups > 1:
+            return None
+        return self.forest.walk.value_sums(features, lambda: self._leaf_margins, bags)
 
     def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
         """Return the outputs of some members, read by a copy of the booster that has their trees alone."""

@@ -11,7 +11,8 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.compiled_sums import compiled_sums
+from ens_plugin.adapters.capabilities import SumsValues
+from ens_plugin.adapters.shared.compiled_sums import CompiledSums, compiled_sums
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.tallies.bags import BagProof, Bags
@@ -51,6 +52,8 @@ BLOCK_BYTES = 16_000_000
 # Outputs of so many bytes, and what is computed from them, stay in a processor's cache.
 CACHED_BYTES = 4_000_000
 FIXED_ROWS = 4096
+# Sampled rows whose outputs are computed apart from the sums of all are at most one in so many.
+FEW_SAMPLED = 4
 SAMPLE_ROWS = 20_000
 SAMPLE_BYTES = 48_000_000
 # What the sample corrects has a tenth of the noise with two labels that it has with many.
@@ -227,12 +230,34 @@ class BlockReader:
 
     def read(self, rows: slice) -> TalliedBlock:
         """Return the tallies of one block of rows."""
+        summed = self._summed(rows)
+        if summed is not None:
+            return summed
         block = self._block(rows)
         return TalliedBlock(
             tally=tally_block(block, self.adapter),
             sample=self._sample(block, rows),
             path=tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
         )
+
+    def _summed(self, rows: slice) -> TalliedBlock | None:
+        """Return the tallies of a block whose adapter adds up outputs without returning them; None where none does."""
+        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
+        chosen = self.sampled[first:last]
+        is_alone = not self.with_path and chosen.size * FEW_SAMPLED <= rows.stop - rows.start
+        if not is_alone or rows.start % 8 or not isinstance(self.adapter, SumsValues):
+            return None
+        sums = self.adapter.value_sums(self.features[rows], None if self.bags is None else self.bags.part(rows))
+        if sums is None:
+            return None
+        # Its tally needs no outputs.
+        none, n_labels = np.empty((self.adapter.n_members, 0)), label_count(self.adapter)
+        block = RowBlock(none, none.astype(np.bool_), self.target[rows], n_labels)
+        tally = tally_block(block, self.adapter, CompiledSums(of_values=lambda _: sums))
+        outputs = self.adapter.outputs(self.features[chosen])
+        counted = np.ones(outputs.shape, dtype=bool) if self.bags is None else ~self.bags.at(chosen)
+        sampled = RowBlock(outputs, counted, self.target[chosen], n_labels)
+        return TalliedBlock(tally, Sample(self._both(sampled), chosen, self.weight[chosen]), None)
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
@@ -257,9 +282,12 @@ class BlockReader:
         return replace(block, outputs=both_scores(block.outputs))
 
 
-def tally_block(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
-    """Return the tally of a block of rows that suits the task and the outputs of its ensemble."""
-    sums = compiled_sums(block)
+def tally_block(block: RowBlock, adapter: EnsembleAdapter, known: CompiledSums | None = None) -> AnyTally:
+    """Return the tally of a block of rows that suits the task and the outputs of its ensemble.
+
+    `known` returns sums that are known already, where the block has no outputs.
+    """
+    sums = compiled_sums(block) if known is None else known
     if adapter.info.task == "regression":
         return tally_values(block, sums.of_values)
     if _has_one_score(adapter, block):
@@ -298,7 +326,9 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
     n_labels = label_count(adapter)
     # Raw scores of two labels are mostly one number.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
-    n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast else BLOCK_BYTES
+    # Sums without outputs take little memory.
+    are_summed = isinstance(adapter, SumsValues) and n_outputs <= 1
+    n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast and not are_summed else BLOCK_BYTES
     rows = min(n_bytes // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
 

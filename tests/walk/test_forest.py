@@ -213,6 +213,38 @@ def test_rows_of_each_leaf_are_those_that_numpy_counts(n_rows: int) -> None:
         np.testing.assert_array_equal((drawn, every), expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [1, 9, 256, 700])
+@pytest.mark.parametrize("with_bags", [False, True])
+def test_sums_of_values_are_those_of_the_values_of_each_row(dtype: Any, n_rows: int, with_bags: bool) -> None:
+    from ens_plugin_walk import value_sums
+
+    rng = np.random.default_rng(n_rows)
+    trees = [grown(rng, n_splits) for n_splits in (0, 255, 1, 2, 63, 100)]
+    X, in_bag = rows_of(rng, n_rows, dtype), rng.random((6, n_rows)) < 0.6
+    X[rng.random(X.shape) < 0.1] = np.nan
+    # Whole numbers, so that some values are 0 and some sums are those of one tree.
+    forest, values = forest_of(trees, dtype), [rng.normal(size=tree.left.size).round() for tree in trees]
+    if n_rows > 9:
+        values = [own * 1.1 for own in values]
+    table = forest.table(values)
+    outputs = np.array([[own[walked(tree, row)] for row in X] for own, tree in zip(values, trees, strict=True)])
+    counted = ~in_bag if with_bags else np.ones_like(in_bag)
+    found = forest.value_sums(X, table, np.packbits(in_bag, axis=1) if with_bags else None)
+    np.testing.assert_array_equal(found, value_sums(outputs, counted))
+    with pytest.raises(ValueError, match="bits"):
+        forest.value_sums(X, table, np.zeros((5, 1), np.uint8))
+    with pytest.raises(ValueError, match="table"):
+        forest.value_sums(X, table[1:], None)
+
+
+def test_large_trees_are_not_added_up() -> None:
+    tree = grown(np.random.default_rng(0), 256)
+    forest = forest_of([tree])
+    with pytest.raises(ValueError, match="too large"):
+        forest.value_sums(np.zeros((2, N_FEATURES)), forest.table([np.zeros(tree.left.size)]), None)
+
+
 def test_nodes_that_no_path_leads_to_change_no_leaf() -> None:
     tree = grown(np.random.default_rng(0), 40)
     cut = tree._replace(left=tree.left.copy(), right=tree.right.copy())

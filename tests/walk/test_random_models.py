@@ -109,13 +109,11 @@ def test_sums_of_trees_in_turn_are_those_of_the_leaves_of_random_models(library:
             model, rows, own = MODELS[library](rng)
             adapter, features, walk = walk_of(model, rows)
         leaves, most = own(), adapter.n_members
-        of_leaf = [
-            rng.normal(size=int(np.count_nonzero(np.asarray(tree.left) < 0))) for tree in walk._walk.forest.trees
-        ]
+        of_leaf = getattr(adapter, "_values" if library == "lightgbm" else "_leaf_margins")
         values = of_leaf if library == "lightgbm" else lambda own=of_leaf: own
-        bound = np.append(rng.exponential(size=most - 1), 0.0)
-        totals, queries = walk.stopped_sums(features, values, StoppingTable(np.arange(most) + 1, -bound, bound))
         sums = np.cumsum([own.take(reached) for own, reached in zip(of_leaf, leaves, strict=True)], axis=0)
+        bound = np.append(np.quantile(np.abs(sums), rng.random(most - 1)), 0.0)
+        totals, queries = walk.stopped_sums(features, values, StoppingTable(np.arange(most) + 1, -bound, bound))
         settled = np.abs(sums) >= bound[:, None]
         settled[-1] = True
         np.testing.assert_array_equal(queries, settled.argmax(axis=0) + 1)

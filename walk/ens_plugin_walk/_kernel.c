@@ -76,6 +76,15 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
     }
 }
 
+/* Sums are the same to the bit as NumPy's: no compiler may contract a * b + c. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off", "no-trapping-math") /* else it does not vectorise comparisons */
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
+#endif
+
 #include "slices.h"
 
 #define REAL float
@@ -165,12 +174,13 @@ static PyObject *stop(PyObject *self, PyObject *arguments) {
 
 static PyObject *slice(PyObject *self, PyObject *arguments) {
     unsigned long long values, wanted, cuts, cut_starts, splits, split_starts, leaves, leaf_starts;
-    unsigned long long roots, table, outputs, bits, bag_of, in_bag, all;
-    long long n_rows, n_features, n_trees, n_bytes, n_bag_bytes;
+    unsigned long long roots, table, outputs, bits, bag_of, in_bag, all, scores, out, columns;
+    long long n_rows, n_features, n_trees, n_bytes, n_bag_bytes, n_out_bytes;
     int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKK)L(KKKL)(KKLKK)", &values, &wanted, &n_rows, &n_features, &is_double,
+    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKK)L(KKKL)(KKLKK)(KKLK)", &values, &wanted, &n_rows, &n_features, &is_double,
                           &cuts, &cut_starts, &splits, &split_starts, &leaves, &leaf_starts, &n_trees, &roots, &table,
-                          &outputs, &n_bytes, &bits, &bag_of, &n_bag_bytes, &in_bag, &all))
+                          &outputs, &n_bytes, &bits, &bag_of, &n_bag_bytes, &in_bag, &all, &scores, &out,
+                          &n_out_bytes, &columns))
         return NULL;
     const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
     const Slices slices = {AT(cuts), AT(cut_starts), AT(splits), AT(split_starts), AT(leaves), AT(leaf_starts)};
@@ -178,14 +188,21 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
     const Output output = {AT(table), AT(outputs), n_bytes};
     const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
     Space *space = new_space(slices.cut_starts[n_features], n_features);
-    if (space == NULL) return PyErr_NoMemory();
+    uint8_t *kept = scores ? malloc((size_t)n_trees * 2 * TILE + 1) : NULL;
+    if (space == NULL || (scores && kept == NULL)) {
+        free(space);
+        free(kept);
+        return PyErr_NoMemory();
+    }
+    const ScoreSums sums = {AT(scores), AT(out), n_out_bytes, n_rows, AT(columns), kept, kept + n_trees * TILE};
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
-        slice_64(&rows, &slices, &trees, &output, &counts, space);
+        slice_64(&rows, &slices, &trees, &output, &counts, &sums, space);
     else
-        slice_32(&rows, &slices, &trees, &output, &counts, space);
+        slice_32(&rows, &slices, &trees, &output, &counts, &sums, space);
     Py_END_ALLOW_THREADS
     free(space);
+    free(kept);
     Py_RETURN_NONE;
 }
 
@@ -319,7 +336,7 @@ static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
 static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
-    {"slice", slice, METH_VARARGS, "The same by bits; with the bits of bags, count rows by leaf instead."},
+    {"slice", slice, METH_VARARGS, "The same by bits; or count rows by leaf, or add up values."},
     {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},

@@ -40,13 +40,14 @@ def slice(
     n_trees: int,
     output: tuple[int, int, int, int],
     counts: tuple[int, int, int, int, int],
+    sums: tuple[int, int, int, int],
     /,
 ) -> None: ...
 def stop(
     values: int,
     n_rows: int,
     forest: tuple[int, bool, int, int, int, int, int, float],
-    stops: tuple[int, int, int, int, int],
+    stops: tuple[int, ...],
     totals: int,
     queries: int,
     /,

@@ -147,7 +147,7 @@ class Forest:
         slices = self._slices
         if slices is not None and slices.is_shorter(chosen, shape[1]):
             output = (address(roots), address(table), address(outputs), table.dtype.itemsize)
-            _kernel.slice(*of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0))
+            _kernel.slice(*of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0))
             return outputs
         _kernel.walk(
             *of_rows, address(self._nodes), address(roots), len(chosen),
@@ -192,6 +192,39 @@ class Forest:
         forest = (self.n_features, self.dtype == np.float64, nodes, roots, self.n_trees, words, starts)
         return Stopping(self, arrays, (*forest, self._least_category), (*of_stops, places.size))
 
+    def value_sums(
+        self, features: NDArray[Any], table: NDArray[np.float64], bits: NDArray[np.uint8] | None
+    ) -> NDArray[np.float64]:
+        """Return what :func:`~ens_plugin_walk.value_sums` does, from the values of the leaves that rows reach.
+
+        Parameters
+        ----------
+        features : ndarray, shape (n_rows, n_features)
+        table : ndarray of float64, from :meth:`table`
+        bits : ndarray of uint8, shape (n_trees, ceil(n_rows / 8)), or None
+            Rows that do not count by tree, as ``np.packbits`` packs them; all rows count by default.
+
+        Returns
+        -------
+        ndarray, shape (5, n_rows)
+        """
+        rows, slices = self.checked_rows(features), self._slices
+        if slices is None:
+            raise ValueError("these trees are too large to add up their leaves")
+        out = None if bits is None else np.ascontiguousarray(bits, np.uint8)
+        if out is not None and out.shape != (self.n_trees, -(-rows.shape[0] // 8)):
+            raise ValueError(f"the bits of {rows.shape[0]} rows have shape {out.shape}")
+        if table.dtype != np.float64 or table.shape != self._nodes.shape:
+            raise ValueError("the table is not one of values of this forest")
+        values = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
+        sums = np.empty((5, rows.shape[0]))
+        _kernel.slice(
+            address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
+            self.n_trees, (0, 0, 0, 0), (0, 0, 0, 0, 0),
+            (address(values), address(out), 0 if out is None else out.shape[1], address(sums)),
+        )  # fmt: skip
+        return sums
+
     @property
     def counts_leaves(self) -> bool:
         """Return whether :meth:`count` is fast: trees are small and not few, and none has sets of categories."""
@@ -228,6 +261,7 @@ class Forest:
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
             self.n_trees, (0, 0, 0, 0),
             (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
+            (0, 0, 0, 0),
         )  # fmt: skip
         starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
         by_node = np.zeros((2, self._order.size), np.int64)

@@ -36,9 +36,9 @@ static INLINE void NAMED(compare)(const REAL *rows, int64_t n_rows, int64_t n_fe
     }
 }
 
-/* Writes the outputs, or counts where there are bits of bags. */
+/* Writes the outputs; or counts where there are bits of bags, or adds up values where there are some. */
 static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
-                                     const Counts *counts, Space *space) {
+                                     const Counts *counts, const ScoreSums *sums, Space *space) {
     const REAL *values = (const REAL *)rows->values;
     for (int64_t start = 0; start < rows->n_rows; start += TILE) {
         const int64_t n_rows = rows->n_rows - start < TILE ? rows->n_rows - start : TILE;
@@ -53,21 +53,26 @@ static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, con
             const uint8_t *wanted = rows->wanted == NULL ? NULL : rows->wanted + tree * rows->n_rows + start;
             const int32_t *leaves = slices->leaves + first;
             number_rows(leaves, n_leaves, space);
+            if (sums->values != NULL) {
+                keep_numbers(sums, tree, start, space);
+                continue;
+            }
             write_numbers(output, trees->roots[tree], tree * rows->n_rows + start, n_rows, wanted, leaves, n_leaves,
                           space->numbers);
         }
+        if (sums->values != NULL) add_scores(sums, slices, trees->n_trees, start, n_rows);
     }
 }
 
 WIDE static void NAMED(slice_wide)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
-                                   const Counts *counts, Space *space) {
-    NAMED(slice_rows)(rows, slices, trees, output, counts, space);
+                                   const Counts *counts, const ScoreSums *sums, Space *space) {
+    NAMED(slice_rows)(rows, slices, trees, output, counts, sums, space);
 }
 
 static void NAMED(slice)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
-                         const Counts *counts, Space *space) {
+                         const Counts *counts, const ScoreSums *sums, Space *space) {
     if (HAS_WIDE)
-        NAMED(slice_wide)(rows, slices, trees, output, counts, space);
+        NAMED(slice_wide)(rows, slices, trees, output, counts, sums, space);
     else
-        NAMED(slice_rows)(rows, slices, trees, output, counts, space);
+        NAMED(slice_rows)(rows, slices, trees, output, counts, sums, space);
 }

@@ -59,6 +59,14 @@ typedef struct {
 } Counts;
 
 typedef struct {
+    const double *values;    /* of each leaf; NULL where nothing is summed */
+    const uint8_t *bits;     /* as of np.packbits, rows that do not count by tree; NULL where all count */
+    int64_t n_bytes, n_rows; /* of a tree's bits, and of a column */
+    double *columns;         /* as of sum_scores in tallies.h */
+    uint8_t *numbers, *counted; /* space for a tile of all trees */
+} ScoreSums;
+
+typedef struct {
     Bits *below;   /* by threshold: rows up to it */
     Bits *missing; /* by column, and one without rows: rows whose value is missing */
     Bits reach[2 * MOST_LEAVES], joined[MOST_LEAVES];
@@ -170,4 +178,44 @@ static INLINE void count_rows(const Slices *slices, int64_t tree, const Counts *
         counts->in_bag[leaf] += drawn;
         counts->all[leaf] += all;
     }
+}
+
+/* Keep the leaf of each row in a tree, and whether the row counts. */
+static INLINE void keep_numbers(const ScoreSums *sums, int64_t tree, int64_t start, const Space *space) {
+    memcpy(sums->numbers + tree * TILE, space->numbers, TILE);
+    uint8_t *counted = sums->counted + tree * TILE;
+    for (int64_t i = 0, at = start / 8; i < TILE / 8; i++) {
+        const uint8_t out = sums->bits == NULL || at + i >= sums->n_bytes ? 0 : sums->bits[tree * sums->n_bytes + at + i];
+        memcpy(counted + 8 * i, &space->spread[255 & ~out], 8);
+    }
+}
+
+/* As sum_scores in tallies.h, for a tile of rows whose leaves in all trees are known. */
+static INLINE void add_scores(const ScoreSums *sums, const Slices *slices, int64_t n_trees, int64_t start, int64_t n_rows) {
+    double found[5][TILE] = {{0}}, mean[TILE], own[TILE];
+    double *trials = found[0], *total = found[1], *squares = found[2], *positive = found[3], *deciding = found[4];
+    for (int64_t tree = 0; tree < n_trees; tree++) {
+        const double *values = sums->values + slices->leaf_starts[tree];
+        const uint8_t *numbers = sums->numbers + tree * TILE, *counted = sums->counted + tree * TILE;
+        for (int i = 0; i < TILE; i++) own[i] = values[numbers[i]];
+        for (int i = 0; i < TILE; i++) {
+            const double counts = counted[i];
+            trials[i] += counts;
+            total[i] += own[i] * counts;
+            positive[i] += own[i] > 0.0 ? counts : 0.0;
+        }
+    }
+    for (int i = 0; i < TILE; i++) mean[i] = total[i] / (trials[i] > 1.0 ? trials[i] : 1.0);
+    for (int64_t tree = 0; tree < n_trees; tree++) {
+        const double *values = sums->values + slices->leaf_starts[tree];
+        const uint8_t *numbers = sums->numbers + tree * TILE, *counted = sums->counted + tree * TILE;
+        for (int i = 0; i < TILE; i++) own[i] = values[numbers[i]];
+        for (int i = 0; i < TILE; i++) {
+            const double counts = counted[i], deviation = (own[i] - mean[i]) * counts;
+            squares[i] += deviation * deviation;
+            deciding[i] += own[i] >= total[i] ? counts : 0.0;
+        }
+    }
+    for (int column = 0; column < 5; column++)
+        memcpy(sums->columns + column * sums->n_rows + start, found[column], (size_t)n_rows * sizeof(double));
 }

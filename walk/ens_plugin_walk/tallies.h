@@ -1,13 +1,5 @@
 /* Sums over the members that count, by row.  Members are added one after the other, as NumPy does in
- * core/tallies/margin_tally.py, so that the results are the same to the bit: no compiler may contract a * b + c. */
-
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=off", "no-trapping-math") /* else it does not vectorise comparisons */
-#elif defined(_MSC_VER)
-#pragma fp_contract(off)
-#endif
+ * core/tallies/margin_tally.py, so that the results are the same to the bit. */
 
 /* Rows that are tallied together: what all members predict for them is still in the cache when it is read again. */
 enum { WIDTH = 32 };

@@ -55,7 +55,7 @@ def compiled_function(name: str) -> Any | None:
 
 
 def _is_old() -> bool:
-    """Return whether the walk lacks the sums of trees in turn that its newest releases return."""
+    """Return whether the walk lacks the sums of trees in turn, the newest function."""
     import ens_plugin_walk
 
     return not hasattr(ens_plugin_walk.Forest, "stopping")
@@ -299,6 +299,32 @@ class LeafWalk:
             block = slice(start, min(start + at_once, table.n_rows))
             array = table.as_array(block)
             yield block, array if array is not None and array.dtype in self._agrees else None
+
+    def value_sums(
+        self, table: Table, values: Callable[[], Sequence[NDArray[Any]]], bags: Bags | None
+    ) -> NDArray[np.float64] | None:
+        """Return sums over the trees out of whose bag each row is, as of ``score_sums``, without the trees' values.
+
+        None where the walk does not take small trees, or the rows are not read as arrays.
+
+        Parameters
+        ----------
+        table : Table
+        values : callable
+            As of :meth:`stopped_sums`.
+        bags : Bags or None
+            Of the trees and of the rows of the table; None for rows in no bag.
+        """
+        if not self.is_by_bits:
+            return None
+        sums = np.empty((5, table.n_rows))
+        for block, array in self._arrays(table):
+            if array is None:
+                return None
+            of_node = self._table("values", values, array.dtype)
+            bits = None if bags is None else bags.part(block).bits
+            sums[:, block] = self._forest(array.dtype).value_sums(self.forest.cleaned(array), of_node, bits)
+        return sums
 
     def _table(self, name: str, values: Callable[[], Sequence[NDArray[Any]]], dtype: np.dtype[Any]) -> NDArray[Any]:
         if (name, dtype) not in self._tables:

@@ -111,6 +111,12 @@ class TreeWalk:
 
         return self._walk.read_blocks(self._table(rows), name="values", values=partial(self._by_node, of_leaf))
 
+    def value_sums(
+        self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]], bags: Bags | None
+    ) -> NDArray[np.float64] | None:
+        """Return sums of the leaves' values over the trees of each row, as :meth:`LeafWalk.value_sums`."""
+        return self._walk.value_sums(self._table(rows), partial(self._by_node, of_leaf), bags)
+
     def stopped_sums(
         self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]], stops: StoppingTable
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:

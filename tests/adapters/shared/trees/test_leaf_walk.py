@@ -15,6 +15,7 @@ import ens_plugin
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk
+from ens_plugin.analysis import row_blocks
 from ens_plugin.errors import EnsPluginWarning
 from tests.extras import NEEDS_WALK, lightgbm, xgboost
 
@@ -93,6 +94,39 @@ def test_reports_are_the_same_with_and_without_the_walk(
     monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
     assert report(model, rows, y) == with_walk
     assert len(outcomes) == 1
+
+
+SUMMED: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
+    "lightgbm": lambda: (lgbm("LGBMClassifier", num_leaves=15), WITH_MISSING.round(1), LABELS),
+    "lightgbm, zeros": lambda: (lgbm("LGBMRegressor", num_leaves=15, zero_as_missing=True), X.round(), VALUES),
+    "xgboost": lambda: (xgb("XGBClassifier"), WITH_MISSING.round(1), LABELS),
+    "xgboost, values": lambda: (xgb("XGBRegressor"), X.round(1), VALUES),
+}
+
+
+@pytest.mark.parametrize("data", ["oob", "holdout"])
+@pytest.mark.parametrize("name", SUMMED)
+def test_reports_are_the_same_where_few_rows_are_sampled(name: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the outputs of all rows are added up without being returned."""
+    model, rows, y = SUMMED[name]()
+    # Trees enough, and values few enough, that trees share their thresholds.
+    model.set_params(**({"n_estimators": 60} if "lightgbm" in name else {"num_parallel_tree": 60}))
+    model.fit(rows, y)
+    monkeypatch.setattr(row_blocks, "SAMPLE_ROWS", 40)
+    found: list[bool] = []
+    value_sums = LeafWalk.value_sums
+
+    def watched(walk: LeafWalk, *arguments: Any) -> Any:
+        sums = value_sums(walk, *arguments)
+        found.append(sums is not None)
+        return sums
+
+    monkeypatch.setattr(LeafWalk, "value_sums", watched)
+    with_walk = report(model, rows, y)
+    assert found
+    assert all(found)
+    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    assert report(model, rows, y) == with_walk
 
 
 @pytest.mark.parametrize(
