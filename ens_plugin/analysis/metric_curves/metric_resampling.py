@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
+from ens_plugin.analysis.metric_curves.rare_labels import FEWEST_OF_LABEL
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, end_outputs
 from ens_plugin.core.validation import FloatArray
 
@@ -24,7 +25,8 @@ N_STEPS = 60
 MAX_TRIES = 20
 # Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
 OUT_OF_BAG_INFLATION = 1.1
-# With fewer rows of a label that are predicted right, bootstrap samples have too little spread.
+# With fewer rows of a label that are predicted right, bootstrap samples have too little spread.  Labels of fewer rows
+# than FEWEST_OF_LABEL lead to a doubt.
 FEW_RIGHT = 5
 
 
@@ -125,7 +127,8 @@ def _sd_of_few_right(rows: MetricRows, groups: NDArray[np.integer] | None, rng: 
     matrix = np.zeros((n_labels, n_labels))
     np.add.at(matrix, (target, labels), 1.0)
     has_rows = matrix.sum(axis=1) > 0
-    if (np.diag(matrix)[has_rows] >= FEW_RIGHT).all():
+    is_few = (np.diag(matrix) < FEW_RIGHT) & (matrix.sum(axis=1) >= FEWEST_OF_LABEL)
+    if not is_few.any():
         return 0.0
     weight = np.bincount(target, None if rows.weight is None else rows.weight[known], n_labels)[has_rows]
     units = 1.0 if groups is None else np.unique(groups[known]).size / known.size
