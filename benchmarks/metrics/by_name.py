@@ -46,7 +46,8 @@ OF_VALUES = ("r2", "neg_mean_squared_error", "neg_mean_absolute_error", "neg_mea
 # Share of the way from one member to infinity that a bias may have.
 ALLOWED_BIAS = 0.02
 TRIED = (
-    "errors of each label by their own row models, and by all rows, weighted by their chances of the label. Where a "
+    "errors of each label by their own row models, and by all rows, weighted by their chances of the label, with "
+    "stronger priors of these; the size by the mean curve, and the mean and median of those of its draws. Where a "
     "curve is flat or turns, its true size is not well defined: see the gaps."
 )
 TRIED_BIAS = (

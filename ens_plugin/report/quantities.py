@@ -15,6 +15,7 @@ __all__ = [
     "error_text",
     "group_words",
     "interval_text",
+    "known_to_words",
     "label_words",
     "level_text",
     "members_text",
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 NOT_KNOWN = "not estimated"
+# An interval of the size whose upper end is this many times the lower one: a factor of three either way.
+LOOSE = 9.0
 
 SHARES = ("0-1 error", "0-1 loss")  # the latter in reports of earlier versions
 
@@ -137,6 +140,28 @@ def recommended_interval_text(recommendation: SizeRecommendation) -> str:
     if not recommendation.is_known:
         return NOT_KNOWN
     return size_interval_text(recommendation.interval, recommendation.max_size)
+
+
+def known_to_words(recommendation: SizeRecommendation) -> str:
+    """Return to which factor the size by a metric is known, as words after it; empty for a factor below three.
+
+    Examples
+    --------
+    >>> from ens_plugin import SizeRecommendation
+    >>> of_f1 = dict(criterion="metric", confidence=None, tolerance=0.005, agreement=None, reason="", max_size=20001,
+    ...     sizes=[], values=[], of_metric="f1", is_absolute=True)
+    >>> known_to_words(SizeRecommendation(size=60, interval=(10, 250), **of_f1))
+    ', known to a factor of 5 only (10 to 250)'
+    >>> known_to_words(SizeRecommendation(size=60, interval=(10, None), **of_f1))
+    ', which is hardly known (10 to more than 20001)'
+    >>> known_to_words(SizeRecommendation(size=60, interval=(30, 120), **of_f1))
+    ''
+    """
+    low, high = recommendation.interval
+    if recommendation.of_metric is None or (high is not None and high < LOOSE * low):
+        return ""
+    known = "which is hardly known" if high is None else f"known to a factor of {math.sqrt(high / low):.0f} only"
+    return f", {known} ({size_interval_text(recommendation.interval, recommendation.max_size)})"
 
 
 def level_text(level: float) -> str:

@@ -13,6 +13,7 @@ from ens_plugin.report.quantities import (
     error_text,
     group_words,
     interval_text,
+    known_to_words,
     label_words,
     level_text,
     members_text,
@@ -184,14 +185,15 @@ def verdict(report: ReportContent) -> str:
         return f"{report.too_few_rows_text} to decide whether {members} enough."
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
-    needed = f": about {size} {'is' if size == 1 else 'are'} needed.{_price(report, size)}"
+    known_to = known_to_words(recommendation)
+    needed = f": about {size} {'is' if size == 1 else 'are'} needed{known_to}.{_price(report, size)}"
     if now < low:
         return f"{members} too few{_demand(recommendation)}{needed}"
     if now < size:
         return f"{members} perhaps too few{_demand(recommendation)}{needed}"
     of_labels = "" if recommendation.confidence is None else _demand(recommendation)
     if now == size:
-        return f"{members} just enough{of_labels}."
+        return f"{members} just enough{of_labels}{known_to}."
     if high is None or now < high:
         return f"{members} probably enough{of_labels}{needed}"
     return f"{members} enough{of_labels}.{_price(report, size)}"

@@ -106,6 +106,29 @@ def test_verdict(n_members: int, size: int | None, interval: tuple[int, int | No
     assert found.endswith(price or words)
 
 
+@pytest.mark.parametrize(
+    ("n_members", "interval", "words"),
+    [
+        (100, (10, 250), "enough: about 60 are needed, known to a factor of 5 only (10 to 250)."),
+        (40, (10, None), "limit: about 60 are needed, which is hardly known (10 to more than 20001)."),
+        (60, (6, 60), "just enough, known to a factor of 3 only (6 to 60)."),
+        (100, (30, 250), "enough: about 60 are needed."),
+        (300, (10, 250), "300 members are enough."),
+    ],
+)
+def test_verdict_by_a_metric_states_to_which_factor_the_size_is_known(
+    n_members: int, interval: tuple[int, int | None], words: str
+) -> None:
+    report = REPORTS["custom_metric"]
+    advice = replace(
+        report.recommendation, size=60, interval=interval, criterion="metric", confidence=None, tolerance=0.005,
+        of_metric="f1", is_absolute=True, max_size=20001,
+    )  # fmt: skip
+    assert words in verdict(replace(report, n_members=n_members, recommendation=advice))
+    by_error = replace(advice, criterion="excess_error", of_metric=None, is_absolute=False)
+    assert "known" not in verdict(replace(report, n_members=n_members, recommendation=by_error))
+
+
 @pytest.mark.parametrize("sizes", [None, [1, 5]])
 def test_verdict_on_probabilities_has_the_brier_score_where_the_error_stays(sizes: list[int] | None) -> None:
     y = np.r_[np.ones(25), np.zeros(475)].astype(int)

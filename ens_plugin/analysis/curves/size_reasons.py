@@ -61,7 +61,9 @@ def excess_recommendation(
     )
 
 
-def metric_reason(size: int | None, difference: float, n_members: int, settings: ResolvedOptions) -> str:
+def metric_reason(
+    size: int | None, difference: float, n_members: int, settings: ResolvedOptions, *, is_typical: bool = False
+) -> str:
     """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed.
 
     Parameters
@@ -71,6 +73,8 @@ def metric_reason(size: int | None, difference: float, n_members: int, settings:
         Metric at the current size less that of the infinite ensemble: in its unit, or relative; NaN if not known.
     n_members : int
     settings : ResolvedOptions
+    is_typical : bool
+        Whether the size is that of many curves, and not of the one that the difference is of.
     """
     metric = settings.metric
     assert metric is not None
@@ -82,7 +86,11 @@ def metric_reason(size: int | None, difference: float, n_members: int, settings:
     else:
         distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * settings.metric_tolerance:.6g} %"
     state = f"With {counted(n_members, 'member')}, the {metric.name} is {distance} {side} that of the infinite ensemble"
-    return _with_size(state, wanted, size, n_members, settings)
+    reason = _with_size(state, wanted, size, n_members, settings)
+    seems_close = abs(difference) <= settings.metric_tolerance
+    if not is_typical or size is None or seems_close == (size <= n_members):
+        return reason
+    return f"{reason} The size is the geometric mean of those of many curves that these rows allow."
 
 
 def _excess_reason(loss: str, size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve, TwoErrors, label_metric_curve
+from ens_plugin.analysis.metric_curves.label_metric import (
+    LabelMetricCurve,
+    MatrixMetricCurve,
+    TwoErrors,
+    label_metric_curve,
+    typical_size,
+)
 from ens_plugin.analysis.metric_curves.metric_curve import estimate_own_loss, with_metric_curve
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange
@@ -12,6 +18,7 @@ from ens_plugin.analysis.metric_curves.zero_probabilities import zero_rows
 
 __all__ = [
     "LabelMetricCurve",
+    "MatrixMetricCurve",
     "MetricChange",
     "Resampled",
     "TwoErrors",
@@ -19,6 +26,7 @@ __all__ = [
     "label_metric_curve",
     "ranked_chances",
     "two_errors",
+    "typical_size",
     "with_metric_curve",
     "zero_rows",
 ]

@@ -16,7 +16,15 @@ from ens_plugin.core.uncertainty.error_draws import ErrorDraws, size_of_approach
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
-__all__ = ["LabelMetricCurve", "TwoErrors", "error_metric_curve", "label_metric_curve", "line_in_error"]
+__all__ = [
+    "LabelMetricCurve",
+    "MatrixMetricCurve",
+    "TwoErrors",
+    "error_metric_curve",
+    "label_metric_curve",
+    "line_in_error",
+    "typical_size",
+]
 
 # Errors of each label at which the metric is computed; a cubic spline has it between them.
 N_KNOTS = 16
@@ -24,6 +32,9 @@ LEAST_RANGE = 1e-6
 # Random confusion matrices by which a metric that is linear in the error is found.
 N_MATRICES = 6
 ROUNDING = 1e-9
+# The draws of a curve are of distributions of one smooth form; their deviations are multiplied by this for the size, so
+# that its interval holds (docs/methods.md, section 7).
+SPREAD_OF_FORM = 1.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +154,41 @@ class LabelMetricCurve:
         return 1.0 / self.sizes[::-1], values[::-1]
 
 
+@dataclass(frozen=True, eq=False)
+class MatrixMetricCurve(LabelMetricCurve):
+    """A metric that both errors of two labels move, often in opposite directions."""
+
+    def size_draws(self, settings: ResolvedOptions) -> FloatArray:
+        """Return the sizes of the draws, whose deviations from the curve are multiplied by `SPREAD_OF_FORM`."""
+        draws = self.values + SPREAD_OF_FORM * (self.draws - self.values)
+        return LabelMetricCurve(self.sizes, self.values, draws, self.level_sd, self.tie_effects).size_draws(settings)
+
+
+def typical_size(draws: FloatArray, max_size: int) -> int | None:
+    """Return the geometric mean of drawn sizes; None where more than half are above `max_size`.
+
+    The size by the mean of the drawn curves would be too small where they go up as well as down: their mean is flat,
+    and none of them is.  Of all sizes, the mean of the logarithms has the least expected square of the doublings.
+
+    Parameters
+    ----------
+    draws : ndarray, shape (n_draws,)
+        Infinity where above `max_size`.
+    max_size : int
+
+    Examples
+    --------
+    >>> typical_size(np.array([10.0, 40.0]), 100), typical_size(np.array([10.0, np.inf, np.inf]), 100)
+    (20, None)
+    """
+    if np.isinf(draws).mean() > 0.5:
+        return None
+    return int(np.ceil(np.exp(np.log(np.minimum(draws, max_size)).mean()) - ROUNDING))
+
+
 def label_metric_curve(
     found: TwoErrors, metric: ResolvedMetric, classes: NDArray[np.generic], level_sd: float
-) -> LabelMetricCurve:
+) -> MatrixMetricCurve:
     r"""Return a metric of labels as a function of the expected confusion matrix at each size.
 
     Of the rows of label k, a share :math:`e_k(B)` has the other label at size B, by the row models of these rows
@@ -172,7 +215,8 @@ def label_metric_curve(
     table = np.array([[value((e, f)) for f in knots[1]] for e in knots[0]])
     values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
     values = np.clip(values, metric.lowest, metric.highest)
-    return LabelMetricCurve(first.sizes, values[0], values[1:], level_sd, _tie_effects(found, value, values[0], metric))
+    ties = _tie_effects(found, value, values[0], metric)
+    return MatrixMetricCurve(first.sizes, values[0], values[1:], level_sd, ties)
 
 
 def _tie_effects(

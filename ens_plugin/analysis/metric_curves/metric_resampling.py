@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
+from ens_plugin.analysis.metric_curves.rare_labels import FEWEST_OF_LABEL
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, end_outputs
 from ens_plugin.core.validation import FloatArray
 
@@ -24,6 +25,9 @@ N_STEPS = 60
 MAX_TRIES = 20
 # Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
 OUT_OF_BAG_INFLATION = 1.1
+# With fewer rows of a label that are predicted right, bootstrap samples have too little spread.  Labels of fewer rows
+# than FEWEST_OF_LABEL lead to a doubt.
+FEW_RIGHT = 5
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np
     codes = _codes(rows)
     n_levels, least = _n_levels(rows), _least(rows, codes[known])
     draws = (np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
-    return _of_levels(rows, np.array([level(counts.astype(np.float64)) for counts in draws]))
+    levels = np.array([level(counts.astype(np.float64)) for counts in draws])
+    return _of_levels(rows, levels, _sd_of_few_right(rows, groups, rng))
 
 
 def resample_rows(
@@ -87,7 +92,7 @@ def resample_rows(
     shared = np.cov(levels[:n_steps], steps)
     contrast = np.array([-1.0, 1.0])
     one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)
-    found = _of_levels(rows, levels)
+    found = _of_levels(rows, levels, _sd_of_few_right(rows, groups, rng))
     return Resampled(found.sd, found.skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
 
 
@@ -108,13 +113,40 @@ def _n_levels(rows: MetricRows) -> int:
     return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
 
 
-def _of_levels(rows: MetricRows, levels: FloatArray) -> Resampled:
+def _sd_of_few_right(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
+    """Return the standard deviation of a metric of labels where hardly a row of some label is right; else 0.
+
+    Samples of rows that are all wrong have no spread.  The shares of a label's rows that are predicted to have each of
+    K labels are therefore drawn from their posterior, a Dirichlet distribution with 1/K added to each number of rows.
+    """
+    formula, known = rows.formula, rows.known
+    if formula is None or not rows.is_of_labels:
+        return 0.0
+    n_labels = rows.sample.block.n_labels
+    target, labels = rows.sample.block.target[known].astype(np.intp), np.argmax(rows.linked[known], axis=1)
+    matrix = np.zeros((n_labels, n_labels))
+    np.add.at(matrix, (target, labels), 1.0)
+    has_rows = matrix.sum(axis=1) > 0
+    is_few = (np.diag(matrix) < FEW_RIGHT) & (matrix.sum(axis=1) >= FEWEST_OF_LABEL)
+    if not is_few.any():
+        return 0.0
+    weight = np.bincount(target, None if rows.weight is None else rows.weight[known], n_labels)[has_rows]
+    units = 1.0 if groups is None else np.unique(groups[known]).size / known.size
+    shares = [rng.dirichlet(units * own + 1.0 / n_labels, N_RESAMPLES) for own in matrix[has_rows]]
+    cells = np.repeat(np.flatnonzero(has_rows), n_labels)
+    level = formula(cells, np.tile(np.eye(n_labels), (weight.size, 1)))
+    drawn = np.stack(shares, axis=1) * weight[:, None]
+    return float(np.std([level(own.reshape(-1)) for own in drawn], ddof=1))
+
+
+def _of_levels(rows: MetricRows, levels: FloatArray, least_sd: float) -> Resampled:
+    """Return the moments of the metric by bootstrap sample, with a standard deviation of at least `least_sd`."""
     deviations, sd = levels - levels.mean(), float(levels.std(ddof=1))
     skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
     # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
     noise = 4.0 * 6.0 / levels.size
     inflation = 1.0 if rows.sample.block.counted.all() else OUT_OF_BAG_INFLATION
-    return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
+    return Resampled(inflation * max(sd, least_sd), skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
 
 
 def _codes(rows: MetricRows) -> NDArray[Any]:

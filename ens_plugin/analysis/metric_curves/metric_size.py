@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import metric_reason
-from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve
+from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve, MatrixMetricCurve, typical_size
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
 from ens_plugin.core.estimates.extrapolation import ERROR_FACTOR, Extrapolation, extrapolate
 from ens_plugin.core.uncertainty.error_draws import size_of_approach
@@ -154,6 +154,8 @@ def metric_size(
     Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
     for the interval resamples the orders of the members, adds a normal error of the rows to level and slope, and
     continues the curve between the line and the parabola whose distance bounds the error of the extrapolation.
+
+    Of a metric that both errors of two labels move, the size is the typical one of the draws.
     """
     metric = settings.metric
     assert metric is not None
@@ -161,13 +163,18 @@ def metric_size(
     noise = 0.0 if metric.is_absolute else change.level_sd
     # Nothing is relative to a value that may be 0.
     is_known = unit > 2.0 * noise
+    is_typical = isinstance(change, MatrixMetricCurve)
     sizes = settings.sizes
     size: int | None = None
     interval: tuple[int, int | None] = (1, None)
     differences = np.full(sizes.size + 1, np.nan)
     if is_known:
-        size = change.close_size(settings.metric_tolerance * unit, settings.max_size)
-        interval = _interval(change, size, settings)
+        draws = change.size_draws(settings)
+        if is_typical:
+            size = typical_size(draws, settings.max_size)
+        else:
+            size = change.close_size(settings.metric_tolerance * unit, settings.max_size)
+        interval = _interval(draws, size, settings)
         differences = change.differences(np.append(sizes, n_members)) / unit
     return SizeRecommendation(
         size=size,
@@ -176,7 +183,7 @@ def metric_size(
         tolerance=settings.metric_tolerance,
         agreement=agreement,
         interval=interval,
-        reason=metric_reason(size, float(differences[-1]), n_members, settings),
+        reason=metric_reason(size, float(differences[-1]), n_members, settings, is_typical=is_typical),
         max_size=settings.max_size,
         sizes=sizes.copy(),
         values=np.abs(differences[:-1]),
@@ -192,10 +199,7 @@ def _grid(known: IntArray, max_size: int) -> IntArray:
     return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))
 
 
-def _interval(
-    change: MetricChange | LabelMetricCurve, size: int | None, settings: ResolvedOptions
-) -> tuple[int, int | None]:
-    draws = change.size_draws(settings)
+def _interval(draws: FloatArray, size: int | None, settings: ResolvedOptions) -> tuple[int, int | None]:
     low, high = size_interval(draws, settings.interval_level, settings.max_size)
     if size is None:
         return low, None

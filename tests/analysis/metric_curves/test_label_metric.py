@@ -99,6 +99,27 @@ def test_at_even_sizes_ties_give_the_first_label(name: str) -> None:
         assert curve.at(size) == pytest.approx(function(truth, label, sample_weight=weight), abs=0.012), size
 
 
+@pytest.mark.fast_cases("balanced_accuracy-0")
+@pytest.mark.parametrize("n_right", [0, 1])
+@pytest.mark.parametrize("name", ["balanced_accuracy", "matthews_corrcoef", "f1_macro"])
+def test_an_interval_has_a_width_where_hardly_a_rare_row_is_right(name: str, n_right: int) -> None:
+    """No row of 40 is right, and up to one in ten of the population may be: 0.9**40 = 0.015."""
+    y = np.repeat([1, 0], [40, 560])
+    outputs = np.tile(np.where(np.arange(600) < n_right, 1, 0).astype(np.int8), (30, 1))
+    outputs[0] = 1 - outputs[0]
+    ensemble = CustomEnsemble(outputs, None, aggregation="vote", classes=[0, 1])
+    curve = analyze(ensemble, None, y, metric=name, data="holdout").error_curve
+    low, high = curve.asymptote_interval
+    function = {
+        "balanced_accuracy": balanced_accuracy_score,
+        "matthews_corrcoef": matthews_corrcoef,
+        "f1_macro": partial(f1_score, average="macro"),
+    }[name]
+    possible = function(np.repeat([1, 1, 0], [3, 97, 1400]), np.repeat([1, 0, 0], [3, 97, 1400]))
+    assert low < possible < high
+    assert high - low < 0.6
+
+
 @pytest.mark.slow
 def test_size_is_that_of_independent_votes() -> None:
     ensemble, y, chance = votes(1)

@@ -14,7 +14,8 @@ from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.analysis.arguments import resolve_options
-from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, Resampled
+from ens_plugin.analysis.metric_curves import LabelMetricCurve, MatrixMetricCurve, MetricChange, Resampled, typical_size
+from ens_plugin.analysis.metric_curves.metric_size import metric_size
 from ens_plugin.core.estimates.extrapolation import extrapolate
 from tests.forests import Array
 
@@ -47,7 +48,6 @@ def scored(kind: str, metric: Any, n_members: int, n_rows: int, tolerance: float
         pytest.param("soft", "accuracy", 30, 40, None, marks=pytest.mark.slow),
         ("vote", "accuracy", 41, 200, 0.01),
         ("soft", ERROR, 20, 200, 0.05),
-        pytest.param("vote", "f1", 41, 200, 0.01, marks=pytest.mark.slow),
         ("sure", "roc_auc", 8, 100, None),
         pytest.param("sure", "average_precision", 8, 100, None, marks=pytest.mark.slow),
     ],
@@ -70,6 +70,28 @@ def test_a_curve_does_not_reach_the_best_value_at_a_finite_size() -> None:
     assert curve.asymptote == 1.0
     assert (np.diff(curve.error[8:]) > 0).all()
     assert curve.error[-1] < 1.0
+
+
+def test_the_size_by_both_errors_is_typical_of_curves_that_go_up_or_down() -> None:
+    """The mean of the curves is flat, and needs one member; each of them needs many."""
+    sizes = np.append(np.arange(1.0, 4001.0, 2.0), np.inf)
+    slopes = np.random.default_rng(0).normal(0.0, 0.5, 400)
+    options = AnalysisOptions(data="holdout", metric="f1", tolerance=0.005, max_size=3000)
+    settings = resolve_options(find_adapter(members("vote", 5, 20)[0]), options)
+    curve = MatrixMetricCurve(sizes, np.full(sizes.size, 0.5), 0.5 - slopes[:, None] / sizes, 0.0)
+    found = metric_size(curve, 20, None, settings)
+    # Deviations are multiplied by 1.4.
+    needed = np.maximum(1.4 * np.abs(slopes) / 0.005, 1.0)
+    assert curve.close_size(0.005, 3000) == 1
+    assert found.size == pytest.approx(np.exp(np.log(needed).mean()), rel=0.05)
+    assert found.interval == pytest.approx(tuple(np.quantile(needed, [0.025, 0.975])), rel=0.1, abs=2.0)
+    assert found.reason.endswith("is the geometric mean of those of many curves that these rows allow.")
+
+
+def test_a_size_that_most_curves_do_not_reach_is_not_known() -> None:
+    assert typical_size(np.array([10.0, np.inf, np.inf]), 100) is None
+    assert typical_size(np.array([10.0, 1000.0, np.inf]), 1000) == 216
+    assert typical_size(np.full(7, 49.0), 1000) == 49
 
 
 @pytest.mark.slow
