@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.core.columns import in_few_bytes, sums_by_code, whole_counts
-from ens_plugin.core.tallies import SupportTally, ValueTally
+from ens_plugin.core.tallies import SupportTally, ValueTally, in_few_bytes, sums_by_code, whole_counts
 
 N_ROWS = 200_000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ens_plugin.core.columns import in_few_bytes, sums_by_code, whole_counts
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.contests import Subsets, count_votes_by
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
@@ -21,9 +22,13 @@ from ens_plugin.core.tallies.tally import (
     ValueTally,
     both_scores,
     concatenate,
+    copy_rows,
     count_members,
+    empty_tally,
     label_support,
+    mean_share,
     member_margins,
+    parts_of,
     select_rows,
     strongest_rival,
     sum_over_members,
@@ -50,15 +55,20 @@ __all__ = [
     "both_scores",
     "bounds_by_members",
     "concatenate",
+    "copy_rows",
     "count_members",
     "count_votes_by",
     "design_effect",
+    "empty_tally",
     "group_sums",
+    "in_few_bytes",
     "label_support",
     "match_training_rows",
     "may_be_known",
+    "mean_share",
     "member_margins",
     "merge_paths",
+    "parts_of",
     "represent",
     "row_quantiles",
     "sample_keys",
@@ -70,10 +80,12 @@ __all__ = [
     "subset_rates",
     "subset_statistics",
     "sum_over_members",
+    "sums_by_code",
     "tally_margins",
     "tally_path",
     "tally_score_signs",
     "tally_support",
     "tally_values",
+    "whole_counts",
     "wrong_support",
 ]

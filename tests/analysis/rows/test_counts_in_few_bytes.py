@@ -14,9 +14,8 @@ from sklearn.linear_model import RidgeClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support, soft_spreads
-from ens_plugin.core.columns import in_few_bytes
 from ens_plugin.core.estimates import group_rows, hypergeometric_curve, support_codes, vote_codes
-from ens_plugin.core.tallies import RowWeight, SupportTally, represent
+from ens_plugin.core.tallies import RowWeight, SupportTally, in_few_bytes, represent
 from ens_plugin.core.uncertainty import row_losses
 
 Array = NDArray[Any]

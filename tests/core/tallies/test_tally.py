@@ -16,9 +16,13 @@ from ens_plugin.core.tallies import (
     SupportTally,
     both_scores,
     concatenate,
+    copy_rows,
     count_members,
+    empty_tally,
     label_support,
+    mean_share,
     member_margins,
+    parts_of,
     select_rows,
     strongest_rival,
     sum_over_members,
@@ -28,7 +32,6 @@ from ens_plugin.core.tallies import (
     tally_values,
     wrong_support,
 )
-from ens_plugin.core.tallies.tally import copy_rows, empty_tally, mean_share, parts_of
 
 FloatArray = NDArray[np.float64]
 
