@@ -252,19 +252,21 @@ class BlockReader:
             return None
         # Its tally needs no outputs.
         none, n_labels = np.empty((self.adapter.n_members, 0)), label_count(self.adapter)
-        block = RowBlock(none, none.astype(np.bool_), self.target[rows], n_labels)
+        block = RowBlock(none, none.astype(np.bool_), self._target_of(rows), n_labels)
         tally = tally_block(block, self.adapter, CompiledSums(of_values=lambda _: sums))
         outputs = self.adapter.outputs(self.features[chosen])
         counted = np.ones(outputs.shape, dtype=bool) if self.bags is None else ~self.bags.at(chosen)
-        sampled = RowBlock(outputs, counted, self.target[chosen], n_labels)
+        sampled = RowBlock(outputs, counted, self._target_of(chosen), n_labels)
         return TalliedBlock(tally, Sample(self._both(sampled), chosen, self.weight[chosen]), None)
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
+        return RowBlock(outputs, counted, self._target_of(rows), label_count(self.adapter))
+
+    def _target_of(self, rows: slice | IntArray) -> NDArray[Any]:
+        """Return the target of some rows, label codes as int64."""
         target = self.target[rows]
-        if self.adapter.classes is not None:
-            target = target.astype(np.int64)
-        return RowBlock(outputs, counted, target, label_count(self.adapter))
+        return target if self.adapter.classes is None else target.astype(np.int64)
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
