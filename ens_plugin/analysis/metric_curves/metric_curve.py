@@ -256,7 +256,7 @@ def _label_road(
     moments = resample_level(rows, groups, np.random.default_rng(settings.random_state))
     if line is None:
         assert by_label is not None
-        curve = label_metric_curve(by_label, metric, classes, moments.sd)
+        curve: LabelMetricCurve = label_metric_curve(by_label, metric, classes, moments.sd)
     else:
         curve = error_metric_curve(whole, line, moments.sd)
     shift = curve.even_shift(settings.sizes)
