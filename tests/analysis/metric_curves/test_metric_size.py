@@ -179,7 +179,7 @@ class TestScores:
 class TestSizes:
     @pytest.mark.slow
     def test_size_is_the_first_from_which_on_all_are_close(self) -> None:
-        report = analyze(*cancer(), metric="balanced_accuracy", tolerance=0.004, sizes=range(1, 400))
+        report = analyze(*cancer(), metric="accuracy", tolerance=0.004, sizes=range(1, 400))
         found, curve = report.recommendation, report.error_curve
         assert found.size is not None
         distance = np.abs(curve.error - curve.asymptote)
