@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
 from ens_plugin.adapters.shared.labels import label_codes
+from ens_plugin.adapters.shared.row_queues import ROWS_TOGETHER, move_values
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves, target_ranges
 
-__all__ = ["ProofStatistics", "count_leaves", "in_threads", "label_codes", "merge_sums", "target_ranges"]
+__all__ = [
+    "ROWS_TOGETHER",
+    "ProofStatistics",
+    "count_leaves",
+    "in_threads",
+    "label_codes",
+    "merge_sums",
+    "move_values",
+    "target_ranges",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.shared.row_queues import ROWS_TOGETHER, move_values
+from ens_plugin.adapters.shared import ROWS_TOGETHER, move_values
 
 
 @pytest.mark.parametrize("n_rows", [1, ROWS_TOGETHER, 300])
