@@ -301,9 +301,10 @@ def _nearly_equal(k: FloatArray, n: FloatArray, counts: FloatArray) -> RowGroups
     """Return few groups of nearly equal groups, half a standard deviation of the votes wide; None if not so few."""
     filled = np.flatnonzero(counts)
     k, n, counts = k[filled], n[filled], counts[filled]
-    typical = float(counts @ n / counts.sum())
+    # Rounding must not decide where all groups have the typical number of votes, or shares are at the edge of a cell.
+    typical = float(counts @ n / counts.sum()) * (1.0 + 1e-9)
     # The variance of asin(sqrt(k/n)) is 1 / 4n.
-    cell = np.floor(share_angle(k, n) * (np.pi / 512 * 2.0 * np.sqrt(typical) / COARSE_WIDTH))
+    cell = np.floor(share_angle(k, n) * (np.pi / 512 * 2.0 * np.sqrt(typical) / COARSE_WIDTH) + 1e-9)
     group = code_index(2 * cell.astype(np.int64) + (n > typical))
     counts_of, k_of, n_of = (
         np.bincount(group, values).astype(np.float64) for values in (counts, counts * k, counts * n)
