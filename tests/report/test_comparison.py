@@ -114,7 +114,7 @@ def test_metrics_about_different_positive_labels_are_refused() -> None:
 def test_the_axes_of_a_metric_name_its_positive_label_and_take_no_other() -> None:
     ax = Figure().subplots()
     ens_plugin.compare([reports.label_report("spam")] * 2).plot(ax)
-    assert ax.get_ylabel().startswith("f1 of label 'spam', greater is better")
+    assert ax.get_ylabel().startswith("f1 of label 'spam'\ngreater is better")
     with pytest.raises(InputError, match=r"of label 'spam'.* of label 'ham'.* axes of its own"):
         reports.label_report("ham").error_curve.plot(ax)
 

@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
+from ens_plugin.report.chart_style import default_style
 from tests import reports
 from tests.report.charts import (
     NARROW,
@@ -271,6 +272,24 @@ def test_no_text_of_the_error_curve_covers_another(name: str, n_members: int, in
     for recommended in (1, 101, 129, 20_001, None):
         ax = plot_error_curve(curve, n_members=n_members, recommended_size=recommended, ax=new_axes(inches))
         assert misplaced(ax) == [], recommended
+
+
+@pytest.mark.parametrize(
+    ("metric", "label"),
+    [
+        ("neg_median_absolute_error", None),
+        ("neg_root_mean_squared_log_error", None),
+        ("average_precision", "malignant growth"),
+    ],
+)
+@pytest.mark.parametrize("inches", [WIDE, NARROW])
+def test_the_name_of_a_long_metric_stays_within_the_figure(
+    metric: str, label: str | None, inches: tuple[float, float]
+) -> None:
+    report = reports.label_report(label, metric)
+    with default_style(font_size=9.5):
+        ax = report.error_curve.plot(new_axes(inches))
+        assert misplaced(ax) == []
 
 
 @pytest.mark.fast_cases("2-classification", "2000-capped", "10-regression")

@@ -106,7 +106,7 @@ def _size_curve(curve: ErrorCurve, name: str, n_members: int | None, recommended
     basis = curve.metric_basis
     metric = axis_name(curve.metric)
     if curve.greater_is_better:
-        metric = f"{printable(curve.metric, 30)}{label_words(basis)}, greater is better"
+        metric = f"{printable(curve.metric, 30)}{label_words(basis)}\ngreater is better"
     return SizeCurve(
         quantity=f"{metric}\nshaded: {level_text(curve.interval_level)} interval",
         kind=("error curve", curve.metric, curve.greater_is_better, basis and basis.label, curve.interval_level),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary, WeakSet
@@ -25,6 +26,7 @@ __all__ = ["add_curves"]
 
 DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
 FEW_BANDS = 3
+LONGEST_LINE = 36  # of the name of an axis, in characters
 
 # What is drawn for which curve.  The artists themselves know their axes, so that what a user clears is forgotten.
 _curve_of: WeakKeyDictionary[Line2D, SizeCurve] = WeakKeyDictionary()
@@ -70,6 +72,10 @@ def _one_line(text: str) -> str:
     return text.replace("\n", ", ")
 
 
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.fill(line, LONGEST_LINE) for line in text.splitlines())
+
+
 def _start_line(ax: Axes, curve: SizeCurve) -> None:
     taken = set(ax.get_legend_handles_labels()[1])
     styles = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
@@ -93,7 +99,7 @@ def _draw(ax: Axes, earlier: tuple[tuple[float, float], tuple[float, float]] | N
     for line, curve in zip(lines, curves, strict=True):
         values += _draw_line(ax, line, curve, shown, len(lines))
     scale_values(ax, curves, np.concatenate(values), earlier and earlier[1])
-    ax.set_ylabel(curves[0].quantity, parse_math=False)
+    ax.set_ylabel(_wrapped(curves[0].quantity), parse_math=False)
     if curves[0].is_share:
         label_in_percent(ax.yaxis)
     if len(lines) == 1:
