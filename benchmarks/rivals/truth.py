@@ -84,7 +84,8 @@ def _size_of_agreement(outputs: Array, rng: np.random.Generator) -> float:
     """Return the size whose labels agree with those of infinitely many trees for 99 % of the rows, in the mean.
 
     The labels of B of the N trees differ from those of all N as those of B' from those of infinitely many, where
-    1/B' = 1/B - 1/N.
+    1/B' = 1/B - 1/N.  Where half of the trees do not reach it, the share of other labels is taken to fall on with the
+    square root of the size, as that of rows near a tie does.
     """
     n_trees = len(outputs)
     reference = _labels(outputs, np.arange(n_trees))
@@ -94,8 +95,10 @@ def _size_of_agreement(outputs: Array, rng: np.random.Generator) -> float:
         for size in sizes
     ]
     rising = np.maximum.accumulate(agreement)
-    of_infinity = np.log(sizes * n_trees / (n_trees - sizes))
-    return float(np.exp(np.interp(AGREEMENT, rising, of_infinity)))
+    of_infinity = sizes * n_trees / (n_trees - sizes)
+    if rising[-1] < AGREEMENT:
+        return float(np.mean((1.0 - rising[-4:]) ** 2 * of_infinity[-4:]) / (1.0 - AGREEMENT) ** 2)
+    return float(np.exp(np.interp(AGREEMENT, rising, np.log(of_infinity))))
 
 
 def _size_of_error(outputs: Array, labels: Array, rng: np.random.Generator) -> float:
