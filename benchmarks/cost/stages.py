@@ -50,7 +50,7 @@ STAGES: Mapping[str, Sequence[str]] = {
     "size by the Brier score": (f"{ANALYSIS}.criteria:probability_size",),
     "checks of the evidence": (
         f"{ANALYSIS}.checks.distinct_rows:with_distinct_rows",
-        f"{ANALYSIS}.build_report:compare_with_stored",
+        f"{ANALYSIS}.rows.stored_outputs:compare_with_stored",
         f"{ANALYSIS}.rows.shares:row_shares",
     ),
 }

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.analysis.arguments import row_weights
-from ens_plugin.analysis.build_report import compare_with_stored
 from ens_plugin.analysis.checks.changed_rows import doubt_about_changed_rows
 from ens_plugin.analysis.checks.distinct_rows import RowLikeness, row_likeness
 from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
@@ -24,6 +23,7 @@ from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import BlockReader
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import held_out_copies, refuse_copies
+from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
 from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
 from ens_plugin.core.columns import in_few_bytes
 from ens_plugin.core.tallies.bags import BagProof, Bags

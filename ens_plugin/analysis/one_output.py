@@ -11,7 +11,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import resolve_options
-from ens_plugin.analysis.build_report import build_report, compare_with_stored
+from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
 from ens_plugin.analysis.checks.row_order import order_findings
 from ens_plugin.analysis.checks.unequal_bags import unequal_bag_doubts
@@ -20,6 +20,7 @@ from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.model_rows import ModelRows
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
+from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import take_rows

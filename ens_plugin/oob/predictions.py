@@ -17,7 +17,7 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
-from ens_plugin.analysis.build_report import UNCHECKED_ROWS, refuse_other_outputs
+from ens_plugin.analysis.build_report import UNCHECKED_ROWS
 from ens_plugin.analysis.checks.member_losses import compared_number
 from ens_plugin.analysis.checks.near_copies import near_copy_doubts
 from ens_plugin.analysis.checks.row_order import is_sorted, order_findings
@@ -28,6 +28,7 @@ from ens_plugin.analysis.row_blocks import row_blocks
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.hashes import HashedRows, hash_rows
 from ens_plugin.analysis.rows.repeats import find_repeats, identical_rows, refuse_copies
+from ens_plugin.analysis.rows.stored_outputs import refuse_other_outputs
 from ens_plugin.analysis.rows.targets import encode_target, target_array
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.validation import FloatArray, IntArray, counted

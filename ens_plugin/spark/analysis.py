@@ -17,12 +17,13 @@ from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_options
-from ens_plugin.analysis.build_report import build_report, compare_with_stored
+from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats
+from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
 from ens_plugin.analysis.rows.targets import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.core.validation import counted
