@@ -115,12 +115,12 @@ def brier_terms_of_scores(
     for start in range(0, block.target.size, ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
         part = RowBlock(block.outputs[:, rows], block.counted[:, rows], block.target[rows], block.n_labels)
-        squared[rows], variance[rows] = _terms_by_halves(part, inverse_link)
+        squared[rows], variance[rows] = _terms_by_halves(part, block.support[rows], inverse_link)
     return squared, variance
 
 
 def _terms_by_halves(
-    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+    block: RowBlock, support_of_all: FloatArray, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> tuple[FloatArray, FloatArray]:
     trials = count_members(block.counted)
 
@@ -128,7 +128,7 @@ def _terms_by_halves(
         probabilities = np.asarray(inverse_link(support / np.maximum(number, 1.0)[:, None]), dtype=np.float64)
         return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
 
-    squared = score(block.support, trials)
+    squared = score(support_of_all, trials)
     support, number = _sums_by_rank(block)
     place = np.arange(N_CLASSES)
     gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
