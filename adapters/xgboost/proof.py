@@ -93,6 +93,8 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
     edges = np.linspace(0, n_rows, n_spans + 1).astype(int) // 8 * 8
     edges[-1] = n_rows
     counter = _Counter(forest, every, rows, hessians, bags, None if rows.leaves is not None else LeafReader(forest))
+    if rows.kept is not None:
+        rows.kept.begin(bags)
 
     def count(span: int) -> tuple[FloatArray, IntArray]:
         return counter.count(slice(int(edges[span]), int(edges[span + 1])))
@@ -206,6 +208,8 @@ class _Counter:
         rows, in_bag = self.rows[block], self.bags.in_bag(block)
         leaves = rows.leaves if self.reader is None else self.reader.read(rows)
         assert leaves is not None
+        if rows.kept is not None:
+            rows.kept.keep(leaves)
         hidden = 2.0 * hessians.tolerance()[self.every.tree] * self.every.covers
         margin = np.array(hessians.first(block))
         for number in range(forest.n_rounds):

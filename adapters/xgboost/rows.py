@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ens_plugin.adapters.shared.categories import check_no_text
+from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
@@ -36,6 +37,8 @@ class Rows:
         From a DMatrix; None where it has none.
     leaves : ndarray of unsigned int, shape (n_trees, n_rows), or None
         Leaves that the rows reach, where they are kept.
+    kept : KeptLeaves or None
+        Leaves of trees out of whose bags the rows are, where some are kept.
     """
 
     def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
@@ -45,6 +48,7 @@ class Rows:
         self.base_margin: FloatArray | None = None
         self.label: FloatArray | None = None
         self.leaves: NDArray[Any] | None = None
+        self.kept: KeptLeaves | None = None
         if isinstance(X, xgboost.DMatrix):
             self._take_along(X)
             _check_names(X.feature_names, self.names)
@@ -61,6 +65,7 @@ class Rows:
             None if values is None else values[rows] for values in (self.weight, self.base_margin, self.label)
         )
         part.leaves = None if self.leaves is None else self.leaves[:, rows]
+        part.kept = self.kept.of_rows(rows) if self.kept is not None and isinstance(rows, slice) else None
         return part
 
     def with_table(self, table: NDArray[np.float32]) -> Rows:
@@ -68,7 +73,7 @@ class Rows:
         part = object.__new__(Rows)
         part.missing, part.names, part.types = np.nan, self.names, self.types
         part.table, part.shape = table, (table.shape[0], self.shape[1])
-        part.weight = part.base_margin = part.label = part.leaves = None
+        part.weight = part.base_margin = part.label = part.leaves = part.kept = None
         return part
 
     def matrix(self) -> Any:

@@ -26,6 +26,7 @@ from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.shared.row_queues import move_values
+from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.sklearn.data import training_target
@@ -53,7 +54,8 @@ _CHECKED_ROWS = 16
 _CLOSE = 1e-5
 WHOLE = 1e-4
 READ_TOGETHER = 32
-# Leaves computed for the proof are kept for the outputs up to this size; else they are computed twice.
+# Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
+# the others are computed twice.
 KEPT_BYTES = 64_000_000
 
 
@@ -206,6 +208,7 @@ class XGBoostTreesAdapter(
         target = training_target(y, self.classes, features.shape[0])
         if not self.forest.walk.is_by_bits:
             self._keep_leaves(features)
+            features.kept = None if features.leaves is not None else KeptLeaves(KEPT_BYTES)
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
 

@@ -274,7 +274,9 @@ class BlockReader:
         if chosen.size == block.target.size:
             return Sample(self._both(block), chosen, self.weight[chosen])
         here = chosen - rows.start
-        part = RowBlock(block.outputs[:, here], block.counted[:, here], block.target[here], block.n_labels)
+        # A take is several times as fast as an index, but copies all rows of outputs that are stored by label.
+        own = block.outputs.take(here, axis=1) if block.outputs.flags.c_contiguous else block.outputs[:, here]
+        part = RowBlock(own, block.counted.take(here, axis=1), block.target[here], block.n_labels)
         return Sample(self._both(part), chosen, self.weight[chosen])
 
     def _both(self, block: RowBlock) -> RowBlock:

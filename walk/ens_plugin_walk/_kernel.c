@@ -173,36 +173,63 @@ static PyObject *stop(PyObject *self, PyObject *arguments) {
 }
 
 static PyObject *slice(PyObject *self, PyObject *arguments) {
-    unsigned long long values, wanted, cuts, cut_starts, splits, split_starts, leaves, leaf_starts;
-    unsigned long long roots, table, outputs, bits, bag_of, in_bag, all, scores, out, columns;
+    unsigned long long values, wanted, cuts, cut_starts, splits, split_starts, leaves, leaf_starts, codes, turns;
+    unsigned long long turn_starts, roots, table, outputs, bits, bag_of, in_bag, all, scores, starts, out, columns;
     long long n_rows, n_features, n_trees, n_bytes, n_bag_bytes, n_out_bytes;
     int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKK)L(KKKL)(KKLKK)(KKLK)", &values, &wanted, &n_rows, &n_features, &is_double,
-                          &cuts, &cut_starts, &splits, &split_starts, &leaves, &leaf_starts, &n_trees, &roots, &table,
-                          &outputs, &n_bytes, &bits, &bag_of, &n_bag_bytes, &in_bag, &all, &scores, &out,
-                          &n_out_bytes, &columns))
+    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKKKKK)L(KKKL)(KKLKK)(KKKLK)", &values, &wanted, &n_rows, &n_features, &is_double,
+                          &cuts, &cut_starts, &splits, &split_starts, &leaves, &leaf_starts, &codes, &turns,
+                          &turn_starts, &n_trees, &roots, &table, &outputs, &n_bytes, &bits, &bag_of, &n_bag_bytes,
+                          &in_bag, &all, &scores, &starts, &out, &n_out_bytes, &columns))
         return NULL;
     const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
-    const Slices slices = {AT(cuts), AT(cut_starts), AT(splits), AT(split_starts), AT(leaves), AT(leaf_starts)};
+    const Slices slices = {AT(cuts), AT(cut_starts), AT(splits), AT(split_starts), AT(leaves), AT(leaf_starts),
+                           AT(codes), AT(turns), AT(turn_starts)};
     const Trees trees = {AT(roots), n_trees};
     const Output output = {AT(table), AT(outputs), n_bytes};
     const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
     Space *space = new_space(slices.cut_starts[n_features], n_features);
     uint8_t *kept = scores ? malloc((size_t)n_trees * 2 * TILE + 1) : NULL;
     if (space == NULL || (scores && kept == NULL)) {
-        free(space);
+        if (space != NULL) free(space->room);
         free(kept);
         return PyErr_NoMemory();
     }
-    const ScoreSums sums = {AT(scores), AT(out), n_out_bytes, n_rows, AT(columns), kept, kept + n_trees * TILE};
+    const ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), kept, kept + n_trees * TILE};
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
         slice_64(&rows, &slices, &trees, &output, &counts, &sums, space);
     else
         slice_32(&rows, &slices, &trees, &output, &counts, &sums, space);
     Py_END_ALLOW_THREADS
-    free(space);
+    free(space->room);
     free(kept);
+    Py_RETURN_NONE;
+}
+
+static PyObject *number(PyObject *self, PyObject *arguments) {
+    unsigned long long splits, split_starts, leaves, leaf_starts, codes, turns, turn_starts;
+    long long n_trees;
+    if (!PyArg_ParseTuple(arguments, "KKKKLKKK", &splits, &split_starts, &leaves, &leaf_starts, &n_trees, &codes, &turns,
+                          &turn_starts))
+        return NULL;
+    const int64_t *of_splits = AT(split_starts), *of_leaves = AT(leaf_starts);
+    uint8_t nearest[MOST_LEAVES]; /* codes by the number of their bits */
+    int n_nearest = 0;
+    for (int n_bits = 1; n_bits <= PLANES; n_bits++)
+        for (int code = 1; code < MOST_LEAVES; code++)
+            if (COUNT_BITS((uint64_t)code) == n_bits) nearest[n_nearest++] = (uint8_t)code;
+    int64_t n_turns = 0, *ends = AT(turn_starts);
+    ends[0] = 0;
+    for (int64_t tree = 0; tree < n_trees; tree++) {
+        int64_t *own = ends + PLANES * tree + 1;
+        const int64_t n_found = number_leaves(
+            (const Split *)AT(splits) + of_splits[tree], of_splits[tree + 1] - of_splits[tree],
+            (const int32_t *)AT(leaves) + of_leaves[tree], of_leaves[tree + 1] - of_leaves[tree], nearest,
+            (uint8_t *)AT(codes) + of_leaves[tree], (uint16_t *)AT(turns) + n_turns, own);
+        for (int bit = 0; bit < PLANES; bit++) own[bit] += n_turns;
+        n_turns += n_found;
+    }
     Py_RETURN_NONE;
 }
 
@@ -337,6 +364,7 @@ static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; or count rows by leaf, or add up values."},
+    {"number", number, METH_VARARGS, "Give leaves the codes by which rows are numbered."},
     {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},

@@ -147,7 +147,7 @@ class Forest:
         slices = self._slices
         if slices is not None and slices.is_shorter(chosen, shape[1]):
             output = (address(roots), address(table), address(outputs), table.dtype.itemsize)
-            _kernel.slice(*of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0))
+            _kernel.slice(*of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0, 0))
             return outputs
         _kernel.walk(
             *of_rows, address(self._nodes), address(roots), len(chosen),
@@ -216,12 +216,13 @@ class Forest:
             raise ValueError(f"the bits of {rows.shape[0]} rows have shape {out.shape}")
         if table.dtype != np.float64 or table.shape != self._nodes.shape:
             raise ValueError("the table is not one of values of this forest")
-        values = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
+        of_leaf = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
+        values, starts = slices.by_code(of_leaf)
         sums = np.empty((5, rows.shape[0]))
         _kernel.slice(
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
             self.n_trees, (0, 0, 0, 0), (0, 0, 0, 0, 0),
-            (address(values), address(out), 0 if out is None else out.shape[1], address(sums)),
+            (address(values), address(starts), address(out), 0 if out is None else out.shape[1], address(sums)),
         )  # fmt: skip
         return sums
 
@@ -261,7 +262,7 @@ class Forest:
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
             self.n_trees, (0, 0, 0, 0),
             (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
-            (0, 0, 0, 0),
+            (0, 0, 0, 0, 0),
         )  # fmt: skip
         starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
         by_node = np.zeros((2, self._order.size), np.int64)

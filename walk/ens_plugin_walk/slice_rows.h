@@ -27,9 +27,9 @@ static INLINE void NAMED(compare)(const REAL *rows, int64_t n_rows, int64_t n_fe
         NAMED(count_below)((const REAL *)slices->cuts + starts[feature], n_cuts, values, n_rows, n_below);
         for (int64_t row = 0; row < n_rows; row++) {
             if (values[row] != values[row])
-                space->missing[feature].word[row / 64] |= BIT_OF(row);
+                space->missing[feature].word[row / 64] |= space->bit_of[row % 64];
             else if (n_below[row] < n_cuts)
-                below[n_below[row]].word[row / 64] |= BIT_OF(row);
+                below[n_below[row]].word[row / 64] |= space->bit_of[row % 64];
         }
         for (int64_t cut = 1; cut < n_cuts; cut++)
             for (int w = 0; w < WORDS; w++) below[cut].word[w] |= below[cut - 1].word[w];
@@ -52,15 +52,15 @@ static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, con
             const int64_t first = slices->leaf_starts[tree], n_leaves = slices->leaf_starts[tree + 1] - first;
             const uint8_t *wanted = rows->wanted == NULL ? NULL : rows->wanted + tree * rows->n_rows + start;
             const int32_t *leaves = slices->leaves + first;
-            number_rows(leaves, n_leaves, space);
+            number_rows(slices, tree, space);
             if (sums->values != NULL) {
                 keep_numbers(sums, tree, start, space);
                 continue;
             }
-            write_numbers(output, trees->roots[tree], tree * rows->n_rows + start, n_rows, wanted, leaves, n_leaves,
-                          space->numbers);
+            write_numbers(output, trees->roots[tree], tree * rows->n_rows + start, n_rows, wanted, leaves,
+                          slices->codes + first, n_leaves, space->numbers);
         }
-        if (sums->values != NULL) add_scores(sums, slices, trees->n_trees, start, n_rows);
+        if (sums->values != NULL) add_scores(sums, trees->n_trees, start, n_rows);
     }
 }
 

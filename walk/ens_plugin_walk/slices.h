@@ -26,14 +26,14 @@ static int64_t count_bits(uint64_t word) {
 #endif
 
 /* Words that are handled together; leaves of a tree, whose numbers fit into a byte. */
-enum { WORDS = 4, TILE = 64 * WORDS, MOST_LEAVES = 256 };
+enum { WORDS = 4, TILE = 64 * WORDS, MOST_LEAVES = 256, PLANES = 8, LINE = 64 };
 
 typedef struct {
     uint64_t word[WORDS];
 } Bits;
 
 typedef struct {
-    int32_t place, first; /* node of the split, and its first child, which the second follows */
+    uint16_t place, first; /* node of the split, and its first child, which the second follows */
     int32_t cut, missing; /* its threshold among all; the column whose missing values go to the first child, or none */
 } Split;
 
@@ -44,6 +44,9 @@ typedef struct {
     const int64_t *split_starts;
     const int32_t *leaves; /* nodes that are leaves, of each tree */
     const int64_t *leaf_starts;
+    const uint8_t *codes;  /* of each leaf, by which rows are numbered */
+    const uint16_t *turns; /* nodes below which a bit of the code differs from that of their parent, by tree and bit */
+    const int64_t *turn_starts;
 } Slices;
 
 typedef struct {
@@ -59,7 +62,8 @@ typedef struct {
 } Counts;
 
 typedef struct {
-    const double *values;    /* of each leaf; NULL where nothing is summed */
+    const double *values;    /* by code; NULL where nothing is summed */
+    const int64_t *starts;   /* of each tree's values */
     const uint8_t *bits;     /* as of np.packbits, rows that do not count by tree; NULL where all count */
     int64_t n_bytes, n_rows; /* of a tree's bits, and of a column */
     double *columns;         /* as of sum_scores in tallies.h */
@@ -67,27 +71,61 @@ typedef struct {
 } ScoreSums;
 
 typedef struct {
+    Bits reach[2 * MOST_LEAVES];
     Bits *below;   /* by threshold: rows up to it */
     Bits *missing; /* by column, and one without rows: rows whose value is missing */
-    Bits reach[2 * MOST_LEAVES], joined[MOST_LEAVES];
-    uint64_t spread[256]; /* the bits of a byte as bytes */
+    uint64_t spread[256]; /* the bits of a byte, as np.packbits orders them, as bytes */
+    uint64_t bit_of[64];  /* of a row: in the byte of its column, if each eight rows are a line of bits */
     uint8_t numbers[TILE];
+    void *room; /* what is to be freed */
 } Space;
 
-/* As np.packbits orders rows. */
-#define BIT_OF(row) (UINT64_C(1) << (((row) & 63) ^ 7))
-
 static Space *new_space(int64_t n_cuts, int64_t n_features) {
-    Space *space = malloc(sizeof *space + (size_t)(n_cuts + n_features + 1) * sizeof(Bits));
-    if (space == NULL) return NULL;
-    space->below = (Bits *)(space + 1);
-    space->missing = space->below + n_cuts;
+    /* Bits start at lines of the cache, because those that cross one take twice as long. */
+    const size_t n_bits = (size_t)(n_cuts + n_features + 1) * sizeof(Bits);
+    void *room = malloc(sizeof(Space) + n_bits + LINE);
+    if (room == NULL) return NULL;
+    Bits *below = (Bits *)(((uintptr_t)room + LINE - 1) / LINE * LINE);
+    Space *space = (Space *)(below + n_cuts + n_features + 1);
+    space->room = room;
+    space->below = below;
+    space->missing = below + n_cuts;
     for (int byte = 0; byte < 256; byte++) {
         uint8_t bytes[8];
         for (int i = 0; i < 8; i++) bytes[i] = byte >> (7 - i) & 1;
         memcpy(&space->spread[byte], bytes, sizeof bytes);
     }
+    for (int row = 0; row < 64; row++) {
+        uint8_t bytes[8] = {0};
+        bytes[row % 8] = (uint8_t)(1 << row / 8);
+        memcpy(&space->bit_of[row], bytes, sizeof bytes);
+    }
     return space;
+}
+
+/* Give each leaf of a tree a code, those below a first child the code of its parent, those below a second child one
+ * that differs from it in as few bits as can be; and list, for each bit, the second children that differ in it. */
+static int64_t number_leaves(const Split *splits, int64_t n_splits, const int32_t *leaves, int64_t n_leaves,
+                             const uint8_t *nearest, uint8_t *codes, uint16_t *turns, int64_t *n_turns) {
+    uint8_t of_node[2 * MOST_LEAVES] = {0}, turned[MOST_LEAVES], used[MOST_LEAVES] = {1};
+    int64_t n_codes = 1, n_found = 0;
+    while (n_codes < n_leaves) n_codes *= 2;
+    for (int64_t i = 0; i < n_splits; i++) {
+        const uint8_t own = of_node[splits[i].place];
+        int at = 0;
+        while (nearest[at] >= n_codes || used[own ^ nearest[at]]) at++;
+        turned[i] = nearest[at];
+        of_node[splits[i].first] = own;
+        of_node[splits[i].first + 1] = own ^ turned[i];
+        used[own ^ turned[i]] = 1;
+    }
+    for (int64_t i = 0; i < n_leaves; i++) codes[i] = of_node[leaves[i]];
+    for (int bit = 0; bit < PLANES; bit++) {
+        for (int64_t i = 0; i < n_splits; i++)
+            if (turned[i] >> bit & 1) turns[n_found++] = (uint16_t)(splits[i].first + 1);
+        n_turns[bit] = n_found;
+    }
+    return n_found;
 }
 
 /* Fill in the rows that reach each node of a tree. */
@@ -96,7 +134,7 @@ static INLINE void reach_nodes(const Slices *slices, int64_t tree, int64_t n_row
     for (int w = 0; w < WORDS; w++) {
         const int64_t n_own = n_rows - 64 * w;
         reach[0].word[w] = n_own >= 64 ? ~UINT64_C(0) : 0;
-        for (int64_t row = 0; n_own < 64 && row < n_own; row++) reach[0].word[w] |= BIT_OF(row);
+        for (int64_t row = 0; n_own < 64 && row < n_own; row++) reach[0].word[w] |= space->bit_of[row];
     }
     for (int64_t index = slices->split_starts[tree]; index < slices->split_starts[tree + 1]; index++) {
         const Split split = slices->splits[index];
@@ -109,36 +147,41 @@ static INLINE void reach_nodes(const Slices *slices, int64_t tree, int64_t n_row
     }
 }
 
-/* Turn the rows of each leaf into the number of the leaf of each row: first its bits, then bytes. */
-static INLINE void number_rows(const int32_t *leaves, int64_t n_leaves, Space *space) {
-    Bits planes[8], *joined = space->joined;
-    int n_planes = 0;
-    for (int64_t i = 0; i < n_leaves; i++) joined[i] = space->reach[leaves[i]];
-    for (int64_t n = n_leaves; n > 1; n = (n + 1) / 2) {
-        Bits odd = {{0}};
-        for (int64_t i = 0; i + 1 < n; i += 2) {
-            const Bits one = joined[i], other = joined[i + 1];
-            Bits both;
-            for (int w = 0; w < WORDS; w++) odd.word[w] |= other.word[w];
-            for (int w = 0; w < WORDS; w++) both.word[w] = one.word[w] | other.word[w];
-            joined[i / 2] = both;
+/* Exchange bits of two words in each byte: those of the first in the higher half of `mask`, which is `shift` bits up. */
+static INLINE void exchange(Bits *one, Bits *other, int shift, uint64_t mask) {
+    for (int w = 0; w < WORDS; w++) {
+        const uint64_t differing = ((one->word[w] >> shift) ^ other->word[w]) & mask;
+        other->word[w] ^= differing;
+        one->word[w] ^= differing << shift;
+    }
+}
+
+/* Turn the rows that reach nodes into the code of the leaf of each row: first its bits, then, by transposing squares of
+ * eight bits, bytes. */
+static INLINE void number_rows(const Slices *slices, int64_t tree, Space *space) {
+    Bits planes[PLANES];
+    const int64_t *starts = slices->turn_starts + PLANES * tree;
+    for (int bit = 0; bit < PLANES; bit++) {
+        Bits plane = {{0}};
+        for (int64_t i = starts[bit]; i < starts[bit + 1]; i++) {
+            const Bits *here = &space->reach[slices->turns[i]];
+            for (int w = 0; w < WORDS; w++) plane.word[w] ^= here->word[w];
         }
-        if (n % 2) joined[n / 2] = joined[n - 1];
-        planes[n_planes++] = odd;
+        planes[bit] = plane;
     }
-    for (int at = 0; at < TILE / 8; at++) {
-        uint64_t numbers = 0;
-        for (int b = 0; b < n_planes; b++)
-            numbers |= space->spread[planes[b].word[at / 8] >> (at % 8 * 8) & 255] << b;
-        memcpy(space->numbers + 8 * at, &numbers, sizeof numbers);
-    }
+    for (int i = 0; i < 4; i++) exchange(planes + i, planes + i + 4, 4, ~UINT64_C(0) / 17);
+    for (int i = 0; i < 8; i++)
+        if (!(i & 2)) exchange(planes + i, planes + i + 2, 2, ~UINT64_C(0) / 5);
+    for (int i = 0; i < 8; i += 2) exchange(planes + i, planes + i + 1, 1, ~UINT64_C(0) / 3);
+    for (int w = 0; w < WORDS; w++)
+        for (int i = 0; i < 8; i++) memcpy(space->numbers + 64 * w + 8 * i, &planes[i].word[w], 8);
 }
 
 #define WRITE_NUMBERS(TYPE)                                                                                 \
     {                                                                                                       \
         const TYPE *table = (const TYPE *)output->table + root;                                             \
         TYPE *values = (TYPE *)output->values + first, own[MOST_LEAVES];                                    \
-        for (int64_t i = 0; i < n_leaves; i++) own[i] = table[leaves[i]];                                   \
+        for (int64_t i = 0; i < n_leaves; i++) own[codes[i]] = table[leaves[i]];                               \
         if (wanted == NULL)                                                                                 \
             for (int64_t row = 0; row < n_rows; row++) values[row] = own[numbers[row]];                     \
         else                                                                                                \
@@ -147,7 +190,7 @@ static INLINE void number_rows(const int32_t *leaves, int64_t n_leaves, Space *s
     }
 
 static INLINE void write_numbers(const Output *output, int64_t root, int64_t first, int64_t n_rows, const uint8_t *wanted,
-                          const int32_t *leaves, int64_t n_leaves, const uint8_t *numbers) {
+                          const int32_t *leaves, const uint8_t *codes, int64_t n_leaves, const uint8_t *numbers) {
     switch (output->n_bytes) {
     case 1: WRITE_NUMBERS(uint8_t)
     case 2: WRITE_NUMBERS(uint16_t)
@@ -156,18 +199,29 @@ static INLINE void write_numbers(const Output *output, int64_t root, int64_t fir
     }
 }
 
-static INLINE Bits bag_of_tile(const Counts *counts, int64_t tree, int64_t start) {
-    const uint8_t *bytes = counts->bits + counts->bag_of[tree] * counts->n_bytes;
+/* Copy the bytes of a tile of rows, as of np.packbits; those of rows that are not there are 0. */
+static INLINE void copy_tile(const uint8_t *bytes, int64_t n_bytes, int64_t start, uint8_t *tile) {
+    const int64_t n_left = n_bytes - start / 8;
+    if (n_left >= TILE / 8) {
+        memcpy(tile, bytes + start / 8, TILE / 8);
+        return;
+    }
+    memset(tile, 0, TILE / 8);
+    memcpy(tile, bytes + start / 8, (size_t)n_left);
+}
+
+static INLINE Bits bag_of_tile(const Counts *counts, int64_t tree, int64_t start, const Space *space) {
+    uint8_t tile[TILE / 8];
+    copy_tile(counts->bits + counts->bag_of[tree] * counts->n_bytes, counts->n_bytes, start, tile);
     Bits bag = {{0}};
     for (int w = 0; w < WORDS; w++)
-        for (int64_t i = 0, at = start / 8 + 8 * w; i < 8 && at + i < counts->n_bytes; i++)
-            bag.word[w] |= (uint64_t)bytes[at + i] << (8 * i);
+        for (int i = 0; i < 8; i++) bag.word[w] |= space->spread[tile[8 * w + i]] << i;
     return bag;
 }
 
 static INLINE void count_rows(const Slices *slices, int64_t tree, const Counts *counts, int64_t start,
                               const Space *space) {
-    const Bits bag = bag_of_tile(counts, tree, start);
+    const Bits bag = bag_of_tile(counts, tree, start, space);
     for (int64_t leaf = slices->leaf_starts[tree]; leaf < slices->leaf_starts[tree + 1]; leaf++) {
         const Bits *here = &space->reach[slices->leaves[leaf]];
         int64_t drawn = 0, all = 0;
@@ -183,19 +237,17 @@ static INLINE void count_rows(const Slices *slices, int64_t tree, const Counts *
 /* Keep the leaf of each row in a tree, and whether the row counts. */
 static INLINE void keep_numbers(const ScoreSums *sums, int64_t tree, int64_t start, const Space *space) {
     memcpy(sums->numbers + tree * TILE, space->numbers, TILE);
-    uint8_t *counted = sums->counted + tree * TILE;
-    for (int64_t i = 0, at = start / 8; i < TILE / 8; i++) {
-        const uint8_t out = sums->bits == NULL || at + i >= sums->n_bytes ? 0 : sums->bits[tree * sums->n_bytes + at + i];
-        memcpy(counted + 8 * i, &space->spread[255 & ~out], 8);
-    }
+    uint8_t out[TILE / 8] = {0}, *counted = sums->counted + tree * TILE;
+    if (sums->bits != NULL) copy_tile(sums->bits + tree * sums->n_bytes, sums->n_bytes, start, out);
+    for (int i = 0; i < TILE / 8; i++) memcpy(counted + 8 * i, &space->spread[255 & ~out[i]], 8);
 }
 
 /* As sum_scores in tallies.h, for a tile of rows whose leaves in all trees are known. */
-static INLINE void add_scores(const ScoreSums *sums, const Slices *slices, int64_t n_trees, int64_t start, int64_t n_rows) {
+static INLINE void add_scores(const ScoreSums *sums, int64_t n_trees, int64_t start, int64_t n_rows) {
     double found[5][TILE] = {{0}}, mean[TILE], own[TILE];
     double *trials = found[0], *total = found[1], *squares = found[2], *positive = found[3], *deciding = found[4];
     for (int64_t tree = 0; tree < n_trees; tree++) {
-        const double *values = sums->values + slices->leaf_starts[tree];
+        const double *values = sums->values + sums->starts[tree];
         const uint8_t *numbers = sums->numbers + tree * TILE, *counted = sums->counted + tree * TILE;
         for (int i = 0; i < TILE; i++) own[i] = values[numbers[i]];
         for (int i = 0; i < TILE; i++) {
@@ -207,7 +259,7 @@ static INLINE void add_scores(const ScoreSums *sums, const Slices *slices, int64
     }
     for (int i = 0; i < TILE; i++) mean[i] = total[i] / (trials[i] > 1.0 ? trials[i] : 1.0);
     for (int64_t tree = 0; tree < n_trees; tree++) {
-        const double *values = sums->values + slices->leaf_starts[tree];
+        const double *values = sums->values + sums->starts[tree];
         const uint8_t *numbers = sums->numbers + tree * TILE, *counted = sums->counted + tree * TILE;
         for (int i = 0; i < TILE; i++) own[i] = values[numbers[i]];
         for (int i = 0; i < TILE; i++) {

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin_walk import _kernel
+
 __all__ = ["FEWEST_ROWS", "NO_NODE", "Slices", "address", "slices_of"]
 
 IntArray = NDArray[np.int64]
@@ -18,7 +20,8 @@ FEWEST_ROWS = 64
 MOST_LEAVES = 256
 # The bits of all thresholds stay in a processor's cache.
 MOST_CUTS = 1 << 15
-_SPLIT = np.dtype([(name, np.int32) for name in ("place", "first", "cut", "missing")])
+_SPLIT = np.dtype([("place", np.uint16), ("first", np.uint16), ("cut", np.int32), ("missing", np.int32)])
+_BITS = 8
 
 
 class Slices(NamedTuple):
@@ -30,6 +33,9 @@ class Slices(NamedTuple):
     split_starts: IntArray
     leaves: NDArray[np.int32]
     leaf_starts: IntArray
+    codes: NDArray[np.uint8]
+    turns: NDArray[np.uint16]
+    turn_starts: IntArray
 
     def is_shorter(self, trees: range, n_rows: int) -> bool:
         """Return whether the search by bits takes less time than that node by node."""
@@ -40,9 +46,21 @@ class Slices(NamedTuple):
 
     def addresses(self, first: int) -> tuple[int, ...]:
         """Return the addresses of the arrays, of which those by tree start with tree number `first`."""
-        cuts, cut_starts, splits, split_starts, leaves, leaf_starts = self
-        by_tree = (split_starts[first:], leaf_starts[first:])
-        return tuple(map(address, (cuts, cut_starts, splits, by_tree[0], leaves, by_tree[1])))
+        by_tree = self._replace(
+            split_starts=self.split_starts[first:],
+            leaf_starts=self.leaf_starts[first:],
+            turn_starts=self.turn_starts[_BITS * first :],
+        )
+        return tuple(map(address, by_tree))
+
+    def by_code(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], IntArray]:
+        """Return the values of leaves by their codes, one tree after the other, and where those of each tree start."""
+        n_leaves = np.diff(self.leaf_starts)
+        n_codes = 1 << np.ceil(np.log2(n_leaves)).astype(np.int64)
+        starts = _starts(n_codes)
+        found = np.zeros(starts[-1])
+        found[np.repeat(starts[:-1], n_leaves) + self.codes] = values
+        return found, starts
 
 
 def slices_of(nodes: NDArray[Any], roots: IntArray, n_features: int) -> Slices | None:
@@ -75,13 +93,26 @@ def slices_of(nodes: NDArray[Any], roots: IntArray, n_features: int) -> Slices |
     splits["place"], splits["first"] = place[is_split], own["first"]
     splits["cut"][order] = np.cumsum(is_new) - 1
     splits["missing"] = np.where(own["feature"] >> np.uint32(31), feature, n_features)
+    leaves = place[is_leaf].astype(np.int32)
+    split_starts, leaf_starts = (
+        _starts(np.add.reduceat(own, roots[:-1], dtype=np.int64)) for own in (is_split, is_leaf)
+    )
+    codes = np.empty(leaves.size, np.uint8)
+    turns, turn_starts = np.empty(_BITS * splits.size, np.uint16), np.empty(_BITS * sizes.size + 1, np.int64)
+    _kernel.number(
+        address(splits), address(split_starts), address(leaves), address(leaf_starts), sizes.size,
+        address(codes), address(turns), address(turn_starts),
+    )  # fmt: skip
     return Slices(
         cuts=ascending[is_new],
         cut_starts=_starts(np.bincount(by_column[is_new], minlength=n_features)),
         splits=splits,
-        split_starts=_starts(np.add.reduceat(is_split, roots[:-1], dtype=np.int64)),
-        leaves=place[is_leaf].astype(np.int32),
-        leaf_starts=_starts(np.add.reduceat(is_leaf, roots[:-1], dtype=np.int64)),
+        split_starts=split_starts,
+        leaves=leaves,
+        leaf_starts=leaf_starts,
+        codes=codes,
+        turns=turns[: turn_starts[-1]].copy(),
+        turn_starts=turn_starts,
     )
 
 

@@ -65,8 +65,11 @@ class LeafReader:
         wanted : ndarray of bool, shape (n_trees, n_rows), optional
             True for leaves to find; the others may be any leaf.
         """
-        walked = self._forest.walk.leaves(rows, self._trees, wanted)
-        return self._read_copy(rows) if walked is None else walked
+        is_kept = rows.kept is not None and wanted is not None and self._trees == range(len(self._forest.trees))
+        found = rows.kept.read(wanted) if is_kept else None
+        if found is None:
+            found = self._forest.walk.leaves(rows, self._trees, wanted)
+        return self._read_copy(rows) if found is None else found
 
     @cached_property
     def _booster(self) -> Any:

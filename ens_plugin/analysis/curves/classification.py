@@ -236,12 +236,12 @@ def _member_sd(
     margins: FloatArray, sample: Sample, n_rows: int, settings: ResolvedOptions, ties_to: float, seed_sd: float
 ) -> FloatArray:
     """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
-    part = replace(sample, block=replace(sample.block, outputs=margins)).some_rows(JACKKNIFE_ROWS)
-    # In one memory order, because rounding depends on it.
-    known, n_part = np.ascontiguousarray(part.block.outputs), part.rows.size
-    weight = RowWeight(part.weight, None if n_part == n_rows else np.full(n_part, n_rows / n_part))
+    rows = sample.random_rows(JACKKNIFE_ROWS)
+    # By a take, whose memory order is always the same: rounding depends on it.
+    known, counted = margins.take(rows, axis=1), sample.block.counted.take(rows, axis=1)
+    weight = RowWeight(sample.weight[rows], None if rows.size == n_rows else np.full(rows.size, n_rows / rows.size))
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
-    return np.maximum(seed_sd, left_out_sd(known, part.block.counted, weight, sizes))
+    return np.maximum(seed_sd, left_out_sd(known, counted, weight, sizes))
 
 
 def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDArray[Any]:

@@ -22,7 +22,8 @@ __all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores"]
 # Ways to split a row's members into halves; each doubles the length of the alternating pieces.
 N_SPLITS = 4
 N_CLASSES = 2**N_SPLITS
-ROWS_AT_ONCE = 2048
+# Few, so that what is read of them stays in a processor's cache.
+ROWS_AT_ONCE = 256
 
 
 def brier_loss(
@@ -115,12 +116,12 @@ def brier_terms_of_scores(
     for start in range(0, block.target.size, ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
         part = RowBlock(block.outputs[:, rows], block.counted[:, rows], block.target[rows], block.n_labels)
-        squared[rows], variance[rows] = _terms_by_halves(part, inverse_link)
+        squared[rows], variance[rows] = _terms_by_halves(part, block.support[rows], inverse_link)
     return squared, variance
 
 
 def _terms_by_halves(
-    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+    block: RowBlock, support_of_all: FloatArray, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> tuple[FloatArray, FloatArray]:
     trials = count_members(block.counted)
 
@@ -128,7 +129,7 @@ def _terms_by_halves(
         probabilities = np.asarray(inverse_link(support / np.maximum(number, 1.0)[:, None]), dtype=np.float64)
         return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
 
-    squared = score(block.support, trials)
+    squared = score(support_of_all, trials)
     support, number = _sums_by_rank(block)
     place = np.arange(N_CLASSES)
     gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
@@ -154,16 +155,15 @@ def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     """
     n_rows = block.target.size
     n_cells = N_CLASSES * n_rows
-    support, number = np.zeros((n_cells, block.n_labels)), np.zeros(n_cells)
-    next_cell = np.arange(n_rows)
-    for outputs, counts in zip(block.outputs, block.counted, strict=True):
-        rows = np.flatnonzero(counts)
-        cell = next_cell.take(rows)
-        # A take is twice as fast as an index.
-        support[cell] = support.take(cell, axis=0) + outputs.take(rows, axis=0)
-        number[cell] += 1.0
-        next_cell[rows] = (cell + n_rows) % n_cells
-    return support.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
+    # Modulo 256, a multiple of 16.
+    rank = np.add.accumulate(block.counted.view(np.uint8), axis=0, dtype=np.uint8) - np.uint8(1)
+    place = np.flatnonzero(block.counted)
+    cell = rank.reshape(-1).take(place) % N_CLASSES * np.intp(n_rows) + place % n_rows
+    # Members are added in their order.
+    scores, at = block.outputs.reshape(-1), place * block.n_labels
+    support = [np.bincount(cell, scores.take(at + label), n_cells) for label in range(block.n_labels)]
+    number = np.bincount(cell, minlength=n_cells).astype(np.float64)
+    return np.stack(support, axis=1).reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
 
 
 def _squared_error(probabilities: FloatArray, length: FloatArray, target: NDArray[Any]) -> FloatArray:

@@ -132,13 +132,30 @@ def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[A
     is_vote = block.outputs.ndim == 2
     shape = (n_members, rows.size) if is_vote else (n_members, block.n_labels, rows.size)
     outputs = np.empty(shape, dtype=block.outputs.dtype if is_vote else np.float32)
+    flat, (by_member, by_row, *by_label) = _as_stored(block.outputs)
     for start in range(0, rows.size, ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
         row, member = np.nonzero(block.counted[:, some].T)
         first = np.searchsorted(row, np.arange(some.size))
-        taken = block.outputs[member[first + np.arange(n_members)[:, None]], some]
-        outputs[..., start : start + some.size] = taken if is_vote else np.moveaxis(taken, 2, 1)
+        place = member.take(first + np.arange(n_members)[:, None]) * by_member + some * by_row
+        own = outputs[..., start : start + some.size]
+        if is_vote:
+            own[:] = flat.take(place)
+        for label in range(0 if is_vote else block.n_labels):
+            own[:, label] = flat.take(place + label * by_label[0])
     return outputs
+
+
+def _as_stored(values: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
+    """Return values in one row, without a copy where they lie side by side, and the step along each of their axes.
+
+    A take from one row is several times as fast as an index of several axes.
+    """
+    flat = values.ravel(order="K")
+    if not np.may_share_memory(flat, values):
+        values = np.ascontiguousarray(values)
+        flat = values.reshape(-1)
+    return flat, [step // values.itemsize for step in values.strides]
 
 
 def _subsets(n_members: int, size: int, n_drawn: int, rng: np.random.Generator) -> Subsets:

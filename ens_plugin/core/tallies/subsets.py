@@ -94,8 +94,12 @@ class Sample:
         whole.rows[rows], whole.weight[rows] = self.rows, self.weight
 
     def some_rows(self, n_rows: int) -> Sample:
-        """Return the sample reduced to `n_rows` of its rows at most, always the same ones, in their order."""
-        return self.select(np.sort(np.random.default_rng(0).permutation(self.rows.size)[:n_rows]))
+        """Return the sample reduced to :meth:`random_rows`."""
+        return self.select(self.random_rows(n_rows))
+
+    def random_rows(self, n_rows: int) -> IntArray:
+        """Return positions in the sample of `n_rows` of its rows at most, always the same ones, ascending."""
+        return np.sort(np.random.default_rng(0).permutation(self.rows.size)[:n_rows])
 
     def keep(self, usable: NDArray[np.bool_]) -> Sample:
         """Return the sample without the rows that are not usable, its `rows` renumbered among the usable rows."""
