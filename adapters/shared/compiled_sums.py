@@ -9,8 +9,9 @@ import numpy as np
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.core.tallies.contests import VoteCounts, count_votes_by
 from ens_plugin.core.tallies.tally import RowBlock, Sums
+from ens_plugin.core.uncertainty.pair_covariance import PairSums
 
-__all__ = ["CompiledSums", "compiled_sums", "subset_counts"]
+__all__ = ["CompiledSums", "compiled_sums", "subset_counts", "vote_pairs"]
 
 
 class CompiledSums(NamedTuple):
@@ -48,3 +49,8 @@ def subset_counts() -> VoteCounts:
     if count is None:
         return count_votes_by
     return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)
+
+
+def vote_pairs() -> PairSums | None:
+    """Return the function of ens-plugin-walk that sums over pairs of rows as ``sum_pairs`` does, of votes, or None."""
+    return leaf_walk.compiled_function("vote_pairs")

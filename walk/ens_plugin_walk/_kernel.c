@@ -110,6 +110,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "tallies.h"
 #include "draws.h"
 #include "votes.h"
+#include "pairs.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
@@ -360,6 +361,34 @@ static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *pair_votes(PyObject *self, PyObject *arguments) {
+    unsigned long long votes[2], counted[2], slopes[2], sums;
+    long long n_rows[2], n_members, freedom;
+    int is_same;
+    if (!PyArg_ParseTuple(arguments, "(KKK)L(KKK)LLpK", &votes[0], &counted[0], &slopes[0], &n_rows[0], &votes[1],
+                          &counted[1], &slopes[1], &n_rows[1], &n_members, &is_same, &sums))
+        return NULL;
+    const size_t words_of_row = (size_t)PLANES * (size_t)((n_members + 63) / 64);
+    uint64_t *bits = malloc((size_t)(n_rows[0] + n_rows[1]) * words_of_row * sizeof *bits + 1);
+    int32_t *found = malloc((size_t)n_rows[1] * 4 * sizeof *found + 1);
+    if (bits == NULL || found == NULL) {
+        free(bits);
+        free(found);
+        return PyErr_NoMemory();
+    }
+    const Voters first = {AT(votes[0]), AT(counted[0]), AT(slopes[0]), bits, n_rows[0]};
+    const Voters second = {AT(votes[1]), AT(counted[1]), AT(slopes[1]), bits + n_rows[0] * words_of_row, n_rows[1]};
+    const Pairs pairs = {first, is_same ? first : second, n_members, is_same};
+    double *columns = AT(sums);
+    Py_BEGIN_ALLOW_THREADS
+    freedom = HAS_WIDE ? sum_pairs_wide(&pairs, found, columns, columns + n_rows[1])
+                       : sum_pairs_plain(&pairs, found, columns, columns + n_rows[1]);
+    Py_END_ALLOW_THREADS
+    free(bits);
+    free(found);
+    return PyLong_FromLongLong(freedom);
+}
+
 static PyMethodDef functions[] = {
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
@@ -369,6 +398,7 @@ static PyMethodDef functions[] = {
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
+    {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };

@@ -84,3 +84,13 @@ def elect(
     apart: int,
     /,
 ) -> None: ...
+def pair_votes(
+    first: tuple[int, ...],
+    n_first: int,
+    second: tuple[int, ...],
+    n_second: int,
+    n_members: int,
+    is_same: bool,
+    sums: int,
+    /,
+) -> int: ...

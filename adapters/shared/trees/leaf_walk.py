@@ -28,7 +28,7 @@ COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
 FEWEST_AT_ONCE = 64
 
-_OLD = "no leaves (it is older than 0.5; pip install --upgrade 'ens-plugin[fast]')"
+_OLD = "no leaves (it is older than 0.6; pip install --upgrade 'ens-plugin[fast]')"
 _REPORT = " Please report this with the versions of both."
 
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
@@ -55,10 +55,10 @@ def compiled_function(name: str) -> Any | None:
 
 
 def _is_old() -> bool:
-    """Return whether the walk lacks the sums of trees in turn, the newest function."""
+    """Return whether the walk lacks the sums over pairs of rows, the newest function."""
     import ens_plugin_walk
 
-    return not hasattr(ens_plugin_walk.Forest, "stopping")
+    return not hasattr(ens_plugin_walk, "vote_pairs")
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.compiled_sums import vote_pairs
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_groups import effective_groups
@@ -133,5 +134,5 @@ def algorithmic_sd(
             outputs, counted, slopes = fold_groups(outputs, counted, slopes, groups)
             assert weight.groups is not None
             n_effective = effective_groups(weight.total, weight.groups) * slopes.size / np.unique(groups).size
-        variance = shared_variance(outputs, counted, slopes, n_members, n_effective)
+        variance = shared_variance(outputs, counted, slopes, n_members, n_effective, vote_pairs())
     return float(np.sqrt(variance))

@@ -17,7 +17,7 @@ from ens_plugin.core.uncertainty.intervals import (
     wilson_interval,
 )
 from ens_plugin.core.uncertainty.member_jackknife import N_GROUPS, left_out_sd
-from ens_plugin.core.uncertainty.pair_covariance import shared_variance
+from ens_plugin.core.uncertainty.pair_covariance import Voters, shared_variance, sum_pairs
 from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, row_losses, share_difference
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 
@@ -28,6 +28,7 @@ __all__ = [
     "ErrorDraws",
     "FittedTail",
     "LargestValues",
+    "Voters",
     "agreement_interval",
     "algorithmic_variance",
     "combine_draws",
@@ -49,6 +50,7 @@ __all__ = [
     "size_interval",
     "squared_covariance",
     "squared_losses_at",
+    "sum_pairs",
     "variance_over_seeds",
     "wilson_interval",
 ]

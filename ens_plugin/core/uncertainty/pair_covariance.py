@@ -2,9 +2,9 @@ r"""Variance over seeds that all rows have in common, estimated from pairs of ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tallies.tally import count_members
 from ens_plugin.core.validation import BoolArray, FloatArray
 
-__all__ = ["PairMean", "fold_groups", "mean_pair_covariance", "shared_variance"]
+__all__ = ["PairMean", "PairSums", "Voters", "fold_groups", "mean_pair_covariance", "shared_variance", "sum_pairs"]
 
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
@@ -36,7 +36,34 @@ class PairMean(NamedTuple):
     variance: float
 
 
-def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, size: float, n_rows: float) -> float:
+class Voters(NamedTuple):
+    """The members' outputs for some rows.
+
+    Attributes
+    ----------
+    values : ndarray of int8 or float32, shape (n_members, n_rows)
+        Votes of -1, 0 and 1, or outputs from any origin of the row, 0 where they do not count.
+    counted : ndarray of bool, shape (n_members, n_rows)
+    slopes : ndarray of float32, shape (n_rows,)
+    """
+
+    values: NDArray[np.int8] | NDArray[np.float32]
+    counted: BoolArray
+    slopes: NDArray[np.float32]
+
+
+# Sums over pairs of rows, as of `sum_pairs`.
+PairSums: TypeAlias = Callable[[Voters, Voters | None], tuple[FloatArray, float]]
+
+
+def shared_variance(
+    outputs: NDArray[Any],
+    is_oob: BoolArray,
+    slopes: FloatArray,
+    size: float,
+    n_rows: float,
+    vote_pairs: PairSums | None = None,
+) -> float:
     r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
 
     Parameters
@@ -50,6 +77,8 @@ def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
         Ensemble size B.
     n_rows : float
         Number of rows of the whole data.
+    vote_pairs : callable, optional
+        Returns what :func:`sum_pairs` does, of votes.
 
     Returns
     -------
@@ -76,7 +105,7 @@ def shared_variance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
     parts = [slice(start, start + PART_ROWS) for start in range(0, slopes.size, PART_ROWS)]
     own = np.concatenate([_own_variance(outputs[:, rows], is_oob[:, rows]) for rows in parts])
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)
-    pairs = mean_pair_covariance(outputs, is_oob, slopes)
+    pairs = mean_pair_covariance(outputs, is_oob, slopes, vote_pairs)
     signal = from_own**2 + max(pairs.mean**2 - pairs.variance, 0.0)
     kept = 0.0 if np.isinf(pairs.variance) or signal == 0.0 else signal / (signal + pairs.variance)
     return max(kept * pairs.mean + OWN_PAIRS * from_own, LEAST_OWN_PAIRS * from_own) / size
@@ -122,12 +151,14 @@ def fold_groups(
     return folded, np.ascontiguousarray(is_oob[:, first]), np.ones(first.size)
 
 
-def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> PairMean:
+def mean_pair_covariance(
+    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: PairSums | None = None
+) -> PairMean:
     r"""Return the mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
 
     Parameters
     ----------
-    outputs, is_oob, slopes
+    outputs, is_oob, slopes, vote_pairs
         As for :func:`shared_variance`.
 
     Notes
@@ -138,60 +169,72 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
     matrices, of at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8
     products in all.
     """
-    total = np.zeros(3)
+    weighted, squares, degrees = 0.0, 0.0, 0.0
     for rows in _blocks(slopes.size, outputs.shape[0]):
         # Copied once, because every pass over a strided block is as slow as the copy.
-        is_counted = np.ascontiguousarray(is_oob[:, rows])
-        whole, unit = _scaled(np.ascontiguousarray(outputs[:, rows]), is_counted, slopes[rows])
+        own, is_counted = np.ascontiguousarray(outputs[:, rows]), np.ascontiguousarray(is_oob[:, rows])
+        whole, unit = _scaled(own, is_counted, slopes[rows])
+        sums_of = sum_pairs if vote_pairs is None or whole.values.dtype != np.int8 else vote_pairs
         starts = range(0, is_counted.shape[1], PART_ROWS)
-        parts = [_Part(*(array[..., start : start + PART_ROWS] for array in whole)) for start in starts]
-        sums = np.sum([_pair_sums(*pair) for pair in combinations_with_replacement(parts, 2)], axis=0)
-        total += sums * [unit**2, unit**4, 1.0]
-    weighted, squares, degrees = total.tolist()
-    if degrees == 0.0:
-        return PairMean(0.0, np.inf)
-    # The matrices hold each pair twice.
-    return PairMean(weighted / degrees, 2.0 * squares / degrees**2)
+        parts = [_part(whole, slice(start, start + PART_ROWS)) for start in starts]
+        for first, second in combinations_with_replacement(parts, 2):
+            by_row, freedom = sums_of(first, None if second is first else second)
+            weighted += float(by_row[0].sum()) * unit**2
+            squares += float(by_row[1].sum()) * unit**4
+            degrees += freedom
+    # Each pair of rows was taken once.
+    return PairMean(weighted / degrees, squares / degrees**2) if degrees else PairMean(0.0, np.inf)
 
 
-class _Part(NamedTuple):
-    """Some rows.
+def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, float]:
+    """Return sums over pairs of rows of their covariances times their members less one and their slopes.
 
-    Attributes
+    Parameters
     ----------
-    values : ndarray, shape (n_members, n_rows)
-        Outputs that count, from any origin of the row; 0 for others.
-    counted : ndarray, shape (n_members, n_rows)
-        1 for outputs that count, 0 for others.
-    slopes : ndarray, shape (n_rows,)
+    first, second : Voters
+        A pair has a row of each; without `second`, two different rows of `first`.
+
+    Returns
+    -------
+    sums : ndarray, shape (2, n_rows_of_second)
+        Sums of these, and of their squares, by row of `second`.  A pair of rows of `first` counts for the latter row.
+    freedom : float
+        Sum over pairs of the members that count for both rows, less one; 0 for pairs without any.
+
+    Examples
+    --------
+    >>> votes, slopes = np.array([[0, 0], [1, 1], [1, 1], [0, 1]], np.int8), np.array([1, 2], np.float32)
+    >>> sums, freedom = sum_pairs(Voters(votes, np.ones((4, 2), bool), slopes))
+    >>> sums.tolist(), freedom
+    ([[0.0, 1.0], [0.0, 1.0]], 3.0)
     """
-
-    values: NDArray[np.float32]
-    counted: NDArray[np.float32]
-    slopes: NDArray[np.float32]
-
-
-def _pair_sums(first: _Part, second: _Part) -> FloatArray:
-    """Return the sums of products, of their squares and of members less one over pairs of rows in both orders.
-
-    A pair has one row of each part, and its product is its covariance times its members less one.
-    """
-    together = first.counted.T @ second.counted
-    sums = first.values.T @ second.counted
-    others = sums if second is first else second.values.T @ first.counted
-    sums = sums * others.T
-    products = first.values.T @ second.values
-    freedom = np.maximum(together - 1.0, 0.0)
+    own, counted = _in_single(first)
+    values, other_counted = (own, counted) if second is None else _in_single(second)
+    weights = np.multiply.outer(first.slopes, first.slopes if second is None else second.slopes)
+    sums = own.T @ other_counted
+    sums = sums * (sums if second is None else values.T @ counted).T
+    members = np.maximum(counted.T @ other_counted, 1.0)
     # 0 for pairs with one member in common, to the bit.
-    products -= np.divide(sums, np.maximum(together, 1.0, out=together), out=sums)
-    products *= second.slopes
-    products *= first.slopes[:, None]
-    if second is first:
-        np.fill_diagonal(products, 0.0)
-        np.fill_diagonal(freedom, 0.0)
-    squares = np.einsum("ij,ij->", products, products, dtype=np.float64)
-    totals = (products.sum(dtype=np.float64), squares, freedom.sum(dtype=np.float64))
-    return np.array(totals, dtype=np.float64) * (1.0 if second is first else 2.0)
+    products = own.T @ values
+    products -= np.divide(sums, members, out=sums)
+    products *= np.triu(weights, 1) if second is None else weights
+    members -= 1.0
+    freedom = float(members.sum(dtype=np.float64))
+    if second is None:
+        freedom = (freedom - float(members.trace(dtype=np.float64))) / 2.0
+    # One row after the other, an order in which compiled code can add them up, too.
+    by_row = products.sum(axis=0, dtype=np.float64), np.square(products, dtype=np.float64).sum(axis=0)
+    return np.stack(by_row), freedom
+
+
+def _part(whole: Voters, rows: slice) -> Voters:
+    return Voters(whole.values[:, rows], whole.counted[:, rows], whole.slopes[rows])
+
+
+def _in_single(rows: Voters) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the values that count and 0 for others, and 1 where they count, in single precision."""
+    counted = rows.counted.astype(np.float32)
+    return rows.values * counted, counted
 
 
 def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
@@ -203,19 +246,18 @@ def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
     return (slice(start, None, n_blocks) for start in range(max(n_used // per_block, 1)))
 
 
-def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[_Part, float]:
-    """Return rows in single precision, and the unit of their values times slopes.
+def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[Voters, float]:
+    """Return rows in single precision, or as votes, and the unit of their values times slopes.
 
     Sums of products of small whole numbers, such as votes, are exact.  Other outputs are taken as deviations from each
     row's mean, times its slope.
     """
-    counted = is_oob.astype(np.float32)
     if _are_votes(outputs):
         unit = float(np.abs(slopes).max(initial=0.0)) or 1.0
-        return _Part(outputs.astype(np.float32) * counted, counted, (slopes / unit).astype(np.float32)), unit
+        return Voters(outputs.astype(np.int8), is_oob, (slopes / unit).astype(np.float32)), unit
     deviations = _centred(outputs, is_oob) * slopes
     unit = float(np.abs(deviations).max(initial=0.0)) or 1.0
-    return _Part((deviations / unit).astype(np.float32), counted, np.ones(slopes.size, np.float32)), unit
+    return Voters((deviations / unit).astype(np.float32), is_oob, np.ones(slopes.size, np.float32)), unit
 
 
 def _are_votes(outputs: NDArray[Any]) -> bool:

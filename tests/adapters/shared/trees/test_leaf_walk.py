@@ -203,6 +203,6 @@ def test_an_older_release_of_the_walk_is_to_be_upgraded(monkeypatch: pytest.Monk
     model, rows, y = MODELS["xgboost"]()
     model.fit(rows, y)
     expected = report(model, rows, y)
-    monkeypatch.delattr(ens_plugin_walk.Forest, "stopping")
-    with pytest.warns(EnsPluginWarning, match=r"older than 0\.5; pip install --upgrade 'ens-plugin\[fast\]'"):
+    monkeypatch.delattr(ens_plugin_walk, "vote_pairs")
+    with pytest.warns(EnsPluginWarning, match=r"older than 0\.6; pip install --upgrade 'ens-plugin\[fast\]'"):
         assert report(model, rows, y) == expected

@@ -1,0 +1,51 @@
+"""The sums over pairs of rows in compiled code, against those of NumPy, which they equal to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ens_plugin.core.uncertainty import Voters, sum_pairs
+from tests.extras import NEEDS_WALK
+
+pytestmark = NEEDS_WALK
+
+
+def voters(rng: np.random.Generator, n_members: int, n_rows: int, least: int) -> Voters:
+    """Votes from `least` to 1, of which some do not count."""
+    votes = rng.integers(least, 2, (n_members, n_rows), dtype=np.int8)
+    return Voters(votes, rng.random((n_members, n_rows)) < 0.4, rng.normal(size=n_rows).astype(np.float32))
+
+
+@pytest.mark.parametrize("least", [0, -1])
+# One row and one member; members that fill a word, one more and less; so many that products are rounded.
+@pytest.mark.parametrize(("n_members", "n_rows"), [(1, 1), (3, 2), (63, 40), (64, 17), (65, 33), (12_000, 5)])
+def test_sums_are_those_of_numpy(n_members: int, n_rows: int, least: int) -> None:
+    from ens_plugin_walk import vote_pairs
+
+    rng = np.random.default_rng(n_members)
+    first, second = (voters(rng, n_members, size, least) for size in (n_rows, n_rows + 3))
+    for other in (None, second):
+        (sums, freedom), (expected, expected_freedom) = vote_pairs(first, other), sum_pairs(first, other)
+        np.testing.assert_array_equal(sums, expected)
+        assert freedom == expected_freedom
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"votes": np.zeros(4, np.int8)}, "have shapes"),
+        ({"counted": np.ones((3, 5), bool)}, "have shapes"),
+        ({"slopes": np.ones(5, np.float32)}, "have shapes"),
+        ({"second": (np.zeros((2, 4), np.int8), np.ones((2, 4), bool), np.ones(4, np.float32))}, "of 3 and 2 members"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any], words: str) -> None:
+    from ens_plugin_walk import vote_pairs
+
+    given = {"votes": np.zeros((3, 4), np.int8), "counted": np.ones((3, 4), bool), "slopes": np.ones(4, np.float32)}
+    given = {"second": None, **given, **changed}
+    with pytest.raises(ValueError, match=words):
+        vote_pairs((given["votes"], given["counted"], given["slopes"]), given["second"])
