@@ -2,7 +2,7 @@
  * core/uncertainty/pair_covariance.py: the same operations in single precision, and sums by row of the second part. */
 
 /* What the members vote on a row, as bits by member: that they count, for and against. */
-enum { COUNTED, FOR, AGAINST, PLANES };
+enum { COUNTED, FOR, AGAINST, VOTE_PLANES };
 
 typedef struct {
     const int8_t *votes; /* by member and row: -1, 0 or 1 */
@@ -22,7 +22,7 @@ typedef struct {
 static INLINE int pack_votes(const Voters *voters, int64_t n_members) {
     uint64_t any_against = 0;
     const int64_t n_rows = voters->n_rows, n_words = (n_members + 63) / 64;
-    memset(voters->bits, 0, (size_t)(PLANES * n_words * n_rows) * sizeof *voters->bits);
+    memset(voters->bits, 0, (size_t)(VOTE_PLANES * n_words * n_rows) * sizeof *voters->bits);
     for (int64_t member = 0; member < n_members; member++) {
         const int8_t *votes = voters->votes + member * n_rows;
         const uint8_t *counted = voters->counted + member * n_rows;
