@@ -68,27 +68,30 @@ def run(options: Options) -> dict[tuple[str, str, str], list[float]]:
 
 
 def claims_of(cells: dict[tuple[str, str, str], list[float]]) -> list[Claim]:
-    """Return the root mean squares of each metric over the problems."""
-    metrics = dict.fromkeys(metric for _, metric, _ in cells)
-    return [
-        Claim(
-            f"{metric}: two true sizes apart, {kind}, in doublings (root mean square)",
-            root_mean_square([move for cell, found in cells.items() if cell[1:] == (metric, kind) for move in found]),
-            None,
-        )
-        for metric in metrics
-        for kind in (KINDS[:1] if metric in OF_VALUES else KINDS)
-    ]
+    """Return the root mean squares of each metric over the problems, where both sizes are known."""
+    claims = []
+    for metric in dict.fromkeys(metric for _, metric, _ in cells):
+        for kind in KINDS[:1] if metric in OF_VALUES else KINDS:
+            found = [move for cell, moved in cells.items() if cell[1:] == (metric, kind) for move in moved]
+            if np.isfinite(found).any():
+                measure = f"{metric}: two true sizes apart, {kind}, in doublings (root mean square)"
+                claims.append(Claim(measure, root_mean_square(found), None))
+    return claims
+
+
+def rows_of(cells: dict[tuple[str, str, str], list[float]]) -> list[list[str]]:
+    """Return the root mean squares of each problem and metric."""
+    found = []
+    for name, metric in dict.fromkeys(cell[:2] for cell in cells):
+        known = [cells[name, metric, kind] for kind in KINDS]
+        found.append([name, metric, *(f"{root_mean_square(v):.2f}" if np.isfinite(v).any() else "-" for v in known)])
+    return found
 
 
 def main(arguments: list[str] | None = None) -> str:
     """Run, write the section unless this is a smoke run, and return it."""
     options = read_options("benchmarks.metrics.truth_noise", __doc__, 4, arguments, smoke=2)
     cells = run(options)
-    rows = [
-        [name, metric, *(f"{root_mean_square(cells[name, metric, kind]):.2f}" for kind in KINDS)]
-        for name, metric in dict.fromkeys(cell[:2] for cell in cells)
-    ]
     return conclude(
         "benchmarks.metrics.truth_noise",
         options,
@@ -102,7 +105,7 @@ def main(arguments: list[str] | None = None) -> str:
             "noise of one truth, which is 1/sqrt(2) of the distance between two.",
         ],
         claims_of(cells),
-        [table(["problem", "metric", *KINDS], rows)],
+        [table(["problem", "metric", *KINDS], rows_of(cells))],
     )
 
 
