@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,43 +11,44 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import make_scorer, mean_pinball_loss
 
 import ens_plugin
-from benchmarks.metrics.truth import (
-    GRID,
-    drawn_means,
-    gap_at,
-    known_outputs_errors,
-    known_rows_errors,
-    true_curve,
-    true_size,
+from benchmarks.metrics.fresh_truth import (
+    FRESH_ROWS,
+    OF_MATRIX,
+    OF_RANKS,
+    OF_VALUES,
+    PARTS,
+    FreshTruth,
+    distance_of,
+    outputs_of,
+    size_of,
 )
+from benchmarks.metrics.problems import PROBLEMS
+from benchmarks.metrics.truth import GRID, gap_at
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.problems import friedman
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.analysis.arguments import DEFAULT_SCORE_TOLERANCE, DEFAULT_TOLERANCE
 from ens_plugin.analysis.metrics.resolution import resolve_metric
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
 
-ROWS, FRESH_ROWS = 600, 12000
+ROWS = 600
 FIRST = (50, 100)
 POOL = 600
 SIZES = (100, 500)
 LEAF = 3
-OF_LABELS = (
-    "roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "accuracy", "balanced_accuracy", "f1",
-    "matthews_corrcoef",
-)  # fmt: skip
-OF_RANKS, OF_MATRIX = OF_LABELS[:2], OF_LABELS[4:]
-OF_VALUES = ("r2", "neg_mean_squared_error", "neg_mean_absolute_error", "neg_mean_pinball_loss")
+OF_LABELS = (*OF_RANKS, "neg_log_loss", "neg_brier_score", *OF_MATRIX)
 # Share of the way from one member to infinity that a bias may have.
 ALLOWED_BIAS = 0.02
 TRIED = (
     "errors of each label by their own row models, and by all rows, weighted by their chances of the label, with "
     "stronger priors of these; the size by the mean curve, and the mean and median of those of its draws. Where a "
     "curve is flat or turns, its true size is not well defined: see the gaps."
+)
+TRIED_INTERVAL = (
+    "deviations of draws of the rows times 1.4, chosen on half of a simulation; drawn curves of two "
+    "labels in place of one curve."
 )
 TRIED_BIAS = (
     "nothing yet. Twice a standard error that is estimated from few repetitions is exceeded without a bias too: see "
@@ -62,35 +62,6 @@ def pinball() -> Any:
     return make_scorer(mean_pinball_loss, greater_is_better=False, alpha=0.9)
 
 
-def logistic(rng: np.random.Generator, n_rows: int, offset: float, slope: float) -> tuple[Array, Array]:
-    """Draw rows whose log odds are linear but for one product."""
-    features = rng.normal(size=(n_rows, 10))
-    score = slope * (features[:, 0] + features[:, 1] * features[:, 2] + 0.5 * features[:, 3]) - offset
-    return features, (rng.random(n_rows) < 1.0 / (1.0 + np.exp(-score))).astype(np.int64)
-
-
-def shells(rng: np.random.Generator, n_rows: int) -> tuple[Array, Array]:
-    """Draw two labels that differ by the distance from the middle, one of them rare."""
-    features = rng.normal(size=(n_rows, 6))
-    return features, ((features**2).sum(axis=1) + rng.normal(size=n_rows) > 10.5).astype(np.int64)
-
-
-def heavy(rng: np.random.Generator, n_rows: int) -> tuple[Array, Array]:
-    """Draw values with long-tailed noise."""
-    features = rng.random((n_rows, 8))
-    return features, friedman(features) + 2.0 * rng.standard_t(4, n_rows)
-
-
-PROBLEMS: dict[str, Callable[[np.random.Generator, int], tuple[Array, Array]]] = {
-    "logistic, even": lambda rng, n: logistic(rng, n, 0.0, 1.0),
-    "logistic, steep": lambda rng, n: logistic(rng, n, 0.0, 3.0),
-    "logistic, 10 % rare": lambda rng, n: logistic(rng, n, 4.2, 2.0),
-    "shells, 8 % rare": shells,
-    "Friedman": lambda rng, n: (features := rng.random((n, 8)), friedman(features) + 1.5 * rng.normal(size=n)),
-    "Friedman, long tails": heavy,
-}
-
-
 class Outcome(NamedTuple):
     """One report against the truth; NaN where it was refused.
 
@@ -102,6 +73,8 @@ class Outcome(NamedTuple):
         Distance between one member and infinity.
     log_size : float
         Binary logarithm of the recommended over the true size; NaN where one of them is not known.
+    size_held : float
+        Whether the interval of the size holds the true size, rounded up; NaN where one of them is not known.
     gap : float
         Distance of the metric at the recommended size from that at infinity, in tolerances; NaN where not known.
     outside : bool
@@ -115,6 +88,7 @@ class Outcome(NamedTuple):
     held: tuple[float, ...]
     way: float
     log_size: float
+    size_held: float
     gap: float
     outside: bool
     of_rows: tuple[float, ...] = ()
@@ -133,13 +107,14 @@ def metrics_of(name: str) -> tuple[str, ...]:
 def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tuple[str, int], Outcome]:
     """Train a pool of trees on rows drawn anew, and compare reports on the first ones with the pool on fresh rows."""
     rng = np.random.default_rng(seed)
-    features, target = PROBLEMS[name](rng, ROWS)
-    fresh, fresh_target = PROBLEMS[name](rng, n_fresh)
-    is_value = name.startswith("Friedman")
+    problem = PROBLEMS[name]
+    features, target = problem.sample(rng, ROWS)
+    is_value = problem.chance is None
     kind = RandomForestRegressor if is_value else RandomForestClassifier
     forest = kind(pool, min_samples_leaf=LEAF, max_features=0.5, random_state=int(rng.integers(2**31)))
     forest.fit(features, target)
-    own, others = _outputs(forest, features, is_value, FIRST[-1]), _outputs(forest, fresh, is_value, pool)
+    fresh = FreshTruth.drawn(problem, forest, rng, pool, n_fresh)
+    own = outputs_of(forest, features, is_value, FIRST[-1])
     in_bag = np.zeros((FIRST[-1], ROWS), dtype=bool)
     for member, rows in enumerate(forest.estimators_samples_[: FIRST[-1]]):
         in_bag[member, rows] = True
@@ -150,35 +125,17 @@ def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tup
         )
         for count in FIRST
     }  # fmt: skip
-    means = drawn_means((others if is_value else others[:, :, 1]).astype(np.float32), rng)
     found = {}
     for metric in metrics_of(name):
         given = pinball() if metric == "neg_mean_pinball_loss" else metric
         resolved = resolve_metric(given, find_adapter(ensembles[FIRST[0]]))
         assert resolved is not None
-        truth = true_curve(resolved, fresh_target, None if is_value else forest.classes_, means, pool)
-        of_rows: tuple[float, ...] = ()
-        if metric in OF_RANKS:
-            of_rows = tuple(
-                known_outputs_errors(
-                    resolved, fresh_target, forest.classes_, means, pool, ROWS, DEFAULT_SCORE_TOLERANCE
-                )
-            )
-        if metric in OF_MATRIX:
-            of_rows = tuple(
-                known_rows_errors(
-                    resolved, fresh_target, forest.classes_, others[:, :, 1], ROWS, DEFAULT_SCORE_TOLERANCE
-                )
-            )
+        truth = fresh.curve(resolved)
+        right = size_of(resolved, truth)
+        of_rows = tuple(math.log2(size / right) for size in fresh.sizes_by_rows(resolved, ROWS))
         for count, ensemble in ensembles.items():
             found[metric, count] = _outcome(ensemble, target, given, resolved, truth)._replace(of_rows=of_rows)
     return found
-
-
-def _outputs(forest: Any, features: Array, is_value: bool, n_trees: int) -> Array:
-    rows = features.astype(np.float32)
-    trees = forest.estimators_[:n_trees]
-    return np.stack([tree.predict(rows) if is_value else tree.predict_proba(rows) for tree in trees])
 
 
 def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, truth: Array) -> Outcome:
@@ -186,21 +143,29 @@ def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, t
     try:
         report = ens_plugin.analyze(ensemble, None, target, metric=given, sizes=[1, *SIZES])
     except EnsPluginError:
-        return Outcome(nothing, nothing, math.nan, math.nan, math.nan, False)
+        return Outcome(nothing, nothing, math.nan, math.nan, math.nan, math.nan, False)
     curve, wanted = report.error_curve, (*SIZES, math.inf)
     right = [float(truth[GRID.index(size)]) for size in SIZES] + [float(truth[-1])]
     ends = [curve.interval_at(size) for size in wanted]
-    distance = DEFAULT_SCORE_TOLERANCE if metric.is_absolute else DEFAULT_TOLERANCE * abs(right[-1])
-    size = report.recommended_size or math.nan
+    size, true = report.recommended_size or math.nan, size_of(metric, truth)
     values = np.concatenate([curve.error, curve.lower, curve.upper, np.array(ends).reshape(-1)])
     return Outcome(
         errors=tuple(curve.at(size) - value for size, value in zip(wanted, right, strict=True)),
         held=tuple(float(low <= value <= high) for (low, high), value in zip(ends, right, strict=True)),
         way=abs(float(truth[0] - truth[-1])),
-        log_size=math.log2(size / true_size(truth, distance)),
-        gap=gap_at(truth, size) / distance,
+        log_size=math.log2(size / true),
+        size_held=_holds(report.recommendation.interval, true),
+        gap=gap_at(truth, size) / distance_of(metric, truth),
         outside=bool(values.min() < metric.lowest or values.max() > metric.highest),
     )
+
+
+def _holds(interval: tuple[int, int | None], size: float) -> float:
+    """Return whether the interval holds a size, rounded up; NaN where the size is not known."""
+    if math.isnan(size):
+        return math.nan
+    low, high = interval
+    return float(low <= math.ceil(size) and (high is None or math.ceil(size) <= high))
 
 
 def run(options: Options) -> dict[tuple[str, str, int], list[Outcome]]:
@@ -219,7 +184,7 @@ def summary_of(found: list[Outcome]) -> list[str]:
     """Return refusals, bias over its allowance by size, coverage by size and the root mean square of the sizes."""
     kept = [each for each in found if not each.refused]
     if not kept:
-        return [f"{len(found)}", *["-"] * 8]
+        return [f"{len(found)}", *["-"] * 9]
     errors = np.array([each.errors for each in kept])
     error = errors.std(axis=0, ddof=1) / math.sqrt(len(kept)) if len(kept) > 1 else np.full(errors.shape[1], np.nan)
     way = float(np.mean([each.way for each in kept]))
@@ -228,11 +193,13 @@ def summary_of(found: list[Outcome]) -> list[str]:
     ]
     held = [f"{100 * share:.0f}" for share in np.mean([each.held for each in kept], axis=0)]
     off = root_mean_square([each.log_size for each in kept])
+    size_held = [each.size_held for each in kept if math.isfinite(each.size_held)]
     return [
         f"{len(found) - len(kept)}",
         *biases,
         *held,
         "-" if math.isnan(off) else f"{off:.2f}",
+        f"{100 * np.mean(size_held):.0f}" if size_held else "-",
         f"{_median_gap(kept):.2f}",
     ]
 
@@ -320,11 +287,20 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
         return []
     gaps = np.array([each.gap for each in found if math.isfinite(each.gap)])
     of_rows = root_mean_square([value for each in found for value in each.of_rows])
+    held = [each.size_held for each in found if math.isfinite(each.size_held)]
     known = [
         Claim(f"{metric}: the same of {ROWS} fresh rows of which everything is known (root mean square)", of_rows, None)
     ]
     return [
         Claim(f"{metric}: error of the size, in doublings (root mean square)", off, None, high=0.8, tried=TRIED),
+        Claim(
+            f"{metric}: interval of the size holds the true one (%)",
+            100 * float(np.mean(held)),
+            None,
+            90,
+            digits=0,
+            tried=TRIED_INTERVAL,
+        ),
         Claim(
             f"{metric}: size with a metric within twice the tolerance of infinity (%)",
             100 * float(np.mean(gaps <= 2.0)),
@@ -342,7 +318,7 @@ def main(arguments: list[str] | None = None) -> str:
     wheres = [*map(str, SIZES), "infinity"]
     header = [
         "problem", "metric", "trees", "refused", *(f"bias at {where} (% of the way)" for where in wheres),
-        *(f"held at {where} (%)" for where in wheres), "doublings", "gap (tolerances)",
+        *(f"held at {where} (%)" for where in wheres), "doublings", "size held (%)", "gap (tolerances)",
     ]  # fmt: skip
     rows = [[name, metric, str(count), *summary_of(found)] for (name, metric, count), found in cells.items()]
     return conclude(
@@ -353,8 +329,11 @@ def main(arguments: list[str] | None = None) -> str:
             __doc__ or "",
             f"Forests with leaves of {LEAF} rows or more on {ROWS} rows, analysed from their first {FIRST[0]} and "
             f"{FIRST[1]} trees; truth from a pool of {POOL} trees on the same training rows, on {FRESH_ROWS} fresh "
-            "rows, continued to infinity by a line in 1/B. A bias is a share of the way from one member to infinity; "
-            "doublings are those between the recommended and the true size, by the default tolerances. Where the "
+            "rows, continued to infinity by a line in 1/B. Labels of fresh rows are not drawn: each row counts with "
+            "either label, by the known probability of it. Metrics of labels are those of the expected confusion "
+            f"matrix, on {PARTS * FRESH_ROWS} fresh rows. Values are drawn. A bias is a share of the way from one "
+            "member to infinity; doublings are those between the recommended and the true size, by the default "
+            "tolerances. Where the "
             "metric changes by little more than the tolerance, or not in one direction, its true size is not well "
             "defined: the gap is the median distance of the true metric at the recommended size from that at "
             "infinity, in tolerances. For metrics of labels, the error of the size is also given for an analysis that "

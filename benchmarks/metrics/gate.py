@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.metrics.by_name import logistic
+from benchmarks.metrics.problems import logistic
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter

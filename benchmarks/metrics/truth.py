@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from ens_plugin.analysis.metrics.formulas import find_formula, of_labels
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
-__all__ = ["GRID", "drawn_means", "gap_at", "known_outputs_errors", "known_rows_errors", "true_curve", "true_size"]
+__all__ = [
+    "GRID",
+    "Rows",
+    "drawn_means",
+    "gap_at",
+    "known_outputs_sizes",
+    "limit_of",
+    "parts_of",
+    "tree_draws",
+    "true_curve",
+    "true_size",
+]
 
 Array = NDArray[Any]
 
@@ -20,6 +30,43 @@ GRID = (1, 2, 3, 5, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500)
 DRAWN_TREES, FEWEST_DRAWS, MOST_DRAWS = 3000, 12, 20
 # Sizes from which on the metric is taken as a line in 1/B, whose value at infinity is the truth there.
 FIRST_OF_LINE = 100
+
+
+class Rows(NamedTuple):
+    """Rows with labels or values, and how much each counts.
+
+    Attributes
+    ----------
+    places : ndarray of int, shape (n,)
+        Which fresh row each is.
+    target : ndarray, shape (n,)
+        Label codes or values.
+    weights : ndarray of float, shape (n,)
+    """
+
+    places: Array
+    target: Array
+    weights: Array
+
+    @classmethod
+    def drawn(cls, target: Array) -> Rows:
+        """Return fresh rows with one label or value each, as it was drawn."""
+        return cls(np.arange(target.size), target, np.ones(target.size))
+
+    @classmethod
+    def expected(cls, chance: Array) -> Rows:
+        """Return each fresh row once with either label, weighted by the probability of it.
+
+        Shares of labels, sums of losses, confusion matrices and ranked pairs are then the expected ones at these
+        features: no draw of a label moves the metric.
+
+        Parameters
+        ----------
+        chance : ndarray, shape (n_fresh,)
+            Probability of the second label.
+        """
+        places = np.arange(chance.size)
+        return cls(np.tile(places, 2), np.repeat([0, 1], chance.size), np.concatenate([1.0 - chance, chance]))
 
 
 def drawn_means(outputs: Array, rng: np.random.Generator) -> list[Array]:
@@ -39,38 +86,49 @@ def drawn_means(outputs: Array, rng: np.random.Generator) -> list[Array]:
     means = []
     for size in GRID:
         n_draws = int(np.clip(DRAWN_TREES // size, FEWEST_DRAWS, MOST_DRAWS))
-        shares = np.zeros((n_draws, pool), dtype=outputs.dtype)
-        # Permutations are used up before the next one starts: draws share as few trees as possible.
-        for place, chosen in enumerate(_draws(pool, min(size, pool), n_draws, rng)):
-            shares[place, chosen] = 1.0 / chosen.size
-        means.append(shares @ outputs)
+        means.append(tree_draws(pool, size, n_draws, rng).astype(outputs.dtype) @ outputs)
     return [*means, outputs.mean(axis=0, keepdims=True)]
 
 
-def _draws(pool: int, size: int, n_draws: int, rng: np.random.Generator) -> list[Array]:
-    found: list[Array] = []
-    while len(found) < n_draws:
+def tree_draws(pool: int, size: int, n_draws: int, rng: np.random.Generator) -> Array:
+    """Return draws of trees without replacement, as shares of each tree in the mean output.
+
+    Permutations are used up before the next one starts: draws share as few trees as possible.
+
+    Returns
+    -------
+    ndarray, shape (n_draws, pool)
+    """
+    size = min(size, pool)
+    shares = np.zeros((n_draws, pool))
+    place = 0
+    while place < n_draws:
         order = rng.permutation(pool)
-        found.extend(order[start : start + size] for start in range(0, pool - size + 1, size))
-    return found[:n_draws]
+        for start in range(0, pool - size + 1, size)[: n_draws - place]:
+            shares[place, order[start : start + size]] = 1.0 / size
+            place += 1
+    return shares
 
 
-def true_curve(metric: ResolvedMetric, codes: Array, classes: Array | None, means: list[Array], n_pool: int) -> Array:
+def true_curve(metric: ResolvedMetric, rows: Rows, classes: Array | None, means: list[Array], n_pool: int) -> Array:
     """Return the metric at each size of GRID and, extrapolated by a line in 1/B, at infinity.
 
     A pool has no infinite ensemble: at 1000 trees the distance from infinity is still a tenth of that at 100.
     """
-    target = codes if classes is None else classes[codes]
-    example = _outputs(means[0][0], classes)
-    found = find_formula(metric, target, codes, example, None)
+    target = rows.target if classes is None else classes[rows.target]
+    example = _outputs(means[0][0][rows.places], classes)
+    found = find_formula(metric, target, rows.target, example, rows.weights)
     assert found is not None or classes is not None
     formula = found[0] if found is not None else of_labels(metric, np.asarray(classes))
-    ones = np.ones(codes.size)
-    curve = np.array([np.mean([formula(codes, _outputs(mean, classes))(ones) for mean in drawn]) for drawn in means])
-    return np.append(curve[:-1], _limit(curve, n_pool))
+
+    def value(mean: Array) -> float:
+        return formula(rows.target, _outputs(mean[rows.places], classes))(rows.weights)
+
+    curve = np.array([np.mean([value(mean) for mean in drawn]) for drawn in means])
+    return np.append(curve[:-1], limit_of(curve, n_pool))
 
 
-def _limit(curve: Array, n_pool: int) -> float:
+def limit_of(curve: Array, n_pool: int) -> float:
     """Return the value at infinity of a line in 1/B through the larger sizes and the pool."""
     sizes = np.array([*GRID, n_pool], dtype=np.float64)
     late = (sizes >= FIRST_OF_LINE) & (sizes <= n_pool)
@@ -92,61 +150,20 @@ def true_size(curve: Array, distance: float) -> float:
     return float(1.0 / (1.0 / GRID[last] + share * (1.0 / GRID[last + 1] - 1.0 / GRID[last])))
 
 
-def known_rows_errors(
-    metric: ResolvedMetric, codes: Array, classes: Array, outputs: Array, n_rows: int, distance: float
-) -> list[float]:
-    """Return how far the size is off if everything is known but the distribution of the rows.
-
-    Parts of the fresh rows are as large as the training rows.  Each row's mean output and its variance over the members
-    of the pool are taken as exact, so that the chance of either label at every size is that of a normal mean.
-
-    Parameters
-    ----------
-    metric : ResolvedMetric
-        Of two labels.
-    codes : ndarray, shape (n_fresh,)
-    classes : ndarray, shape (2,)
-    outputs : ndarray, shape (n_pool, n_fresh)
-        Probabilities of the second label.
-    n_rows : int
-        Rows of a part.
-    distance : float
-        Tolerance of the size.
-
-    Returns
-    -------
-    list of float
-        Binary logarithms of the size by each part over that by all fresh rows; parts with one label are left out.
-    """
-    sizes = np.append(np.array(GRID, dtype=np.float64), np.inf)
-    apart = (outputs.mean(axis=0) - 0.5) / np.maximum(outputs.std(axis=0), 1e-9)
-    with np.errstate(invalid="ignore"):
-        second = np.nan_to_num(ndtr(apart * np.sqrt(sizes)[:, None]), nan=0.5)
-    cells, columns = classes[[0, 0, 1, 1]], np.eye(2)[[0, 1, 0, 1]]
-
-    def size(rows: slice) -> float:
-        own, is_second = second[:, rows], codes[rows] == 1
-        parts = [(chance @ mask) for mask in (~is_second, is_second) for chance in (1.0 - own, own)]
-        curve = np.array([metric.value(cells, columns, weight) for weight in np.stack(parts, axis=1)])
-        return true_size(curve, distance)
-
-    whole = size(slice(None))
-    return [float(np.log2(size(part) / whole)) for part in _parts(codes, n_rows)]
-
-
-def known_outputs_errors(
+def known_outputs_sizes(
     metric: ResolvedMetric, codes: Array, classes: Array, means: list[Array], n_pool: int, n_rows: int, distance: float
 ) -> list[float]:
-    """Return how far the size by a ranking is off if the outputs are known for all sizes, but only on so many rows.
+    """Return the sizes by a ranking if the outputs are known for all sizes, but only on so many rows.
 
     Parts of the fresh rows are as large as the training rows.  The curve of each part is the true one, of the same
-    draws of trees, on its rows and their labels.
+    draws of trees, on its rows and the labels drawn for them.
 
     Parameters
     ----------
     metric : ResolvedMetric
         Of two labels.
     codes : ndarray, shape (n_fresh,)
+        Labels as they were drawn.
     classes : ndarray, shape (2,)
     means : list of ndarray
         As of :func:`drawn_means`.
@@ -160,19 +177,17 @@ def known_outputs_errors(
     Returns
     -------
     list of float
-        Binary logarithms of the size by each part over that by all fresh rows, NaN beyond the grid; parts with one
-        label are left out.
+        Sizes by each part, NaN beyond the grid; parts with one label are left out.
     """
+    curves = (
+        true_curve(metric, Rows.drawn(codes[part]), classes, [mean[:, part] for mean in means], n_pool)
+        for part in parts_of(codes, n_rows)
+    )
+    return [true_size(curve, distance) for curve in curves]
 
-    def size(rows: slice) -> float:
-        return true_size(true_curve(metric, codes[rows], classes, [mean[:, rows] for mean in means], n_pool), distance)
 
-    whole = size(slice(None))
-    return [float(np.log2(size(part) / whole)) for part in _parts(codes, n_rows)]
-
-
-def _parts(codes: Array, n_rows: int) -> list[slice]:
-    """Return consecutive parts of so many rows each, without those of one label."""
+def parts_of(codes: Array, n_rows: int) -> list[slice]:
+    """Return consecutive parts of so many rows each, without those of one label alone."""
     starts = range(0, codes.size - n_rows + 1, n_rows)
     return [slice(start, start + n_rows) for start in starts if np.ptp(codes[start : start + n_rows])]
 

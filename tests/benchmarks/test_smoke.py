@@ -50,6 +50,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "metrics.by_name",
         "metrics.cost",
         "metrics.gate",
+        "metrics.truth_noise",
         "hard_data.repeats",
         "hard_data.label_shares",
         "checks.alike_rows",
