@@ -17,7 +17,6 @@ from matplotlib.patches import Rectangle
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
-from ens_plugin.report.chart_style import default_style
 from tests import reports
 from tests.report.charts import (
     NARROW,
@@ -287,7 +286,7 @@ def test_the_name_of_a_long_metric_stays_within_the_figure(
     metric: str, label: str | None, inches: tuple[float, float]
 ) -> None:
     report = reports.label_report(label, metric)
-    with default_style(font_size=9.5):
+    with plt.rc_context({"font.size": 9.5}):
         ax = report.error_curve.plot(new_axes(inches))
         assert misplaced(ax) == []
 

@@ -30,6 +30,17 @@ def walk(
     n_bytes: int,
     /,
 ) -> None: ...
+def number(
+    splits: int,
+    split_starts: int,
+    leaves: int,
+    leaf_starts: int,
+    n_trees: int,
+    codes: int,
+    turns: int,
+    turn_starts: int,
+    /,
+) -> None: ...
 def slice(
     values: int,
     wanted: int,
@@ -40,7 +51,7 @@ def slice(
     n_trees: int,
     output: tuple[int, int, int, int],
     counts: tuple[int, int, int, int, int],
-    sums: tuple[int, int, int, int],
+    sums: tuple[int, int, int, int, int],
     /,
 ) -> None: ...
 def stop(

@@ -147,7 +147,9 @@ class Forest:
         slices = self._slices
         if slices is not None and slices.is_shorter(chosen, shape[1]):
             output = (address(roots), address(table), address(outputs), table.dtype.itemsize)
-            _kernel.slice(*of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0, 0))
+            _kernel.slice(
+                *of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0, 0)
+            )
             return outputs
         _kernel.walk(
             *of_rows, address(self._nodes), address(roots), len(chosen),

@@ -65,8 +65,9 @@ class LeafReader:
         wanted : ndarray of bool, shape (n_trees, n_rows), optional
             True for leaves to find; the others may be any leaf.
         """
-        is_kept = rows.kept is not None and wanted is not None and self._trees == range(len(self._forest.trees))
-        found = rows.kept.read(wanted) if is_kept else None
+        found = None
+        if rows.kept is not None and wanted is not None and self._trees == range(len(self._forest.trees)):
+            found = rows.kept.read(wanted)
         if found is None:
             found = self._forest.walk.leaves(rows, self._trees, wanted)
         return self._read_copy(rows) if found is None else found

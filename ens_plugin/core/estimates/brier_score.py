@@ -161,9 +161,10 @@ def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     cell = rank.reshape(-1).take(place) % N_CLASSES * np.intp(n_rows) + place % n_rows
     # Members are added in their order.
     scores, at = block.outputs.reshape(-1), place * block.n_labels
-    support = [np.bincount(cell, scores.take(at + label), n_cells) for label in range(block.n_labels)]
+    support = [np.bincount(cell, weights=scores.take(at + label), minlength=n_cells) for label in range(block.n_labels)]
     number = np.bincount(cell, minlength=n_cells).astype(np.float64)
-    return np.stack(support, axis=1).reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
+    sums = np.stack(support, axis=1, dtype=np.float64)
+    return sums.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
 
 
 def _squared_error(probabilities: FloatArray, length: FloatArray, target: NDArray[Any]) -> FloatArray:

@@ -246,7 +246,7 @@ def _vote_contest(
 
 def _score_contest(
     rows: RowIndex, outputs: SingleArray, order: IntArray, target: NDArray[np.integer], can_win: BoolArray, n_slots: int
-) -> ScoreContest:
+) -> ScoreContest | LeadContest:
     # A stable sort by whether labels can win keeps their order.
     slots = np.argsort(~can_win, axis=1, kind="stable")[:, :n_slots].T
     is_target = slots == target

@@ -17,7 +17,13 @@ from ens_plugin.core.uncertainty.intervals import (
     wilson_interval,
 )
 from ens_plugin.core.uncertainty.member_jackknife import N_GROUPS, left_out_sd
-from ens_plugin.core.uncertainty.pair_covariance import Voters, shared_variance, sum_pairs
+from ens_plugin.core.uncertainty.pair_covariance import (
+    Voters,
+    fold_groups,
+    mean_pair_covariance,
+    shared_variance,
+    sum_pairs,
+)
 from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, row_losses, share_difference
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 
@@ -36,11 +42,13 @@ __all__ = [
     "density_error_sd",
     "dyadic_variance",
     "fit_tail",
+    "fold_groups",
     "hall_limits",
     "interval_over_seeds",
     "largest_values",
     "left_out_sd",
     "mean_difference",
+    "mean_pair_covariance",
     "posterior_error_sd",
     "row_losses",
     "share_difference",

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.uncertainty import pair_covariance, shared_variance
-from ens_plugin.core.uncertainty.pair_covariance import fold_groups, mean_pair_covariance
+from ens_plugin.core.uncertainty import fold_groups, mean_pair_covariance, pair_covariance, shared_variance
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

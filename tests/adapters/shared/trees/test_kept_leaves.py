@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from ens_plugin.adapters import Bags
-from ens_plugin.adapters.shared.trees.kept_leaves import ROWS_OF_PIECE, KeptLeaves
+from ens_plugin.adapters.shared import ROWS_OF_PIECE, KeptLeaves
 
 N_TREES, N_ROWS = 7, 5 * ROWS_OF_PIECE + 40
 RNG = np.random.default_rng(0)
@@ -20,7 +22,7 @@ def kept(most_bytes: int, edges: tuple[int, ...] = (0, N_ROWS)) -> KeptLeaves:
     """Keep blocks between edges, the last first, as threads may do."""
     found = KeptLeaves(most_bytes)
     found.begin(Bags.from_mask(IN_BAG))
-    for start, stop in reversed(list(zip(edges[:-1], edges[1:], strict=True))):
+    for start, stop in reversed(list(pairwise(edges))):
         found.of_rows(slice(start, stop)).keep(LEAVES[:, start:stop])
     return found
 
@@ -31,7 +33,8 @@ def test_leaves_out_of_bag_are_those_that_were_kept(start: int, stop: int, edges
     wanted = ~IN_BAG[:, start:stop]
     wanted[0] = False
     found = kept(LEAVES.nbytes, edges).of_rows(slice(start, stop)).read(wanted)
-    assert found is not None and found.dtype == LEAVES.dtype
+    assert found is not None
+    assert found.dtype == LEAVES.dtype
     np.testing.assert_array_equal(found[wanted], LEAVES[:, start:stop][wanted])
 
 
