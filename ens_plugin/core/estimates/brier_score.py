@@ -6,7 +6,9 @@ infinite ensemble plus the variance of one member divided by the size, :math:`\m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,17 @@ from numpy.typing import NDArray
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_squares_over_members
+from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores"]
+__all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores", "member_terms"]
 
 # Ways to split a row's members into halves; each doubles the length of the alternating pieces.
 N_SPLITS = 4
 N_CLASSES = 2**N_SPLITS
 # Few, so that what is read of them stays in a processor's cache.
 ROWS_AT_ONCE = 256
+ROWS_OF_LUCK = 1000
 
 
 def brier_loss(
@@ -53,11 +57,23 @@ def brier_loss(
     if np.count_nonzero(counts) < 2 or (groups is not None and np.unique(groups[counts]).size < 2):
         return None
     used = sample if counts.all() else sample.select(np.flatnonzero(counts))
-    squared, variance = (
-        brier_terms(used.block) if inverse_link is None else brier_terms_of_scores(used.block, inverse_link)
-    )
+    if inverse_link is None:
+        (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
+    else:
+        (squared, variance), luck = brier_terms_of_scores(used.block, inverse_link), 0.0
     trials = count_members(used.block.counted)
-    return fit_moments(term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts]))
+    moments = term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts])
+    return replace(fit_moments(moments), luck=luck)
+
+
+def _luck_of_members(sample: Sample) -> float:
+    """Return the standard deviation of the mean variance by which members were trained, as far as all rows share it.
+
+    Of trees with one split each, some predict all rows alike far from their means.
+    """
+    part = sample.some_rows(ROWS_OF_LUCK)
+    relative = part.weight / part.weight.mean()
+    return math.sqrt(shared_luck_variance(member_terms(part.block), part.block.counted, relative, sample.rows.size))
 
 
 def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
@@ -92,6 +108,36 @@ def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     return scale * _squared_error(mean, length, block.target), scale * variance
 
 
+def member_terms(block: RowBlock) -> FloatArray:
+    r"""Return the part of each member in the variance that :func:`brier_terms` returns, from votes or probabilities.
+
+    Parameters
+    ----------
+    block : RowBlock
+        At least two members count for every row.
+
+    Returns
+    -------
+    ndarray, shape (n_members, n_rows)
+        :math:`\sum_k (p_{mk} - \bar p_k)^2 \, n / (n - 1)`, halved for two labels: the mean over the n members that
+        count is the variance.  Of members that do not count, any value.
+
+    Examples
+    --------
+    >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
+    >>> member_terms(RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)).mean()
+    0.25
+    """
+    trials = count_members(block.counted)
+    mean = block.support / trials[:, None]
+    if block.outputs.ndim == 2:
+        labels = np.where(block.counted, block.outputs, 0)
+        squared = (mean**2).sum(axis=1) - 2.0 * mean[np.arange(trials.size), labels] + 1.0
+    else:
+        squared = np.stack([np.square(outputs - mean).sum(axis=1) for outputs in block.outputs])
+    return np.asarray(_scale(block.n_labels) * squared * (trials / (trials - 1.0)))
+
+
 def brier_terms_of_scores(
     block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> tuple[FloatArray, FloatArray]:
@@ -123,13 +169,8 @@ def brier_terms_of_scores(
 def _terms_by_halves(
     block: RowBlock, support_of_all: FloatArray, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> tuple[FloatArray, FloatArray]:
-    trials = count_members(block.counted)
-
-    def score(support: FloatArray, number: FloatArray) -> FloatArray:
-        probabilities = np.asarray(inverse_link(support / np.maximum(number, 1.0)[:, None]), dtype=np.float64)
-        return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
-
-    squared = score(support_of_all, trials)
+    trials, score = count_members(block.counted), _score_of_means(block, inverse_link)
+    squared = score(support_of_all / trials[:, None])
     support, number = _sums_by_rank(block)
     place = np.arange(N_CLASSES)
     gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
@@ -138,9 +179,21 @@ def _terms_by_halves(
         halves = [(support[half].sum(axis=0), number[half].sum(axis=0)) for half in (odd, ~odd)]
         divides = (halves[0][1] > 0) & (halves[1][1] > 0)
         for total, size in halves:
-            gain += divides * (score(total, size) - squared)
+            gain += divides * (score(total / np.maximum(size, 1.0)[:, None]) - squared)
             inverse += divides * (1.0 / np.maximum(size, 1.0) - 1.0 / trials)
     return squared, gain / inverse
+
+
+def _score_of_means(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the function that gives each row's Brier score, (n_rows,), from mean scores, (n_rows, n_labels)."""
+
+    def score(mean: FloatArray) -> FloatArray:
+        probabilities = np.asarray(inverse_link(mean), dtype=np.float64)
+        return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
+
+    return score
 
 
 def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from ens_plugin.core.estimates import brier_loss, brier_terms_of_scores
+from ens_plugin.core.estimates import brier_loss, brier_terms_of_scores, member_terms
 from ens_plugin.core.tallies import RowBlock, Sample, both_scores
 
 MEMBERS = 6
@@ -25,6 +25,11 @@ def random_block(n_labels: int, hard: bool, n_rows: int = 12) -> RowBlock:
     if hard:
         outputs = outputs.argmax(axis=2).astype(np.int8)
     return RowBlock(outputs, rng.random((MEMBERS, n_rows)) < 0.8, rng.integers(0, n_labels, n_rows), n_labels)
+
+
+def two_chances(mean: np.ndarray) -> np.ndarray:
+    second = expit(mean[:, 1] - mean[:, 0])
+    return np.stack([1.0 - second, second], axis=1)
 
 
 def brier(probabilities: np.ndarray, label: int) -> float:
@@ -79,12 +84,7 @@ def test_means_of_raw_scores_against_fresh_members(n_members: int) -> None:
     centre, target = rng.normal(0.0, 1.5, n_rows), rng.integers(0, 2, n_rows)
     scores = centre + sd * rng.standard_normal((n_members, n_rows))
     block = RowBlock(both_scores(scores), rng.random(scores.shape) < 0.7, target, 2)
-
-    def inverse_link(mean: np.ndarray) -> np.ndarray:
-        second = expit(mean[:, 1] - mean[:, 0])
-        return np.stack([1.0 - second, second], axis=1)
-
-    squared, variance = brier_terms_of_scores(block, inverse_link)
+    squared, variance = brier_terms_of_scores(block, two_chances)
     trials = block.counted.sum(axis=0)
     for size in (10, 100):
         fresh = expit(centre + sd / np.sqrt(size) * rng.standard_normal((200, n_rows)))
@@ -103,3 +103,48 @@ def test_the_variance_of_scores_does_not_depend_on_members_that_do_not_count() -
     with_all = brier_terms_of_scores(RowBlock(both_scores(scores), is_oob, target, 2), inverse_link)
     alone = brier_terms_of_scores(RowBlock(both_scores(scores[:6]), is_oob[:6], target, 2), inverse_link)
     np.testing.assert_array_equal(with_all, alone)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 5])
+@pytest.mark.parametrize("hard", [False, True])
+def test_the_mean_of_the_members_terms_is_the_variance(n_labels: int, hard: bool) -> None:
+    block = random_block(n_labels, hard)
+    used = np.flatnonzero(block.counted.sum(axis=0) >= 2)
+    sample = sample_of(block).select(used)
+    loss, terms = brier_loss(sample), member_terms(sample.block)
+    assert loss is not None
+    by_row = np.average(terms, axis=0, weights=sample.block.counted)
+    assert by_row.mean() == pytest.approx(loss.member_variance, rel=1e-12)
+
+
+def test_luck_is_the_spread_of_the_variance_over_members_that_all_rows_share() -> None:
+    """All rows of a member are as far from their means: 20 members have variances that differ by chance."""
+    rng = np.random.default_rng(6)
+    variances, luck = [], []
+    target, side = rng.integers(0, 2, 100), rng.choice([-1.0, 1.0], 100)
+    for _ in range(200):
+        second = rng.uniform(-0.4, 0.4, (20, 1)) * side
+        outputs = np.stack([0.5 - second, 0.5 + second], axis=2)
+        loss = brier_loss(sample_of(RowBlock(outputs, rng.random(second.shape) < 0.6, target, 2)))
+        assert loss is not None
+        variances.append(loss.member_variance)
+        luck.append(loss.luck)
+    # Of 200 draws the spread is known to 5 %.
+    assert np.sqrt(np.mean(np.square(luck))) == pytest.approx(np.std(variances), rel=0.2)
+
+
+@pytest.mark.parametrize("share", [0.6, 1.0])
+def test_the_interval_of_the_size_holds_the_luck_that_all_rows_share(share: float) -> None:
+    """Trees of one split are as far from the mean for all rows: the rows' noise alone held 20 to 28 % of the sizes."""
+    held = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        second = 0.5 + rng.uniform(-0.26, 0.26, (30, 1)) * rng.choice([-1.0, 1.0], 300)
+        outputs, counted = np.stack([1.0 - second, second], axis=2), rng.random(second.shape) < share
+        loss = brier_loss(sample_of(RowBlock(outputs, counted, rng.integers(0, 2, 300), 2)))
+        assert loss is not None
+        low, high = loss.size_interval(0.005, 20_001, 0.95)
+        assert high is not None
+        # The variance of one member is 0.26² / 3, the Brier score 1/4.
+        held += low <= 0.26**2 / 3 / (0.005 * 0.25) <= high
+    assert held >= 360
