@@ -125,8 +125,8 @@ def member_terms(block: RowBlock) -> FloatArray:
     Examples
     --------
     >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
-    >>> member_terms(RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)).mean()
-    0.25
+    >>> member_terms(RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)).ravel()
+    array([0.08333333, 0.08333333, 0.75      , 0.08333333])
     """
     trials = count_members(block.counted)
     mean = block.support / trials[:, None]

@@ -65,34 +65,23 @@ def nearest_rows(values: Rows, queries: PlaceArray, n_nearest: int) -> tuple[Pla
     """
     wanted = values[queries]
     doubled = 2.0 * wanted.astype(np.float32)
-    bound: NDArray[np.float32] | None = None
-    near = []
+    places = np.empty((queries.size, 0), dtype=np.intp)
+    nearness = np.empty((queries.size, 0), dtype=np.float32)
     for start in range(0, len(values), ROWS_AT_ONCE):
         part = values[start : start + ROWS_AT_ONCE].astype(np.float32)
         # Without the square of the row itself, which its neighbours share.
         found = np.einsum("ij,ij->i", part, part) - doubled @ part.T
         own = np.flatnonzero((queries >= start) & (queries < start + len(part)))
         found[own, queries[own] - start] = np.inf
-        if bound is None:
-            # No rows further away than enough rows of the first part are among the nearest.
-            bound = _last_of_smallest(found, n_nearest)
-        query, place = np.nonzero(found <= bound)
-        near.append((query, start + place, found[query, place]))
-    query, place, nearness = (np.concatenate(parts) for parts in zip(*near, strict=True))
-    order = np.lexsort((nearness, query))
-    first = np.searchsorted(query[order], np.arange(queries.size))
-    places = place[order][first[:, None] + np.arange(n_nearest)]
+        chosen = np.argpartition(found, min(n_nearest, len(part)) - 1, axis=1)[:, :n_nearest]
+        places = np.hstack([places, start + chosen])
+        nearness = np.hstack([nearness, np.take_along_axis(found, chosen, axis=1)])
+    nearest = np.argsort(nearness, axis=1, kind="stable")[:, :n_nearest]
+    places = np.take_along_axis(places, nearest, axis=1)
     # Of few digits up to here, which is enough for a choice.
     distances = np.sqrt(np.square(values[places] - wanted[:, None]).sum(axis=2))
     order = np.argsort(distances, axis=1, kind="stable")
     return np.take_along_axis(places, order, axis=1), np.take_along_axis(distances, order, axis=1)
-
-
-def _last_of_smallest(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """Return the largest of the `count` smallest values of each row, shape (n_rows, 1); infinite if there are fewer."""
-    if values.shape[1] < count:
-        return np.full((len(values), 1), np.inf, dtype=np.float32)
-    return np.partition(values, count - 1, axis=1)[:, count - 1 : count]
 
 
 def companions(distances: FloatArray) -> PlaceArray:
