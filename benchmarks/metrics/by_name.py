@@ -47,8 +47,8 @@ TRIED = (
     "curve is flat or turns, its true size is not well defined: see the gaps."
 )
 TRIED_INTERVAL = (
-    "deviations of draws of the rows times 1.4, chosen on half of a simulation; drawn curves of two "
-    "labels in place of one curve."
+    "for metrics of two labels, deviations of draws of the rows times 1.4, chosen on half of a simulation, and drawn "
+    "curves of both labels in place of one curve; for metrics of probabilities, nothing yet."
 )
 TRIED_BIAS = (
     "nothing yet. Twice a standard error that is estimated from few repetitions is exceeded without a bias too: see "
