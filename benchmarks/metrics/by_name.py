@@ -57,8 +57,10 @@ TRIED_BIAS = (
 N_UNBIASED = 4000
 
 
-def pinball() -> Any:
-    """Return a scorer of the 90 % quantile."""
+def given_for(metric: str) -> Any:
+    """Return what is passed for a metric: its name, or a scorer of the pinball loss, which has no name there."""
+    if metric != "neg_mean_pinball_loss":
+        return metric
     return make_scorer(mean_pinball_loss, greater_is_better=False, alpha=0.9)
 
 
@@ -101,7 +103,7 @@ class Outcome(NamedTuple):
 
 def metrics_of(name: str) -> tuple[str, ...]:
     """Return the metrics of a problem."""
-    return OF_VALUES if name.startswith("Friedman") else OF_LABELS
+    return OF_VALUES if PROBLEMS[name].chance is None else OF_LABELS
 
 
 def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tuple[str, int], Outcome]:
@@ -127,7 +129,7 @@ def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tup
     }  # fmt: skip
     found = {}
     for metric in metrics_of(name):
-        given = pinball() if metric == "neg_mean_pinball_loss" else metric
+        given = given_for(metric)
         resolved = resolve_metric(given, find_adapter(ensembles[FIRST[0]]))
         assert resolved is not None
         truth = fresh.curve(resolved)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.label_truth import expected_matrices, fresh_parts, known_rows_sizes, matrices_curve
+from benchmarks.metrics.label_truth import expected_matrices, fresh_parts, known_rows_curves, matrices_curve
 from benchmarks.metrics.problems import Problem
-from benchmarks.metrics.truth import Rows, drawn_means, known_outputs_sizes, true_curve, true_size
+from benchmarks.metrics.truth import Rows, drawn_means, known_outputs_curves, true_curve, true_size
 from ens_plugin.analysis.arguments import DEFAULT_SCORE_TOLERANCE, DEFAULT_TOLERANCE
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
@@ -88,16 +88,13 @@ class FreshTruth(NamedTuple):
 
     def sizes_by_rows(self, metric: ResolvedMetric, n_rows: int) -> list[float]:
         """Return sizes by as many fresh rows with drawn labels, of which everything is known; none of other metrics."""
-        if self.classes is None:
-            return []
-        if metric.name in OF_MATRIX:
-            return known_rows_sizes(metric, self.target, self.classes, self.outputs, n_rows, DEFAULT_SCORE_TOLERANCE)
-        if metric.name in OF_RANKS:
+        curves: list[Array] = []
+        if self.classes is not None and metric.name in OF_MATRIX:
+            curves = known_rows_curves(metric, self.target, self.classes, self.outputs, n_rows)
+        if self.classes is not None and metric.name in OF_RANKS:
             n_pool = self.outputs.shape[0]
-            return known_outputs_sizes(
-                metric, self.target, self.classes, self.means, n_pool, n_rows, DEFAULT_SCORE_TOLERANCE
-            )
-        return []
+            curves = known_outputs_curves(metric, self.target, self.classes, self.means, n_pool, n_rows)
+        return [true_size(curve, DEFAULT_SCORE_TOLERANCE) for curve in curves]
 
 
 def outputs_of(forest: Any, features: Array, is_value: bool, n_trees: int) -> Array:

@@ -1,4 +1,4 @@
-"""The true curve of a metric of two labels from expected confusion matrices, and sizes from few rows."""
+"""The true curve of a metric of two labels from expected confusion matrices, and curves from few rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from benchmarks.metrics.problems import Problem
-from benchmarks.metrics.truth import GRID, limit_of, parts_of, tree_draws, true_size
+from benchmarks.metrics.truth import GRID, limit_of, parts_of, tree_draws
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
-__all__ = ["expected_matrices", "fresh_parts", "known_rows_sizes", "matrices_curve"]
+__all__ = ["expected_matrices", "fresh_parts", "known_rows_curves", "matrices_curve"]
 
 Array = NDArray[Any]
 
@@ -114,10 +114,8 @@ def _values(metric: ResolvedMetric, matrices: Array, classes: Array) -> Array:
     return np.array([metric.value(cells, columns, matrix) for matrix in matrices])
 
 
-def known_rows_sizes(
-    metric: ResolvedMetric, codes: Array, classes: Array, outputs: Array, n_rows: int, distance: float
-) -> list[float]:
-    """Return the sizes if everything is known but the distribution of the rows.
+def known_rows_curves(metric: ResolvedMetric, codes: Array, classes: Array, outputs: Array, n_rows: int) -> list[Array]:
+    """Return the curves if everything is known but the distribution of the rows.
 
     Parts of the fresh rows are as large as the training rows, and have the labels drawn for them.  Each row's mean
     output and its variance over the members of the pool are taken as exact, so that the chance of either label at every
@@ -134,20 +132,17 @@ def known_rows_sizes(
         Probabilities of the second label.
     n_rows : int
         Rows of a part.
-    distance : float
-        Tolerance of the size.
 
     Returns
     -------
-    list of float
-        Sizes by each part, NaN beyond the grid; parts with one label are left out.
+    list of ndarray
+        The metric at each size of GRID and at infinity, by part; parts with one label are left out.
     """
     sizes = np.append(np.array(GRID, dtype=np.float64), np.inf)
     apart = (outputs.mean(axis=0) - 0.5) / np.maximum(outputs.std(axis=0), 1e-9)
     with np.errstate(invalid="ignore"):
         second = np.nan_to_num(ndtr(apart * np.sqrt(sizes)[:, None]), nan=0.5)
-    curves = (
+    return [
         _values(metric, _matrices(second[:, part], codes[part].astype(np.float64)), classes)
         for part in parts_of(codes, n_rows)
-    )
-    return [true_size(curve, distance) for curve in curves]
+    ]

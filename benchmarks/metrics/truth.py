@@ -16,7 +16,7 @@ __all__ = [
     "Rows",
     "drawn_means",
     "gap_at",
-    "known_outputs_sizes",
+    "known_outputs_curves",
     "limit_of",
     "parts_of",
     "tree_draws",
@@ -150,10 +150,10 @@ def true_size(curve: Array, distance: float) -> float:
     return float(1.0 / (1.0 / GRID[last] + share * (1.0 / GRID[last + 1] - 1.0 / GRID[last])))
 
 
-def known_outputs_sizes(
-    metric: ResolvedMetric, codes: Array, classes: Array, means: list[Array], n_pool: int, n_rows: int, distance: float
-) -> list[float]:
-    """Return the sizes by a ranking if the outputs are known for all sizes, but only on so many rows.
+def known_outputs_curves(
+    metric: ResolvedMetric, codes: Array, classes: Array, means: list[Array], n_pool: int, n_rows: int
+) -> list[Array]:
+    """Return the curves of a ranking if the outputs are known for all sizes, but only on so many rows.
 
     Parts of the fresh rows are as large as the training rows.  The curve of each part is the true one, of the same
     draws of trees, on its rows and the labels drawn for them.
@@ -171,19 +171,16 @@ def known_outputs_sizes(
         Trees of the pool.
     n_rows : int
         Rows of a part.
-    distance : float
-        Tolerance of the size.
 
     Returns
     -------
-    list of float
-        Sizes by each part, NaN beyond the grid; parts with one label are left out.
+    list of ndarray
+        As of :func:`true_curve`, by part; parts with one label are left out.
     """
-    curves = (
+    return [
         true_curve(metric, Rows.drawn(codes[part]), classes, [mean[:, part] for mean in means], n_pool)
         for part in parts_of(codes, n_rows)
-    )
-    return [true_size(curve, distance) for curve in curves]
+    ]
 
 
 def parts_of(codes: Array, n_rows: int) -> list[slice]:

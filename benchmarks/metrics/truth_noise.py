@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from benchmarks.metrics.by_name import LEAF, POOL, ROWS, metrics_of, pinball, root_mean_square
+from benchmarks.metrics.by_name import LEAF, POOL, ROWS, given_for, metrics_of, root_mean_square
 from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_VALUES, PARTS, FreshTruth, size_of
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import Rows, true_curve
@@ -44,14 +44,13 @@ def moves(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tuple[
 
 def _resolved(name: str, forest: Any) -> list[ResolvedMetric]:
     """Return the metrics of a problem, for an ensemble of the forest's kind."""
-    is_value = name.startswith("Friedman")
+    is_value = PROBLEMS[name].chance is None
     ensemble = ens_plugin.CustomEnsemble(
         np.zeros((2, 3)) if is_value else np.full((2, 3, 2), 0.5), None,
         aggregation="mean" if is_value else "mean_proba", classes=None if is_value else forest.classes_,
     )  # fmt: skip
     adapter = find_adapter(ensemble)
-    given = [pinball() if metric == "neg_mean_pinball_loss" else metric for metric in metrics_of(name)]
-    found = [resolve_metric(metric, adapter) for metric in given]
+    found = [resolve_metric(given_for(metric), adapter) for metric in metrics_of(name)]
     return [metric for metric in found if metric is not None]
 
 

@@ -10,7 +10,6 @@ from ens_plugin_walk.slices import address
 
 __all__ = ["vote_pairs"]
 
-PLANES = 3
 Voters = tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.float32]]
 
 

@@ -181,7 +181,7 @@ static INLINE void number_rows(const Slices *slices, int64_t tree, Space *space)
     {                                                                                                       \
         const TYPE *table = (const TYPE *)output->table + root;                                             \
         TYPE *values = (TYPE *)output->values + first, own[MOST_LEAVES];                                    \
-        for (int64_t i = 0; i < n_leaves; i++) own[codes[i]] = table[leaves[i]];                               \
+        for (int64_t i = 0; i < n_leaves; i++) own[codes[i]] = table[leaves[i]];                            \
         if (wanted == NULL)                                                                                 \
             for (int64_t row = 0; row < n_rows; row++) values[row] = own[numbers[row]];                     \
         else                                                                                                \

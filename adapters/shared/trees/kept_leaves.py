@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.bags import Bags
 
-__all__ = ["KeptLeaves"]
+__all__ = ["ROWS_OF_PIECE", "KeptLeaves"]
 
 # Rows of a piece: few, so that all trees' leaves of them stay in a processor's cache.
 ROWS_OF_PIECE = 128
@@ -60,6 +60,8 @@ class KeptLeaves:
     def keep(self, leaves: NDArray[Any]) -> None:
         """Keep the leaves of these rows, shape (n_trees, n_rows), as long as there is room."""
         store = self._store
+        if store.bytes_left < 0:
+            return
         for first in range(0, leaves.shape[1], ROWS_OF_PIECE):
             part = np.ascontiguousarray(leaves[:, first : first + ROWS_OF_PIECE])
             start = self._start + first

@@ -9,11 +9,7 @@ from ens_plugin.core.estimates.agreement import (
     fit_contests,
     subset_ratio,
 )
-from ens_plugin.core.estimates.brier_score import (
-    brier_loss,
-    brier_terms_of_scores,
-    member_terms,
-)
+from ens_plugin.core.estimates.brier_score import brier_loss, brier_terms_of_scores, member_terms
 from ens_plugin.core.estimates.cell_votes import cell_agreement, cell_size, cell_size_draws, gather_cells, has_few_cells
 from ens_plugin.core.estimates.ensemble_size import recommended_size, smallest_odd_size
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, brier_score_loss, f1_score, log_loss, roc_auc_score
 
-from benchmarks.metrics.label_truth import expected_matrices, known_rows_sizes, matrices_curve
+from benchmarks.metrics.label_truth import expected_matrices, known_rows_curves, matrices_curve
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import GRID, Rows, drawn_means, tree_draws, true_curve, true_size
 from ens_plugin import CustomEnsemble
@@ -135,8 +135,10 @@ def test_known_rows_are_those_of_the_parts() -> None:
     outputs, chance = pool_of(rng, 600)
     codes = (rng.random(600) < chance).astype(int)
     metric = resolved("balanced_accuracy")
-    both = known_rows_sizes(metric, codes, CLASSES, outputs, 300, 0.005)
-    first = known_rows_sizes(metric, codes[:300], CLASSES, outputs[:, :300], 300, 0.005)
+    both, first = (
+        [true_size(curve, 0.005) for curve in known_rows_curves(metric, codes[:n], CLASSES, outputs[:, :n], 300)]
+        for n in (600, 300)
+    )
     assert len(both) == 2
     assert both[0] == first[0]
     assert all(1.0 <= size <= GRID[-1] for size in both)
