@@ -21,8 +21,10 @@ from ens_plugin.core.validation import FloatArray, as_counts, as_probability, as
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "MOST_CACHED",
     "grid_agreement",
     "grid_majority_error",
+    "grid_soft_error",
     "majority_curve",
     "majority_error",
     "majority_slope",
@@ -34,6 +36,8 @@ __all__ = [
 # up to its largest; other errors are wanted at few.
 LARGEST_OF_CURVE = 100_000
 LARGEST_STEPPED = 2_001
+# Sizes of a table on the grid that is kept; of so many sizes it takes 3 MB.
+MOST_CACHED = 1_000
 
 
 def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
@@ -116,10 +120,21 @@ def grid_majority_error(sizes: tuple[float, ...]) -> FloatArray:
     return error
 
 
+@lru_cache(maxsize=8)
+def grid_soft_error(votes: tuple[float, ...]) -> FloatArray:
+    """Return :func:`soft_majority_error` on the points of the density's grid, shape (n_sizes, 400), read-only."""
+    # The grid is symmetric about 1/2, and the majority of 1 - p is wrong where that of p is right.
+    lower = soft_majority_error(GRID[: GRID.size // 2], votes)
+    error = np.hstack([lower, 1.0 - lower[:, ::-1]])
+    error.flags.writeable = False
+    return error
+
+
 @lru_cache(maxsize=4)
 def grid_agreement(votes: tuple[float, ...]) -> FloatArray:
     """Return the chance of the infinite ensemble's label on the density's grid, shape (n_sizes, 400), read-only."""
-    agreement = 1.0 - soft_majority_error(np.minimum(GRID, 1.0 - GRID), votes)
+    upper = grid_soft_error(votes)[:, GRID.size // 2 :]
+    agreement = np.hstack([upper[:, ::-1], upper])
     agreement.flags.writeable = False
     return agreement
 

@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.core.columns import sums_by_code, whole_counts
 from ens_plugin.core.row_models.density import GRID, Density, RowGroups, fit_density
 from ens_plugin.core.row_models.majority import (
+    MOST_CACHED,
     grid_agreement,
     grid_majority_error,
+    grid_soft_error,
     majority_error,
     majority_slope,
     soft_majority_error,
@@ -81,11 +83,12 @@ class Mixture:
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability that the ensemble is wrong at each point, shape (n_sizes, n_points)."""
-        if self.votes_per_member == 1.0 and self.support is GRID:
-            return grid_majority_error(tuple(as_sizes(sizes)))
+        b = as_sizes(sizes)
+        is_cached = self.support is GRID and b.size <= MOST_CACHED
         if self.votes_per_member == 1.0:
-            return majority_error(self.support, sizes)
-        return soft_majority_error(self.support, as_sizes(sizes) * self.votes_per_member)
+            return grid_majority_error(tuple(b)) if is_cached else majority_error(self.support, b)
+        votes = b * self.votes_per_member
+        return grid_soft_error(tuple(votes)) if is_cached else soft_majority_error(self.support, votes)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability of the infinite ensemble's label at each point, shape (n_sizes, n_points).
@@ -97,7 +100,7 @@ class Mixture:
         b = as_sizes(sizes)
         votes = 2.0 * np.ceil(b / 2.0) - 1.0 if self.votes_per_member == 1.0 else b * self.votes_per_member
         # A search for a size passes one size at a time, each another one.
-        if self.votes_per_member == 1.0 and self.support is GRID and b.size > 1:
+        if self.support is GRID and 1 < b.size <= MOST_CACHED:
             return grid_agreement(tuple(votes))
         minority = np.minimum(self.support, 1.0 - self.support)
         return 1.0 - soft_majority_error(minority, votes)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.special import betainc
 from scipy.stats import beta, binom
 
 from ens_plugin.core.row_models import fit_mixture, group_counts, model_agreement, row_means
@@ -263,6 +264,21 @@ def test_soft_votes_scale_the_counts() -> None:
     np.testing.assert_allclose(soft.weights, hard.weights, rtol=0, atol=1e-9)
     at_22_votes = float(hard.weights @ np.asarray(beta.cdf(hard.support, 23 / 2, 23 / 2)))
     np.testing.assert_allclose(soft.error([11, np.inf]), [at_22_votes, hard.asymptote], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("votes_per_member", [1.0, 2.3])
+@pytest.mark.parametrize("n_sizes", [1, 3, 1200])
+def test_tables_on_the_grid_are_incomplete_beta_functions(votes_per_member: float, n_sizes: int) -> None:
+    wrong, n, _ = draw(beta_rows, 80, 30, seed=8)
+    fit = fit_mixture(wrong, n, votes_per_member=votes_per_member)
+    sizes = np.append(2.0 * np.arange(1, n_sizes) + 1.0, np.inf)
+    votes = sizes[:-1, None] * votes_per_member
+    shape = votes / 2 + 0.5
+    expected = np.vstack([betainc(shape, shape, fit.support), fit.support > 0.5])
+    for _ in range(2):
+        found, agreement = fit.error_by_point(sizes), fit.agreement_by_point(sizes)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(agreement, np.where(fit.support > 0.5, expected, 1.0 - expected), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
