@@ -34,6 +34,8 @@ QUERIES = 200
 NEAREST = 48
 COMPARED = 4
 FEWEST_COMPARED = 50
+# Distances that differ by less, relative to the larger, differ by rounding.
+EQUALLY_FAR = 1e-9
 # A column of real numbers has many values, and gaps between them of all sizes.
 FEWEST_REAL = 20
 FILLED_SHARE = 0.1
@@ -91,18 +93,54 @@ def _chance_agreement(target: NDArray[Any], numbers: FloatArray, cells: IntArray
     """Return the share of pairs of rows with equal targets: of any rows, or, if larger, of near rows in other cells."""
     _, code, count = np.unique(target, return_inverse=True, return_counts=True)
     base = float(np.sum((count / target.size) ** 2))
-    if numbers.shape[1] == 0:
+    _, first, cell, n_in_cell = np.unique(cells, return_index=True, return_inverse=True, return_counts=True)
+    if numbers.shape[1] == 0 or first.size == 1:
         return base
-    queries = tied[spread_rows(tied.size, QUERIES)]
+    # Rows with equal features and targets have the same neighbours: one stands for all.
+    pairs, one, n_tied = np.unique(_numbered_pairs(cell, code)[tied], return_index=True, return_counts=True)
+    chosen = spread_rows(pairs.size, QUERIES)
+    queries = tied[one[chosen]]
     # A missing value is at the mean.
-    near, _ = nearest_rows(np.nan_to_num(numbers, posinf=0.0, neginf=0.0), queries, min(NEAREST, target.size - 1))
-    is_other = cells[near] != cells[queries, None]
-    is_compared = is_other & (np.cumsum(is_other, axis=1) <= COMPARED)
-    n_compared = np.count_nonzero(is_compared)
+    values = np.nan_to_num(numbers[first], posinf=0.0, neginf=0.0)
+    near, distances = nearest_rows(values, cell[queries], min(NEAREST, first.size - 1))
+    weight = _weight_of_rows(distances, n_in_cell[near]) * n_tied[chosen, None]
+    n_compared = float(np.sum(weight * n_in_cell[near]))
     if n_compared < FEWEST_COMPARED:
         return base
-    agree = np.count_nonzero((code[near] == code[queries, None]) & is_compared) / n_compared
+    agree = float(np.sum(weight * _counts_of_pairs(cell, code, near, code[queries, None]))) / n_compared
     return min(max(base, agree), 1.0 - 1.0 / n_compared)
+
+
+def _weight_of_rows(distances: FloatArray, n_in_cell: IntArray) -> FloatArray:
+    """Return the weight of each row of the cells near a query, so that COMPARED of the nearest rows count.
+
+    All rows that are equally far away have equal weights: which of them come first is no property of the table.
+
+    Parameters
+    ----------
+    distances : ndarray, shape (n_queries, n_near), ascending
+    n_in_cell : ndarray of int, shape (n_queries, n_near)
+        Number of rows of each cell.
+    """
+    is_farther = np.diff(distances, axis=1, prepend=-1.0) > EQUALLY_FAR * distances
+    step = np.cumsum(is_farther, axis=1) - 1 + distances.shape[1] * np.arange(distances.shape[0])[:, None]
+    n_at_step = np.bincount(step.ravel(), weights=n_in_cell.ravel(), minlength=distances.size)
+    n_reached = n_at_step.reshape(distances.shape).cumsum(axis=1).ravel()
+    n_wanted = np.clip(COMPARED - (n_reached - n_at_step), 0.0, n_at_step)
+    return np.asarray((n_wanted / np.maximum(n_at_step, 1.0))[step])
+
+
+def _counts_of_pairs(cell: IntArray, code: IntArray, cells: IntArray, codes: IntArray) -> IntArray:
+    """Return how many rows have each pair of a cell and a target, of shapes that broadcast together."""
+    pairs, counts = np.unique(_numbered_pairs(cell, code), return_counts=True)
+    wanted = cells * (int(code.max()) + 1) + codes
+    place = np.minimum(np.searchsorted(pairs, wanted), pairs.size - 1)
+    return np.where(pairs[place] == wanted, counts[place], 0)
+
+
+def _numbered_pairs(cell: IntArray, code: IntArray) -> IntArray:
+    """Return a number for each row that is equal where cell and target are."""
+    return cell * (int(code.max()) + 1) + code
 
 
 def _numbers(table: Any) -> FloatArray:

@@ -69,6 +69,15 @@ def test_ordinary_ties_are_no_copies(kind: Callable[[int], Table], seed: int) ->
     assert np.mean(find_repeats(hash_rows(None, X), y).copied) < 0.01
 
 
+@pytest.mark.parametrize(("kind", "seed"), [(heights, 138), (tails, 100), (tails, 104), (tails, 139)])
+def test_order_of_the_rows_does_not_matter(kind: Callable[[int], Table], seed: int) -> None:
+    """Rows that are equally near come in any order."""
+    X, y = kind(seed)
+    shuffled = np.random.default_rng(seed).permutation(y.size)
+    found = find_repeats(hash_rows(None, X), y).copied
+    np.testing.assert_array_equal(find_repeats(hash_rows(None, X[shuffled]), y[shuffled]).copied, found[shuffled])
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_same_table_in_a_frame_or_of_texts_has_no_copies(seed: int) -> None:
     X, y = homes(seed)
