@@ -6,13 +6,16 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+import sklearn
 
 __all__ = [
     "INSTALL",
     "NEEDS_PYSPARK",
     "NEEDS_WALK",
     "NOTEBOOKS",
+    "SKLEARN_RELEASE",
     "Extra",
+    "draws_by_weight",
     "imported",
     "lightgbm",
     "needs_pyspark",
@@ -40,6 +43,8 @@ INSTALL = {
     "xgboost": "pip install xgboost-cpu",
     "ydf": "pip install ydf",
 }
+SKLEARN_RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+draws_by_weight = pytest.mark.skipif(SKLEARN_RELEASE < (1, 9), reason="scikit-learn draws by weight from 1.9 on")
 # What executes and exports a notebook.
 NOTEBOOKS = ("nbconvert", "nbclient", "ipykernel")
 

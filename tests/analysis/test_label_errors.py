@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport
 from ens_plugin.errors import InputError
+from tests.extras import draws_by_weight
 
 
 def votes_and_bags(
@@ -100,6 +101,7 @@ def test_a_label_without_rows_is_listed() -> None:
     assert np.isnan(absent.error)
 
 
+@draws_by_weight
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
 def test_no_label_has_an_error_where_no_row_has_two_members() -> None:
     rng = np.random.default_rng(11)

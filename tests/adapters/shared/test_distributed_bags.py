@@ -12,7 +12,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from ens_plugin.adapters import distributed_bags, find_adapter
 from ens_plugin.adapters.shared import ProofStatistics, merge_sums
 from ens_plugin.errors import BagError, DataMismatchError
-from tests.extras import imported, lightgbm, xgboost
+from tests.extras import SKLEARN_RELEASE, imported, lightgbm, xgboost
 from tests.spark.cases import fitted, in_order, trained_on
 
 NAMES = ("votes", "shares", "values", "bagging", "lightgbm", "xgboost", "xgboost_exact")
@@ -207,6 +207,8 @@ def test_members_with_features_of_their_own_get_those() -> None:
 @pytest.mark.parametrize("release", ["1.7.2", "1.8.0"])
 def test_missing_values_may_leave_recorded_seeds_unproved(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before scikit-learn 1.8, rows with NaN may be counted in another leaf than they reach."""
+    if release == "1.8.0" and SKLEARN_RELEASE < (1, 8):
+        pytest.skip("this release of scikit-learn counts rows with NaN in other leaves, whatever release is stated")
     monkeypatch.setattr("sklearn.__version__", release)
     X, y = rows_of_training().copy(), labels_of_training("two")
     X[::7, 2] = np.nan

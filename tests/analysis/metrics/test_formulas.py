@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import (
     get_scorer,
+    get_scorer_names,
     log_loss,
     make_scorer,
     mean_absolute_error,
@@ -119,6 +120,8 @@ def test_other_metrics_of_labels_have_no_formula(metric: Any) -> None:
 
 @pytest.mark.parametrize("metric", [huber, "neg_median_absolute_error", "neg_max_error", "explained_variance"])
 def test_other_metrics_of_values_have_no_formula(metric: Any) -> None:
+    if isinstance(metric, str) and metric not in get_scorer_names():
+        pytest.skip(f"this release of scikit-learn has no {metric}")
     ensemble, y, output = of_values()
     resolved = resolve_metric(metric, find_adapter(ensemble))
     assert resolved is not None

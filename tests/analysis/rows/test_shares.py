@@ -22,11 +22,8 @@ from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import tally_rows
 from ens_plugin.analysis.rows.shares import RowShares, row_shares
 from ens_plugin.errors import InputError, TooFewMembersError
-from tests.extras import lightgbm, xgboost
+from tests.extras import draws_by_weight, lightgbm, xgboost
 from tests.forests import Array
-
-SKLEARN_DRAWS_BY_WEIGHT = tuple(map(int, __import__("sklearn").__version__.split(".")[:2])) >= (1, 9)
-draws_by_weight = pytest.mark.skipif(not SKLEARN_DRAWS_BY_WEIGHT, reason="scikit-learn draws by weight from 1.9 on")
 
 
 def rows(n_rows: int, share: float, seed: int = 0) -> tuple[Array, Array]:
