@@ -9,9 +9,8 @@ from importlib.util import find_spec
 import pytest
 
 # Folders of ens_plugin/adapters that import their library at the top of a file.
-_MISSING = [
-    name for name in ("econml", "h2o", "imblearn", "quantile_forest", "sksurv", "ydf") if find_spec(name) is None
-]  # fmt: skip
+_LIBRARIES = ("econml", "h2o", "imblearn", "lightgbm", "quantile_forest", "sksurv", "xgboost", "ydf")
+_MISSING = [name for name in _LIBRARIES if find_spec(name) is None]
 
 collect_ignore_glob = [f"ens_plugin/adapters/{name}/*" for name in _MISSING]
 

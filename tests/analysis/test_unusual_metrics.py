@@ -62,6 +62,8 @@ def test_a_label_without_weight_is_refused(metric: str | None) -> None:
 
 @pytest.mark.parametrize("metric", ["r2", "explained_variance", "d2_absolute_error_score"])
 def test_a_share_of_the_spread_of_a_constant_is_refused(metric: str) -> None:
+    if metric not in get_scorer_names():
+        pytest.skip(f"this scikit-learn has no {metric}")
     forest, X, y = diabetes()
     assert isinstance(forest, RandomForestRegressor)
     rng = np.random.default_rng(0)

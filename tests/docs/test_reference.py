@@ -38,7 +38,7 @@ def reports() -> list[ens_plugin.EnsembleReport]:
     return [
         ens_plugin.analyze(forest, X, y),
         ens_plugin.analyze(regressor, X_values, values),
-        ens_plugin.analyze(forest, X, y, metric="neg_brier_score"),
+        ens_plugin.analyze(forest, X, y, metric="roc_auc_ovr"),
     ]
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ens_plugin
 from ens_plugin import RightSizedClassifier, RightSizedRegressor, grow
@@ -37,6 +35,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from tests.learners.estimator_checks import REPEATED_CHECKS
+from tests.own_checks import own_checks
 
 CANCER = load_breast_cancer(return_X_y=True)
 X, Y = CANCER[0][:201, :10], CANCER[1][:201]
@@ -48,34 +47,19 @@ EXPECTED_FAILURES = {
 SMALL = {"probe_size": 10, "max_size": 15}
 
 
-BEFORE_TAGS = "expected_failed_checks" not in signature(parametrize_with_checks).parameters
-EXPECTED = {} if BEFORE_TAGS else {"expected_failed_checks": lambda _: EXPECTED_FAILURES}
-
-
-def own_checks(function: Any) -> Any:
-    """Allow for the warnings of scikit-learn's checks."""
-    marks = (
-        pytest.mark.skipif(BEFORE_TAGS, reason="scikit-learn before 1.6 has no way to expect a check to fail"),
-        # The checks' tables have a few rows, from which no size can be estimated: a warning is issued, and the probe
-        # kept.
-        pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning"),
-        pytest.mark.filterwarnings("ignore::UserWarning:sklearn"),
-    )
-    for mark in marks:
-        function = mark(function)
-    return function
-
-
 @pytest.mark.slow_cases(*REPEATED_CHECKS)
-@own_checks
-@parametrize_with_checks([RightSizedClassifier(**SMALL)], **EXPECTED)  # type: ignore[untyped-decorator]
+@own_checks([RightSizedClassifier(**SMALL)], EXPECTED_FAILURES)
+# The checks' tables have a few rows, from which no size can be estimated: a warning is issued, and the probe kept.
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.slow
-@own_checks
-@parametrize_with_checks([RightSizedRegressor(**SMALL)], **EXPECTED)  # type: ignore[untyped-decorator]
+@own_checks([RightSizedRegressor(**SMALL)], EXPECTED_FAILURES)
+@pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
 def test_scikit_learns_own_checks_of_the_regressor(estimator: Any, check: Any) -> None:
     check(estimator)
 

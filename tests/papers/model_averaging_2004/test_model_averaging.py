@@ -12,23 +12,22 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
 from ens_plugin.papers.model_averaging_2004.score_regions import models_to_settle, score_regions, settled_rows
+from tests.own_checks import own_checks
 from tests.papers.model_averaging_2004.cases import Array, averaged, counts, iris
 
 WEIGHTS_ARE_CHANCES = "weights are chances of being drawn: the samples of repeated rows are other random samples"
 
 
-def expected_failures(estimator: Any) -> dict[str, str]:
-    return dict.fromkeys(
-        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-        WEIGHTS_ARE_CHANCES,
-    )
+EXPECTED_FAILURES = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    WEIGHTS_ARE_CHANCES,
+)
 
 
-@parametrize_with_checks([averaged()], expected_failed_checks=expected_failures)
+@own_checks([averaged()], EXPECTED_FAILURES)
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -36,14 +35,14 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
+@own_checks(
     [
         averaged(bootstrap="parametric"),
         averaged(combine="conditional"),
         averaged(BernoulliNB(), bootstrap="parametric"),
         averaged(MultinomialNB()),
     ],
-    expected_failed_checks=expected_failures,
+    EXPECTED_FAILURES,
 )
 def test_scikit_learns_own_checks_of_other_options(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
