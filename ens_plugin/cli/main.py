@@ -183,13 +183,12 @@ def recommend(
     is no result.
     """
     from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
-    from ens_plugin.report.text import supports_size
 
     found = recommended(request, Limits(max_size_ratio, min_agreement), measure, picture_path)
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
-    if not supports_size(found.report):
+    if not found.report.is_actionable:
         click.get_current_context().exit(NO_RESULT)
     if not found.passed:
         click.get_current_context().exit(NOT_MET)
