@@ -37,7 +37,7 @@ def test_a_score_that_fell_is_told_by_its_own_values_the_keys_of_the_policy_and_
     policy = {"report": {"roc_auc": {"min": 0.5}}, **NO_WORSE}
     decision = gate(version.uri, policy, baseline="champion", promote="champion")
     failed = decision.reasons[0]
-    assert failed.startswith("FAILED: baseline.no_worse: roc_auc is 0.85, and 0.95 of version 1. ")
+    assert failed.startswith("FAILED: baseline.no_worse: roc_auc is 0.85, and that of version 1 is 0.95. ")
     assert failed.endswith(
         "The decrease is 0.1, and its 95 % interval is from 0.09 to 0.11. The lower end of that interval is 0.09, "
         "at most 0 allowed"
