@@ -2,9 +2,9 @@
 Imbalanced data, and a metric of your own
 =========================================
 
-One customer in twenty leaves.  A model that predicts "stays" for everybody is right in 95 % of the cases, and useless.  So the error is
-the wrong thing to choose the number of trees by.  This tutorial sizes a forest by its AUC, by its average precision and
-by a cost of your own, and shows what ``class_weight`` changes.
+One customer in twenty leaves.  A model that predicts "stays" for everybody is right in 95 % of the cases, and
+useless.  So the error is the wrong thing to choose the number of trees by.  This tutorial sizes a forest by its AUC, by
+its average precision and by a cost of your own, and shows what ``class_weight`` changes.
 """
 
 # %%
