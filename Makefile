@@ -12,7 +12,7 @@ test slow docs: export OMP_NUM_THREADS := 1
 .PHONY: help demo test lint slow docs screenshots benchmarks clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-19s%s\n", $$1, $$2 }'
 
 demo: $(READY) ## train on real data, log to MLflow, print what was found
 	@$(BIN)/ens-plugin demo

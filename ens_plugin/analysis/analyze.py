@@ -108,8 +108,8 @@ def analyze(
         Level of all intervals.
     sizes : array-like of int, optional
         Sizes to tabulate, besides the current one; about 200 log-spaced ones by default.
-    estimator : {"auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"}
-        How the curve is estimated; see the documentation's page on methods.  The recommendation always comes from
+    estimator : {"auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"}, default="auto"
+        How the curve is estimated; see ``docs/methods.md``.  The recommendation always comes from
         the default estimator.
     random_state : int or None, default=0
         Seed of the subsets and draws behind intervals.  Same input, same seed: same report.

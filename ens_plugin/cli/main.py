@@ -78,7 +78,7 @@ cli.add_command(oob)
 def demo(tracking_uri: str | None) -> None:
     """Train forests on real data, log them to MLflow.
 
-    Prints a table of their errors and recommended sizes.
+    It prints a table of their errors and recommended sizes.
 
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
@@ -123,8 +123,8 @@ def analyze(
 ) -> None:  # fmt: skip
     """Report how the error of MODEL depends on its size.
 
-    Also how large it should be and what its bias and variance are (over seeds, given this training
-    set), with intervals.
+    The report also has the recommended size, and bias and variance over seeds, given this training
+    set. The infinite ensemble that options name is one of infinitely many members.
 
     MODEL is a models:/ or runs:/ URI, an MLflow model directory, a file written by joblib, pickle
     or skops, or one written by save_model of LightGBM or XGBoost. Loading a model runs code stored
@@ -168,28 +168,29 @@ def analyze(
 )
 @output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON have its path.")
 @output_option("--json", "Also save the result as JSON.")
-@click.option("--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL is more than this many times too large.")
-@click.option("--min-agreement", type=SHARE, help="Exit with 1 if MODEL agrees less with the infinite ensemble.")
+@click.option(
+    "--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL has more than this many times the needed members."
+)
+@click.option("--min-agreement", type=SHARE, help="Exit with 1 if the agreement with the infinite ensemble is lower.")
 def recommend(
     request: AnalysisRequest, style: Format, measure: bool, picture_path: Path | None, json_path: Path | None,
     max_size_ratio: float | None, min_agreement: float | None,
 ) -> None:  # fmt: skip
     """Print how many members MODEL needs, and the reason.
 
-    Takes MODEL and FILE as `ens-plugin analyze` does. Loading a model runs code stored in it: load
-    only what you trust.
+    MODEL and FILE are as for `ens-plugin analyze`. Loading a model runs code stored in it: load only
+    what you trust.
 
     Exits with 1 if no size up to --max-size is large enough or a demand is not met, with 2 if there
     is no result.
     """
     from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
-    from ens_plugin.report.text import supports_size
 
     found = recommended(request, Limits(max_size_ratio, min_agreement), measure, picture_path)
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
-    if not supports_size(found.report):
+    if not found.report.is_actionable:
         click.get_current_context().exit(NO_RESULT)
     if not found.passed:
         click.get_current_context().exit(NOT_MET)
@@ -208,9 +209,9 @@ def recommend(
 @click.argument("model")
 @click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
 @click.option("--baseline", metavar="VERSION", help="Compare with this version: an alias of the same model, or a URI.")
-@click.option("--data", metavar="FILE", help=f"File to measure both models on: {KINDS}.")
+@click.option("--data", metavar="FILE", help=f"File to measure the model and the baseline on: {KINDS}.")
 @click.option("--target", metavar="COL", help="With --data: column with the true labels or values.")
-@click.option("--holdout", is_flag=True, help="With --data: neither model was trained on these rows.")
+@click.option("--holdout", is_flag=True, help="With --data: no member of either was trained on these rows.")
 @feature_arguments
 @click.option("--promote", metavar="ALIAS", help="Move this alias to the version if it passes.")
 @click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the report was logged with.")
@@ -225,11 +226,11 @@ def gate(
     """Judge a registered version by a policy, and promote it.
 
     MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
-    version. Without --data the logged report decides and no model is loaded; with --data both
-    models are. Loading a model runs code stored in it: load only what you trust.
+    version. Without --data the logged report decides and no model is loaded. With --data the model
+    is loaded, and that of --baseline. Loading a model runs code stored in it: load only what you trust.
 
-    Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; then
-    nothing is promoted.
+    Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; in both
+    cases nothing is promoted.
     """
     from ens_plugin.cli.gate import RowFile, decide, rows_from_file
 
@@ -312,7 +313,7 @@ def gate_server(
 ) -> None:  # fmt: skip
     """Run the gate for webhooks of MLflow's registry.
 
-    It judges every new version that they name, one after the other, as `ens-plugin gate` does without
+    It judges every new version that they name, one after the other, in the way of `ens-plugin gate` without
     --data. Unsigned, wrongly signed, stale and repeated deliveries are refused.
     """
     from ens_plugin.cli.gate import serve

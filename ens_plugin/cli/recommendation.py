@@ -19,6 +19,7 @@ from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
+    markdown_verdict,
     printable,
     root_sentence,
     size_label,
@@ -220,7 +221,7 @@ def as_markdown(found: Recommendation) -> str:
     failed = [f"**{escaped_markdown(check.text, 400)}**\n" for check in found.checks if not check.passed]
     lines = [
         *failed,
-        f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(verdict(report), 600)}**",
+        markdown_verdict(report),
         "",
         _size_line(report, "**"),
         escaped_markdown(report.recommendation.reason, 400),

@@ -121,14 +121,14 @@ ARGUMENTS = (
     click.option(
         "--metric",
         metavar="NAME",
-        help="Scorer of scikit-learn: roc_auc, average_precision, neg_log_loss, r2. Curve and recommended size are of "
-        "it. By default the 0-1 error, or the mean squared error.",
+        help="Name of a scorer of scikit-learn, such as roc_auc, average_precision, neg_log_loss or r2, that curve and "
+        "recommended size are of. By default the 0-1 error, or the mean squared error.",
     ),
     click.option(
         "--positive-label",
         metavar="LABEL",
-        help="With --metric, such as f1 or average_precision: the label of two that it is about. Without this it is 1, "
-        "as in scikit-learn.",
+        help="The positive one of two labels, for a --metric that is about it, such as f1 or average_precision. "
+        "Without this it is 1, as in scikit-learn.",
     ),
     click.option(
         "--criterion",

@@ -134,7 +134,7 @@ def oob_permutation_importance(
     r"""Return how much the out-of-bag error of an ensemble rises when a column of X is permuted.
 
     Nothing is trained, and no rows are held out: each row is predicted by its out-of-bag members together, with and
-    without the permutation, so that columns which members have only memorised rows by get no importance.
+    without the permutation.  A column by which members have only memorised their rows gets no importance.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def oob_permutation_importance(
     groups : array-like of shape (n_rows,), or "identical", optional
         Rows that belong together, as for :func:`ens_plugin.analyze`; standard errors are then by group.
     max_rows : int, optional
-        Judge so many random rows at most.  The time is in proportion to rows, columns and repetitions.
+        Largest number of rows to judge, drawn at random.  The time is in proportion to rows, columns and repetitions.
     random_state : int or None, default=0
         Seed of the permutations.  Same input, same seed: same result.
     n_jobs : int or None, default=None
@@ -177,8 +177,8 @@ def oob_permutation_importance(
     -----
     L. Breiman (2001), *Random forests*, Machine Learning 45, section 10, but for the whole out-of-bag ensemble and not
     tree by tree.  Of columns that go together each may look unimportant, because the others stand in for it;
-    permuting one also makes rows that do not occur: see the documentation's page on importances.  There are
-    also the formula of the standard error and what it holds.
+    permuting one also makes rows that do not occur.  ``docs/explanations/importance.md`` has more on this, and the
+    formula of the standard error.
 
     Examples
     --------

@@ -53,6 +53,11 @@ class ReportContent:
         return self.recommendation.is_known and self.has_enough_rows and not self.basis.doubts
 
     @property
+    def size_name(self) -> str:
+        """Return the word for the recommended size in a chart, which is "guessed" where no decision may rest on it."""
+        return "recommended" if self.is_actionable else "guessed"
+
+    @property
     def has_enough_rows(self) -> bool:
         """Return whether there are at least 30 rows, or with uneven weights an effective number of 30 (Kish)."""
         return self.n_rows >= FEWEST_ROWS and not self._weighs_few

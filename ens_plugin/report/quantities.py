@@ -1,18 +1,22 @@
-"""Formatting of the numbers of a report as text, with their units."""
+"""Formatting of the numbers of a report, with their units, and of the codes of its fields, as text."""
 
 from __future__ import annotations
 
 import math
 
 from ens_plugin.core.validation import counted, printable
+from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import MetricBasis, SizeRecommendation
 
 __all__ = [
     "NOT_KNOWN",
     "SHARES",
+    "aggregation_words",
     "axis_name",
+    "bag_words",
     "distance_label",
     "error_text",
+    "estimator_words",
     "group_words",
     "interval_text",
     "known_to_words",
@@ -33,6 +37,30 @@ NOT_KNOWN = "not estimated"
 LOOSE = 9.0
 
 SHARES = ("0-1 error", "0-1 loss")  # the latter in reports of earlier versions
+
+_AGGREGATIONS = {
+    "vote": "majority vote of the members",
+    "mean_proba": "mean of the members' probabilities",
+    "quantile": "quantile of the members' predictions",
+    "mean_score": "mean of the members' raw scores",
+    "mean": "mean of the members' predictions",
+}
+_BAGS = {
+    "recorded": "recorded by the library that trained the model",
+    "proved": "recomputed from the seed and checked against the trained members",
+    "given": "given by the user",
+    "holdout": "none of these, which are stated to be held out",
+}
+_ESTIMATORS = {
+    "deconvolved": "distribution of the rows' chances of error, fitted to the members' outputs (deconvolved)",
+    "hypergeometric": "average over all subsets of the members (hypergeometric)",
+    "binomial": "shares of wrong votes taken as probabilities (binomial), too high with few members",
+    "path": "one order of growth, own out-of-bag members only (path), that of a smaller ensemble",
+    "closed_form": "closed form for the squared loss, unbiased at every size",
+    "margin": "model of the members' margins over the strongest rival label (margin)",
+    "subset_average": "average over random subsets of the members (subset_average)",
+}
+_MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
 
 
 def error_text(value: float, metric: str) -> str:
@@ -220,6 +248,23 @@ def group_words(n_groups: int | None, n_rows: int) -> str:
     if n_groups == n_rows:
         return "every row is a group of its own, so that groups change no figure"
     return f"{n_groups}, whose rows are taken to depend on each other"
+
+
+def aggregation_words(report: ReportContent) -> str:
+    """Return the rule that combines the members, in words; the name of the rule if it is unknown."""
+    return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
+
+
+def bag_words(report: ReportContent) -> str:
+    """Return where the in-bag rows of the members are taken from, in words."""
+    return _BAGS.get(report.bags, printable(report.bags, 60))
+
+
+def estimator_words(report: ReportContent) -> str:
+    """Return the method by which the error curve was estimated, in words."""
+    if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
+        return _MARGINS
+    return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
 
 
 def axis_name(metric: str) -> str:

@@ -216,7 +216,7 @@ class EnsembleReport(ReportContent):
     def confusion_matrix(self) -> pd.DataFrame:
         """Return the number of rows by true label (index) and by label that their members predict (columns).
 
-        An out-of-bag row is predicted by its out-of-bag members alone, about a third of the ensemble.
+        An out-of-bag row is predicted by its out-of-bag members alone, about 37 % of the ensemble after a bootstrap.
 
         Returns
         -------

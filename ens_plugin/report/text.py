@@ -10,7 +10,11 @@ from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
+    SHARES,
+    aggregation_words,
+    bag_words,
     error_text,
+    estimator_words,
     group_words,
     interval_text,
     known_to_words,
@@ -37,50 +41,26 @@ from ens_plugin.report.tables import (
 
 __all__ = [
     "WIDTH",
-    "aggregation_words",
     "all_cautions",
-    "bag_words",
     "criterion_words",
     "error_lines",
     "escaped_markdown",
-    "estimator_words",
     "gain_sentence",
+    "headline",
     "markdown_summary",
+    "markdown_verdict",
     "printable",
     "root_sentence",
     "root_texts",
     "size_label",
     "summarize",
-    "supports_size",
+    "variance_sentence",
     "verdict",
     "wrapped",
 ]
 
 MOST_LABELS = 10  # of a table by label
-
-_AGGREGATIONS = {
-    "vote": "majority vote of the members",
-    "mean_proba": "mean of the members' probabilities",
-    "quantile": "quantile of the members' predictions",
-    "mean_score": "mean of the members' raw scores",
-    "mean": "mean of the members' predictions",
-}
-_BAGS = {
-    "recorded": "recorded by the library that trained the model",
-    "proved": "recomputed from the seed and checked against the trained members",
-    "given": "given by the user",
-    "holdout": "none of these, which are stated to be held out",
-}
-_ESTIMATORS = {
-    "deconvolved": "distribution of the rows' chances of error, fitted to the members' outputs (deconvolved)",
-    "hypergeometric": "average over all subsets of the members (hypergeometric)",
-    "binomial": "shares of wrong votes taken as probabilities (binomial), too high with few members",
-    "path": "one order of growth, own out-of-bag members only (path), that of a smaller ensemble",
-    "closed_form": "closed form for the squared loss, unbiased at every size",
-    "margin": "model of the members' margins over the strongest rival label (margin)",
-    "subset_average": "average over random subsets of the members (subset_average)",
-}
-_MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
+DOUBTED = "do not rely on these figures."
 
 
 class RootTexts(NamedTuple):
@@ -94,23 +74,6 @@ class RootTexts(NamedTuple):
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
     """Return the warnings of a report, preceded by all its doubts but the first, which the headline states."""
     return (*report.basis.doubts[1:], *report.warnings)
-
-
-def aggregation_words(report: ReportContent) -> str:
-    """Return the rule that combines the members, in words; the name of the rule if it is unknown."""
-    return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
-
-
-def bag_words(report: ReportContent) -> str:
-    """Return where the in-bag rows of the members are taken from, in words."""
-    return _BAGS.get(report.bags, printable(report.bags, 60))
-
-
-def estimator_words(report: ReportContent) -> str:
-    """Return the method by which the error curve was estimated, in words."""
-    if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
-        return _MARGINS
-    return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
 
 
 def criterion_words(recommendation: SizeRecommendation) -> str:
@@ -161,11 +124,6 @@ def root_texts(report: ReportContent) -> RootTexts:
     return RootTexts(error, interval, limit)
 
 
-def supports_size(report: ReportContent) -> bool:
-    """Return whether the report supports a decision on size: enough rows, a recommended size and no doubts."""
-    return report.is_actionable
-
-
 def size_label(report: ReportContent) -> str:
     """Return the label of the recommended size in a summary, which is "A guess ..." where the size is unreliable."""
     is_reliable = report.has_enough_rows and not report.basis.doubts
@@ -178,10 +136,10 @@ def verdict(report: ReportContent) -> str:
     now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
     members = counted(now, "member is", "members are")
     if report.basis.doubts:
-        return f"do not rely on these figures. {printable(report.basis.doubts[0])}"
+        return f"{DOUBTED} {printable(report.basis.doubts[0])}"
     if not recommendation.is_known:
         return f"it is not known whether {members} enough."
-    if not supports_size(report):
+    if not report.is_actionable:
         return f"{report.too_few_rows_text} to decide whether {members} enough."
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
@@ -197,6 +155,30 @@ def verdict(report: ReportContent) -> str:
     if high is None or now < high:
         return f"{members} probably enough{of_labels}{needed}"
     return f"{members} enough{of_labels}.{_price(report, size)}"
+
+
+def headline(report: ReportContent) -> str:
+    """Return the verdict without the reason of a doubt, which may be several sentences."""
+    return DOUBTED if report.basis.doubts else verdict(report)
+
+
+def markdown_verdict(report: ReportContent) -> str:
+    """Return the name of the model and the verdict as a line of Markdown, with the headline in bold."""
+    doubts = report.basis.doubts[:1]
+    bold = f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(headline(report), 600)}**"
+    return " ".join([bold, *(escaped_markdown(doubt, 600) for doubt in doubts)])
+
+
+def variance_sentence(report: ReportContent) -> str:
+    """Return what the variance of one member is, in a sentence or two."""
+    parts = report.bias_variance
+    variance = error_text(parts.member_variance, parts.loss)
+    if parts.loss not in SHARES:
+        return f"The variance of one member around the infinite ensemble is {variance}."
+    return (
+        f"One member predicts another label than the infinite ensemble for {variance} of the rows (its variance). "
+        "Some of these labels are right, so averaging removes less than that."
+    )
 
 
 def _price(report: ReportContent, size: int) -> str:
@@ -296,7 +278,7 @@ def markdown_summary(report: ReportContent) -> str:
     ]
     return "\n".join(
         [
-            f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(verdict(report), 600)}**",
+            markdown_verdict(report),
             "",
             f"| | {escaped_markdown(report.error_curve.metric, 40)} | {level} interval |",
             "|---|---|---|",
@@ -322,7 +304,7 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
         last = int(curve.sizes[-1])
         sizes.append((f"{members_text(last)} (of {now}: the curve ends)", last))
     if recommended not in (None, 1, now) and curve.reaches(recommended):
-        kind = "recommended" if supports_size(report) else "a guess"
+        kind = "recommended" if report.is_actionable else "a guess"
         sizes.append((f"{members_text(recommended)} ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])
     lines = [

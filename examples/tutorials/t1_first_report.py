@@ -74,7 +74,7 @@ print(len(small.estimators_), "trees; same label for", (small.predict(X) == fore
 # ----------------------------------------
 #
 # All of this rests on knowing which rows each tree was trained on.  If the rows come in another order, the forest's own
-# leaves give it away, and the analysis is refused:
+# leaves show it, and the analysis is refused:
 
 from ens_plugin.errors import DataMismatchError
 
@@ -85,7 +85,7 @@ except DataMismatchError as error:
     print(error)
 
 # %%
-# If the training rows are gone, rows that the forest has never seen serve as well.  Here half of the rows are kept
+# If the training rows are gone, rows that the forest was not trained on serve as well.  Here half of the rows are kept
 # apart:
 
 half = RandomForestClassifier(500, random_state=0).fit(X[::2], y[::2])

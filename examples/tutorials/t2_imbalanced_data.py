@@ -2,9 +2,9 @@
 Imbalanced data, and a metric of your own
 =========================================
 
-One customer in twenty leaves.  A model that predicts "stays" for everybody is right in 95 % of the cases and
-useless.  So the error is the wrong thing to choose the number of trees by.  This tutorial sizes a forest by its
-AUC, by its average precision and by a cost of your own, and shows what ``class_weight`` changes.
+One customer in twenty leaves.  A model that predicts "stays" for everybody is right in 95 % of the cases, and
+useless.  So the error is the wrong thing to choose the number of trees by.  This tutorial sizes a forest by its AUC, by
+its average precision and by a cost of your own, and shows what ``class_weight`` changes.
 """
 
 # %%
@@ -108,8 +108,8 @@ compared.to_frame()
 
 # %%
 # ``class_weight="balanced"`` is another matter.  From scikit-learn 1.9 on, the trees *draw* their rows by these
-# weights, so that a row with a rare label is in nearly every bag.  Hardly any tree is left to judge it, and the
-# analysis is refused, with a way out:
+# weights, so that a row with a rare label is in nearly every *bag*, the rows that a tree was trained on.  Hardly any
+# tree is left to judge the row, and the analysis is refused, with a way out:
 
 from ens_plugin.errors import TooFewMembersError
 

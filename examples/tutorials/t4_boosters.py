@@ -82,7 +82,7 @@ print(
 # What is refused
 # ---------------
 #
-# Boosting, and forests whose trees have all seen all rows.
+# Boosting, and forests whose trees were all trained on all rows.
 
 from ens_plugin.errors import EnsPluginError
 

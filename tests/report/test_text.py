@@ -141,6 +141,15 @@ def test_verdict_on_probabilities_has_the_brier_score_where_the_error_stays(size
     assert verdict(report).endswith(f", and the Brier score 0.50 % instead of {now[1]} above its limit.")
 
 
+def test_only_the_headline_of_a_doubted_report_is_bold_in_markdown() -> None:
+    report = REPORTS["classification"]
+    doubted = replace(report, basis=replace(report.basis, doubts=("Many rows are copies. Name groups.",)))
+    assert markdown_summary(doubted).splitlines()[0] == (
+        "**RandomForestClassifier: do not rely on these figures.** Many rows are copies. Name groups."
+    )
+    assert "do not rely on these figures. Many rows are copies. Name groups." in " ".join(summarize(doubted).split())
+
+
 def test_verdict_names_the_demand_of_a_regression() -> None:
     report = REPORTS["regression"]
     recommendation = replace(report.recommendation, size=59, interval=(29, 119))

@@ -109,8 +109,8 @@ def training_variance(
     Parameters
     ----------
     model : fitted ensemble
-        As for :func:`ens_plugin.analyze`, trained on random bags; not XGBoost's with over two labels.  A CustomEnsemble
-        comes from :meth:`ens_plugin.CustomEnsemble.from_estimators`.
+        As for :func:`ens_plugin.analyze`, trained on random bags; not XGBoost's with more than two labels.  A
+        CustomEnsemble comes from :meth:`ens_plugin.CustomEnsemble.from_estimators`.
     X_train : array-like of shape (n_training_rows, n_features)
         Exactly the training rows, in training order.
     X_new : array-like of shape (n_rows, n_features)

@@ -357,5 +357,10 @@ def _target(report: EnsembleReport | None) -> Target:
     if report is None:
         return Target("the wanted size", "", is_share=True)
     found = report.recommendation
-    measure = "the agreement with" if found.criterion == "agreement" else "the distance from"
-    return Target(criterion_words(found), f"{measure} the infinite ensemble", is_share=not found.is_absolute)
+    measure = {
+        "agreement": "the agreement with the infinite ensemble is {}",
+        "probability": "the mean Brier score is {} above that of the infinite ensemble",
+        "excess_error": "the error is {} above that of the infinite ensemble",
+        "metric": "the metric differs from that of the infinite ensemble by {}",
+    }[found.criterion]
+    return Target(criterion_words(found), measure, is_share=not found.is_absolute)

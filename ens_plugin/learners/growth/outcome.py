@@ -143,7 +143,7 @@ class Target:
     ----------
     words : str
     measure : str
-        What :attr:`GrowthStep.attained` is, in words.
+        What :attr:`GrowthStep.attained` is, in words, with ``{}`` in its place.
     is_share : bool
         Whether that is shown in percent.
     """
@@ -236,4 +236,4 @@ def _attained(last: GrowthStep, target: Target) -> str:
     if last.attained is None:
         return ""
     value = f"{100 * last.attained:.4g} %" if target.is_share else f"{last.attained:.4g}"
-    return f"At {counted(last.n_members, 'member')}, {target.measure} is {value}."
+    return f"At {counted(last.n_members, 'member')}, {target.measure.format(value)}."

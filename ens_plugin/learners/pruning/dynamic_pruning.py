@@ -100,7 +100,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     Notes
     -----
-    Formulas, assumptions, and measured agreement of each rule: the documentation's page on pruning.
+    ``docs/explanations/pruning.md`` has the assumptions of each rule.
 
     Examples
     --------

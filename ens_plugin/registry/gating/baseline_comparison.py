@@ -148,7 +148,7 @@ def _compared_values(
     if told:
         return f"{key}: the {words}"
     metric = f"{printable(curve.metric, 40)}{of_label(comparison.reports[0])}"
-    return f"{key}: {metric} is {here}, and {there} of {baseline}. The {words}"
+    return f"{key}: {metric} is {here}, and that of {baseline} is {there}. The {words}"
 
 
 def _change_words(requirement: Requirement, increase: Difference, change: str, *, has_interval: bool) -> str:

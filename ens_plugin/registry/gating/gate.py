@@ -76,7 +76,7 @@ def gate(
     model_uri : str
         ``"models:/<name>/<version>"`` or ``"models:/<name>@<alias>"``.
     policy : str, Path or mapping
-        A TOML file, or its content as nested dictionaries; see the documentation's page on policies.
+        A TOML file, or its content as nested dictionaries; see ``docs/reference/gate-policy.md``.
     baseline : str, optional
         Version to compare with: ``"champion"``, an alias of the same model, or a URI of a version of any model.
     X : array-like of shape (n_rows, n_features), optional

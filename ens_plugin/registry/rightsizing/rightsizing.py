@@ -13,7 +13,7 @@ from ens_plugin.registry.rightsizing.cut_model import LoggedCut, log_cut_model, 
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
 from ens_plugin.report.quantities import error_text, members_text
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import printable, supports_size, verdict, wrapped
+from ens_plugin.report.text import printable, verdict, wrapped
 from ens_plugin.tracking.store.models import load_model
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
             f"The recommended size is not available: {report.recommendation.reason} Nothing was cut. Pass other rows, "
             "or choose a size yourself and cut with ens_plugin.truncate."
         )
-    if not supports_size(report):
+    if not report.is_actionable:
         raise InputError(
             f"No size was cut to: {verdict(report)} Pass {FEWEST_ROWS} rows or more, or "
             "choose a size yourself and cut with ens_plugin.truncate."

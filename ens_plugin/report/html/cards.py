@@ -16,7 +16,7 @@ from ens_plugin.report.content import ReportContent
 from ens_plugin.report.html.svg import draw_svg
 from ens_plugin.report.html.templates import render
 from ens_plugin.report.html.values import report_values
-from ens_plugin.report.plots import plot_bias_variance, plot_error_curve, plot_reports
+from ens_plugin.report.plots import plot_bias_variance, plot_reports
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,9 +54,6 @@ def report_card(report: ReportContent) -> str:
         A fragment of HTML.  Its colours follow the theme of JupyterLab, VS Code or a page, or else that of the
         system; without its style sheet, as on GitHub, it is the summary as text.  Ids differ between any two cards.
     """
-    curve = partial(
-        plot_error_curve, report.error_curve, n_members=report.n_members, recommended_size=report.recommended_size
-    )
     return render(
         "card.html.j2",
         **report_values(report),
@@ -64,7 +61,7 @@ def report_card(report: ReportContent) -> str:
         is_doubtful=bool(report.basis.doubts) or not report.is_actionable,
         errors=summary.error_lines(report),
         sizes=_sizes(report),
-        curve_picture=_picture(curve, WIDE),
+        curve_picture=_picture(partial(plot_reports, {report.model: report}), WIDE),
         parts_picture=_picture(partial(plot_bias_variance, report), LOW),
     )
 

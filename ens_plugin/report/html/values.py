@@ -22,11 +22,12 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     root = summary.root_texts(report)
-    verdict = summary.verdict(report)
+    headline = summary.headline(report)
     return {
         "model": _shown(report.model, 80),
-        "verdict": verdict,
-        "headline": verdict[:1].upper() + verdict[1:],
+        "verdict": headline,
+        "headline": headline[:1].upper() + headline[1:],
+        "doubt": _shown(report.basis.doubts[0]) if report.basis.doubts else "",
         "gain": summary.gain_sentence(report),
         "root": summary.root_sentence(report),
         "root_error": root.error,
@@ -68,7 +69,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "loss": _shown(parts.loss, 40),
         "loss_title": "Mean squared error" if report.is_squared else _shown(parts.loss, 40),
         "member_error": quantities.error_text(parts.member_error, parts.loss),
-        "member_variance": quantities.error_text(parts.member_variance, parts.loss),
+        "variance": summary.variance_sentence(report),
         "bias": quantities.error_text(parts.bias, parts.loss),
         "is_oob": report.data == "oob",
         "is_path": curve.estimator == "path",
@@ -91,9 +92,9 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
         ("Groups", quantities.group_words(report.basis.n_groups, report.n_rows)),
         ("Rows of the metric", "" if curve.metric_basis is None else str(curve.metric_basis.n_rows)),
         ("Members per row", f"{report.mean_oob_members:.1f} on average"),
-        ("In-bag rows", summary.bag_words(report)),
-        ("Prediction", summary.aggregation_words(report)),
-        ("Error curve", summary.estimator_words(report)),
+        ("In-bag rows", quantities.bag_words(report)),
+        ("Prediction", quantities.aggregation_words(report)),
+        ("Error curve", quantities.estimator_words(report)),
         (
             "Check of the curve",
             f"differs by at most {check} from the average over subsets of the members" if check else "",

@@ -24,6 +24,7 @@ def plot_agreement(
     *,
     n_members: int | None = None,
     label: str | None = None,
+    size_name: str = "recommended",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the agreement or the relative excess error, from which the size is recommended, against the ensemble size.
@@ -40,6 +41,8 @@ def plot_agreement(
         Current size, to be marked.
     label : str, optional
         Name of the curve in a legend; that of the criterion if None.
+    size_name : str, default="recommended"
+        Name of the size beside its mark.
     ax : matplotlib Axes, optional
         Axes to draw on; a new figure with one if None.  On axes that already show such a curve, the bar is left out
         and the sizes are marked on the curves, in the next colours of the axes' property cycle.
@@ -66,11 +69,12 @@ def plot_agreement(
     >>> ax.get_xscale()
     'log'
     """
-    drawn = _size_curve(recommendation, n_members, label or recommendation.criterion.replace("_", " "))
+    name = label or recommendation.criterion.replace("_", " ")
+    drawn = _size_curve(recommendation, n_members, name, size_name)
     return add_curves(axes_or_new(ax), [drawn])
 
 
-def _size_curve(found: SizeRecommendation, n_members: int | None, name: str) -> SizeCurve:
+def _size_curve(found: SizeRecommendation, n_members: int | None, name: str, size_name: str) -> SizeCurve:
     is_agreement = found.criterion == "agreement"
     wanted = found.confidence or found.tolerance
     metric = (found.of_metric if found.is_absolute else None) or "0-1 error"
@@ -100,4 +104,5 @@ def _size_curve(found: SizeRecommendation, n_members: int | None, name: str) -> 
         is_share=not found.is_absolute,
         is_log=not is_agreement,
         ceiling=1.0 if is_agreement else math.inf,
+        size_name=size_name,
     )

@@ -70,7 +70,7 @@ def plot_error_curve(
     >>> ax.get_xlabel()
     'Ensemble size (members)'
     """
-    drawn = _size_curve(curve, label_text(label) or curve.key, n_members, recommended_size)
+    drawn = _size_curve(curve, label_text(label) or curve.key, n_members, recommended_size, "recommended")
     return add_curves(axes_or_new(ax), [drawn])
 
 
@@ -96,13 +96,15 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
     'Ensemble size (members)'
     """
     curves = [
-        _size_curve(report.error_curve, name, report.n_members, report.recommended_size)
+        _size_curve(report.error_curve, name, report.n_members, report.recommended_size, report.size_name)
         for name, report in reports.items()
     ]
     return add_curves(axes_or_new(ax), curves)
 
 
-def _size_curve(curve: ErrorCurve, name: str, n_members: int | None, recommended_size: int | None) -> SizeCurve:
+def _size_curve(
+    curve: ErrorCurve, name: str, n_members: int | None, recommended_size: int | None, size_name: str
+) -> SizeCurve:
     basis = curve.metric_basis
     metric = axis_name(curve.metric)
     if curve.greater_is_better:
@@ -123,4 +125,5 @@ def _size_curve(curve: ErrorCurve, name: str, n_members: int | None, recommended
         interval_at=curve.interval_at,
         is_share=curve.metric in SHARES,
         ties_to=curve.ties_to,
+        size_name=size_name,
     )

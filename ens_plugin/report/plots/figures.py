@@ -10,7 +10,7 @@ from ens_plugin.report.chart_style import default_style
 from ens_plugin.report.content import ReportContent
 from ens_plugin.report.plots.agreement import plot_agreement
 from ens_plugin.report.plots.bias_variance import plot_bias_variance
-from ens_plugin.report.plots.error_curve import plot_error_curve
+from ens_plugin.report.plots.error_curve import plot_reports
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,9 +55,10 @@ def report_figures(report: ReportContent) -> dict[str, Figure]:
 
 def report_plots(report: ReportContent) -> dict[str, Callable[..., Axes]]:
     """Return, by name of the figure, functions that draw each figure of a report on the axes passed as ``ax``."""
-    now, wanted = report.n_members, report.recommended_size
     return {
-        "error_curve": partial(plot_error_curve, report.error_curve, n_members=now, recommended_size=wanted),
-        "agreement": partial(plot_agreement, report.recommendation, n_members=now),
+        "error_curve": partial(plot_reports, {report.model: report}),
+        "agreement": partial(
+            plot_agreement, report.recommendation, n_members=report.n_members, size_name=report.size_name
+        ),
         "bias_variance": partial(plot_bias_variance, report),
     }

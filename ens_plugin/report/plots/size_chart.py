@@ -134,10 +134,10 @@ def _annotate(ax: Axes, line: Line2D, curve: SizeCurve, last: float) -> None:
         _draw_size_interval(ax, curve.level, curve.size_interval, last, inks.good)
     marks = curve.marks
     if curve.n_members is not None and curve.n_members == curve.recommended_size:
-        marks = [("current = recommended", *marks[0][1:])]
+        marks = [(f"current = {curve.size_name}", *marks[0][1:])]
     # Each label has a row of its own above the axes, so that labels never overlap.
     for row, (name, size, value) in enumerate(marks):
-        colour, marker = (inks.good, "D") if name == "recommended" else (inks.ink, "o")
+        colour, marker = (inks.good, "D") if name == curve.size_name else (inks.ink, "o")
         _add(ax.axvline(size, color=colour, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1.4))
         text = f"{name} {group_digits(size)}"
         if not math.isnan(value):

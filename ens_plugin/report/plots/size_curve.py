@@ -39,6 +39,8 @@ class SizeCurve:
         ``as_text(value)`` is a value with its unit.
     n_members, recommended_size : int or None
         Sizes to mark.
+    size_name : str, default="recommended"
+        Of the latter beside its mark.
     covered : tuple of int
         Sizes that the size axis has to cover.
     level : float
@@ -78,11 +80,12 @@ class SizeCurve:
     is_log: bool = False
     ceiling: float = math.inf
     ties_to: float = 0.0
+    size_name: str = "recommended"
 
     @property
     def marks(self) -> list[tuple[str, int, float]]:
-        """Return "current" and "recommended" with their sizes and the values there, as far as they are given."""
-        named = (("current", self.n_members), ("recommended", self.recommended_size))
+        """Return "current" and `size_name` with their sizes and the values there, as far as they are given."""
+        named = (("current", self.n_members), (self.size_name, self.recommended_size))
         return [(name, size, self.value_at(size)) for name, size in named if size is not None]
 
     @property
