@@ -34,7 +34,14 @@ typedef struct {
     const int64_t *roots;
     int64_t n_trees;
     Sets sets;
+    int is_endless; /* some threshold is NaN, up to which no value is */
 } Forest;
+
+/* As malloc, and NULL where so many things have no size. */
+static void *room_for(int64_t n_things, size_t size) {
+    if (n_things < 0 || (uint64_t)n_things >= SIZE_MAX / 2 / size) return NULL;
+    return malloc((size_t)n_things * size + 1);
+}
 
 typedef struct {
     const char *table; /* what to write for each node */
@@ -133,12 +140,12 @@ static PyObject *walk(PyObject *self, PyObject *arguments) {
     unsigned long long values, wanted, nodes, roots, words, starts, table, outputs;
     long long n_rows, n_features, n_trees, n_bytes;
     double least;
-    int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKLLpKKLKKdKKL", &values, &wanted, &n_rows, &n_features, &is_double, &nodes,
-                          &roots, &n_trees, &words, &starts, &least, &table, &outputs, &n_bytes))
+    int is_double, is_endless;
+    if (!PyArg_ParseTuple(arguments, "KKLLpKKLKKdpKKL", &values, &wanted, &n_rows, &n_features, &is_double, &nodes,
+                          &roots, &n_trees, &words, &starts, &least, &is_endless, &table, &outputs, &n_bytes))
         return NULL;
     const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
-    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}};
+    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}, is_endless};
     const Output output = {AT(table), AT(outputs), n_bytes};
     int32_t *reached = malloc(MOST_TILE_ROWS * sizeof *reached);
     if (reached == NULL) return PyErr_NoMemory();
@@ -162,7 +169,7 @@ static PyObject *stop(PyObject *self, PyObject *arguments) {
                           &totals, &queries))
         return NULL;
     const Rows rows = {AT(values), NULL, n_rows, n_features};
-    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}};
+    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}, 1};
     const Stops stops = {AT(table), AT(checkpoints), AT(lower), AT(upper), n_checkpoints};
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
@@ -190,13 +197,14 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
     const Output output = {AT(table), AT(outputs), n_bytes};
     const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
     Space *space = new_space(slices.cut_starts[n_features], n_features);
-    uint8_t *kept = scores ? malloc((size_t)n_trees * 2 * TILE + 1) : NULL;
+    uint8_t *kept = scores ? room_for(n_trees, 2 * TILE) : NULL;
+    uint8_t *counted = kept == NULL ? NULL : kept + n_trees * TILE;
     if (space == NULL || (scores && kept == NULL)) {
         if (space != NULL) free(space->room);
         free(kept);
         return PyErr_NoMemory();
     }
-    const ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), kept, kept + n_trees * TILE};
+    const ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), kept, counted};
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
         slice_64(&rows, &slices, &trees, &output, &counts, &sums, space);
@@ -245,9 +253,11 @@ typedef struct {
     int64_t n_members, n_rows, n_leaves, stride;
 } Queues;
 
-/* Each row's values that are taken go into a queue, in order, from which the places that are filled are served. */
-static INLINE void serve_strip(const Queues *queues, int64_t start, int width, double *queue, double *outputs) {
-    int32_t place[STRIP];
+/* Each row's values that are taken go into a queue, in order, from which the places that are filled are served.  Returns
+ * the number of rows with more of these. */
+static INLINE int serve_strip(const Queues *queues, int64_t start, int width, double *queue, double *outputs) {
+    int32_t place[STRIP], end[STRIP];
+    int n_short = 0;
     memset(queue, 0, (size_t)(queues->n_members + 1) * STRIP * sizeof *queue);
     for (int i = 0; i < width; i++) place[i] = i;
     /* A value that is not taken is written over by the next. */
@@ -259,7 +269,7 @@ static INLINE void serve_strip(const Queues *queues, int64_t start, int width, d
             place[i] += STRIP * queues->taken[own + i];
         }
     }
-    for (int i = 0; i < width; i++) place[i] = i;
+    for (int i = 0; i < width; i++) end[i] = place[i], place[i] = i;
     for (int64_t member = 0; member < queues->n_members; member++) {
         const int64_t own = member * queues->n_rows + start;
         for (int i = 0; i < width; i++) {
@@ -267,37 +277,38 @@ static INLINE void serve_strip(const Queues *queues, int64_t start, int width, d
             place[i] += STRIP * queues->filled[own + i];
         }
     }
+    for (int i = 0; i < width; i++) n_short += place[i] > end[i];
+    return n_short;
 }
 
-static INLINE void serve_rows(const Queues *queues, double *queue, double *outputs) {
+static INLINE int64_t serve_rows(const Queues *queues, double *queue, double *outputs) {
+    int64_t n_short = 0;
     for (int64_t start = 0; start < queues->n_rows; start += STRIP)
         if (queues->n_rows - start >= STRIP)
-            serve_strip(queues, start, STRIP, queue, outputs);
+            n_short += serve_strip(queues, start, STRIP, queue, outputs);
         else
-            serve_strip(queues, start, (int)(queues->n_rows - start), queue, outputs);
+            n_short += serve_strip(queues, start, (int)(queues->n_rows - start), queue, outputs);
+    return n_short;
 }
 
-WIDE static void serve_wide(const Queues *queues, double *queue, double *outputs) {
-    serve_rows(queues, queue, outputs);
+WIDE static int64_t serve_wide(const Queues *queues, double *queue, double *outputs) {
+    return serve_rows(queues, queue, outputs);
 }
 
 static PyObject *serve(PyObject *self, PyObject *arguments) {
     unsigned long long values, leaves, taken, filled, outputs;
-    long long n_members, n_rows, n_leaves, stride;
+    long long n_members, n_rows, n_leaves, stride, n_short;
     if (!PyArg_ParseTuple(arguments, "KKKKLLLLK", &values, &leaves, &taken, &filled, &n_members, &n_rows, &n_leaves,
                           &stride, &outputs))
         return NULL;
     const Queues queues = {AT(values), AT(leaves), AT(taken), AT(filled), n_members, n_rows, n_leaves, stride};
-    double *queue = malloc((size_t)(n_members + 1) * STRIP * sizeof *queue);
+    double *queue = room_for(n_members + 1, STRIP * sizeof *queue);
     if (queue == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
-    if (HAS_WIDE)
-        serve_wide(&queues, queue, AT(outputs));
-    else
-        serve_rows(&queues, queue, AT(outputs));
+    n_short = HAS_WIDE ? serve_wide(&queues, queue, AT(outputs)) : serve_rows(&queues, queue, AT(outputs));
     Py_END_ALLOW_THREADS
     free(queue);
-    Py_RETURN_NONE;
+    return PyLong_FromLongLong(n_short);
 }
 
 static PyObject *tally(PyObject *self, PyObject *arguments) {
@@ -307,7 +318,7 @@ static PyObject *tally(PyObject *self, PyObject *arguments) {
                           &by_row, &by_label, &target, &sums))
         return NULL;
     const Members members = {AT(outputs), AT(counted), n_members, n_rows, n_labels, by_member, by_row, by_label};
-    double *space = calloc((size_t)n_labels * 4 * WIDTH, sizeof *space);
+    double *space = room_for(n_labels, 4 * WIDTH * sizeof *space);
     if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     tally_rows(&members, AT(target), space, AT(sums));
@@ -349,7 +360,7 @@ static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
                           &n_subsets, &size, &base, &wrong, &apart))
         return NULL;
     const Election election = {AT(votes), AT(places), AT(of_true), n_members, n_rows, n_slots, n_subsets, size, base};
-    int32_t *space = malloc((size_t)n_slots * 2 * VOTERS * sizeof *space);
+    int32_t *space = room_for(n_slots, 2 * VOTERS * sizeof *space);
     if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     if (HAS_WIDE)
@@ -368,9 +379,10 @@ static PyObject *pair_votes(PyObject *self, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "(KKK)L(KKK)LLpK", &votes[0], &counted[0], &slopes[0], &n_rows[0], &votes[1],
                           &counted[1], &slopes[1], &n_rows[1], &n_members, &is_same, &sums))
         return NULL;
-    const size_t words_of_row = (size_t)PLANES * (size_t)((n_members + 63) / 64);
-    uint64_t *bits = malloc((size_t)(n_rows[0] + n_rows[1]) * words_of_row * sizeof *bits + 1);
-    int32_t *found = malloc((size_t)n_rows[1] * 4 * sizeof *found + 1);
+    const int64_t words_of_row = VOTE_PLANES * ((n_members + 63) / 64);
+    /* One word more, so that there is a size without members too. */
+    uint64_t *bits = room_for(n_rows[0] + n_rows[1], (size_t)(words_of_row + 1) * sizeof *bits);
+    int32_t *found = room_for(n_rows[1], 4 * sizeof *found);
     if (bits == NULL || found == NULL) {
         free(bits);
         free(found);

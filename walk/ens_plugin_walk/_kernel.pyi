@@ -25,6 +25,7 @@ def walk(
     words: int,
     starts: int,
     least: float,
+    is_endless: bool,
     table: int,
     outputs: int,
     n_bytes: int,
@@ -74,7 +75,7 @@ def serve(
     stride: int,
     outputs: int,
     /,
-) -> None: ...
+) -> int: ...
 def tally(
     outputs: int,
     counted: int,

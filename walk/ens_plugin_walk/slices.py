@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin_walk import _kernel
 
-__all__ = ["FEWEST_ROWS", "NO_NODE", "Slices", "address", "slices_of"]
+__all__ = ["FEWEST_ROWS", "NO_NODE", "Slices", "address", "mask_of", "neighbours", "slices_of"]
 
 IntArray = NDArray[np.int64]
 
@@ -118,6 +118,18 @@ def slices_of(nodes: NDArray[Any], roots: IntArray, n_features: int) -> Slices |
 
 def _starts(counts: NDArray[Any]) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def neighbours(values: Any, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array of a type whose numbers are next to each other, at addresses that the kernel can read."""
+    return np.require(values, dtype, ["C", "A"])
+
+
+def mask_of(values: Any) -> NDArray[np.bool_]:
+    """Return a mask as the kernel reads it: bytes of 0 and 1, where a view as bool may hold any others."""
+    mask = neighbours(values, np.bool_)
+    numbers = mask.view(np.uint8)
+    return mask if numbers.max(initial=0) <= 1 else numbers != 0
 
 
 def address(values: NDArray[Any] | None) -> int:

@@ -56,6 +56,7 @@ static int NAMED(count_steps)(const NODE *tree) {
         int n_walking = 0;                                                                             \
         for (; next < n_rows && n_walking < BLOCK; next++) {                                           \
             row[n_walking] = (int32_t)next;                                                            \
+            reached[next] = 0; /* should a row be wanted later, by another thread */                   \
             n_walking += wanted == NULL || wanted[next];                                               \
         }                                                                                              \
         for (int i = 0; i < n_walking; i++) at[i] = 0;                                                 \
@@ -80,7 +81,8 @@ static int NAMED(count_steps)(const NODE *tree) {
 
 static void NAMED(walk_numbers)(const REAL *rows, int64_t n_rows, int64_t n_features, const NODE *tree,
                                 const uint8_t *wanted, int32_t *reached) {
-    WALK_BLOCKS(!(x <= node->threshold))
+    /* Not !(x <= ...): a value that becomes NaN after all were looked at stays at its leaf. */
+    WALK_BLOCKS(x > node->threshold)
 }
 
 static void NAMED(walk_missing)(const REAL *rows, int64_t n_rows, int64_t n_features, const NODE *tree,
@@ -111,7 +113,7 @@ static void NAMED(walk)(const Rows *rows, const Forest *forest, const Output *ou
     for (int64_t start = 0; start < rows->n_rows; start += height) {
         const int64_t n_rows = rows->n_rows - start < height ? rows->n_rows - start : height;
         const REAL *tile = values + start * width;
-        const int is_missing = NAMED(has_missing)(tile, n_rows * width);
+        const int is_missing = forest->is_endless || NAMED(has_missing)(tile, n_rows * width);
         for (int64_t tree = 0; tree < forest->n_trees; tree++) {
             const NODE *nodes = (const NODE *)forest->nodes + forest->roots[tree];
             const uint8_t *wanted = rows->wanted == NULL ? NULL : rows->wanted + tree * rows->n_rows + start;

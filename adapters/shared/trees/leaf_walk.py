@@ -216,9 +216,11 @@ class LeafWalk:
         """
         if rows.dtype not in self._agrees or not self.is_used:
             return None
-        if self._stopping is None or self._stopping[0] is not stops:
-            self._stopping = stops, {}
-        known = self._stopping[1]
+        # Read once, because another thread may keep the sums of another table meanwhile.
+        kept = self._stopping
+        if kept is None or kept[0] is not stops:
+            self._stopping = kept = stops, {}
+        known = kept[1]
         if rows.dtype not in known:
             table = self._table("values", values, rows.dtype)
             known[rows.dtype] = self._forest(rows.dtype).stopping(table, stops.checkpoints, stops.lower, stops.upper)
