@@ -115,6 +115,21 @@ def test_places_without_a_value_are_refused() -> None:
         move_values(np.ones((3, 40)), taken, np.zeros((3, 40)), filled)
 
 
+def test_a_leaf_that_two_nodes_lead_to_counts_the_rows_of_both() -> None:
+    trees = forest(stump(right=np.array([1, -1, -1])))
+    in_bag, every = trees.count(np.array([[0.0], [1.0], [1.0]]), np.packbits([[True, True, False]], axis=1), [0])
+    assert (in_bag.tolist(), every.tolist()) == ([0, 2, 0], [0, 3, 0])
+
+
+@pytest.mark.parametrize("shape", [(0, 33), (5, 0)])
+def test_no_values_move_to_no_places(shape: tuple[int, int]) -> None:
+    from ens_plugin_walk import move_values
+
+    none = np.zeros(shape, bool)
+    for leaves in ((), (np.zeros(shape, np.uint8),)):
+        move_values(np.zeros(shape if not leaves else (shape[0], 4)), none, np.zeros(shape), none, *leaves)
+
+
 @pytest.mark.parametrize("dtype", [object, np.complex128, np.longdouble, "S4", "M8[s]"])
 def test_a_table_holds_plain_numbers(dtype: Any) -> None:
     """Objects would be copied without being counted, and larger numbers not at all."""

@@ -278,7 +278,8 @@ class Forest:
         )  # fmt: skip
         starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
         by_node = np.zeros((2, self._order.size), np.int64)
-        by_node[:, starts + self._order[starts + slices.leaves]] = counts
+        # A leaf that several nodes lead to is as many leaves to the kernel.
+        np.add.at(by_node, (slice(None), starts + self._order[starts + slices.leaves]), counts)
         return by_node[0], by_node[1]
 
     @cached_property

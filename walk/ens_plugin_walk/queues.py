@@ -46,6 +46,8 @@ def move_values(
     width = outputs.itemsize
     if outputs.dtype != np.float64 or outputs.ndim != 2 or any(one.shape != outputs.shape for one in own):
         raise ValueError("values, masks and outputs of float64 have one shape")
+    if not outputs.size:  # whose steps are 0
+        return
     if outputs.strides[1] != width or outputs.strides[0] % width or not outputs.flags.behaved:
         raise ValueError("the rows of an output are not next to each other")
     n_members, n_rows = outputs.shape

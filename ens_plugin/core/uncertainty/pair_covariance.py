@@ -223,8 +223,14 @@ def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, 
     if second is None:
         freedom = (freedom - float(members.trace(dtype=np.float64))) / 2.0
     # One row after the other, an order in which compiled code can add them up, too.
-    by_row = products.sum(axis=0, dtype=np.float64), np.square(products, dtype=np.float64).sum(axis=0)
-    return np.stack(by_row), freedom
+    return np.stack([_added_up(products), _added_up(np.square(products, dtype=np.float64))]), freedom
+
+
+def _added_up(products: NDArray[Any]) -> FloatArray:
+    if products.shape[1] == 1 and products.size:
+        # NumPy adds the numbers of a single column in pairs.
+        return products.cumsum(axis=0, dtype=np.float64)[-1]
+    return products.sum(axis=0, dtype=np.float64)
 
 
 def _part(whole: Voters, rows: slice) -> Voters:
