@@ -168,6 +168,14 @@ def test_sets_that_are_not_the_tree_s_own_are_refused(starts: Any, words: Any, n
         forest(set_tree(np.array([0, 2]), TWO), set_tree(own, words, number), set_tree(np.array([0, 2]), TWO))
 
 
+def test_an_empty_set_holds_no_category() -> None:
+    """Not even 0, to which a number below it is cut off, and which the next set holds."""
+    empty, holds_0 = set_tree(np.array([0, 0]), ONE[:0]), set_tree(np.array([0, 1]), ONE)
+    for trees, expected in (((empty, holds_0), [[2, 2], [1, 1]]), ((empty,), [[2, 2]])):
+        own = forest(*trees, least_category=float(np.nextafter(-1.0, 0.0)))
+        assert own.read(np.array([[-0.5], [0.0]]), own.table([np.arange(3)] * len(trees))).tolist() == expected
+
+
 def test_numbers_below_minus_1_are_no_categories() -> None:
     for least in (-1.0, -1e9, np.nan):
         with pytest.raises(ValueError, match="least category"):

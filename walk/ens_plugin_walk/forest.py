@@ -279,7 +279,8 @@ class Forest:
         starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
         by_node = np.zeros((2, self._order.size), np.int64)
         # A leaf that several nodes lead to is as many leaves to the kernel.
-        np.add.at(by_node, (slice(None), starts + self._order[starts + slices.leaves]), counts)
+        for nodes, of_leaf in zip(by_node, counts, strict=True):
+            np.add.at(nodes, starts + self._order[starts + slices.leaves], of_leaf)
         return by_node[0], by_node[1]
 
     @cached_property

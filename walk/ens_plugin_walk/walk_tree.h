@@ -95,7 +95,8 @@ static int NAMED(goes_second)(const NODE *node, REAL x, const Sets *sets) {
     if (!(node->feature & IS_SET)) return !(x <= node->threshold);
     int32_t number = NAMED(set_number)(node);
     const int64_t start = sets->starts[number], n_bits = 32 * (sets->starts[number + 1] - start);
-    if (!(x >= sets->least && x < (REAL)n_bits)) return 1;
+    /* A set may be empty, and numbers between -1 and 0 are cut off to 0. */
+    if (!(n_bits && x >= sets->least && x < (REAL)n_bits)) return 1;
     const int64_t bit = (int64_t)x;
     return !(sets->words[start + bit / 32] >> (bit % 32) & 1u);
 }

@@ -229,8 +229,8 @@ def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, 
 def _added_up(products: NDArray[Any]) -> FloatArray:
     if products.shape[1] == 1 and products.size:
         # NumPy adds the numbers of a single column in pairs.
-        return products.cumsum(axis=0, dtype=np.float64)[-1]
-    return products.sum(axis=0, dtype=np.float64)
+        return np.asarray(products.cumsum(axis=0, dtype=np.float64)[-1])
+    return np.asarray(products.sum(axis=0, dtype=np.float64))
 
 
 def _part(whole: Voters, rows: slice) -> Voters:
