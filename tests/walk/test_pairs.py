@@ -33,6 +33,15 @@ def test_sums_are_those_of_numpy(n_members: int, n_rows: int, least: int) -> Non
         assert freedom == expected_freedom
 
 
+def test_sums_of_a_single_row_are_those_of_numpy() -> None:
+    """As where the rows are one more than a number of whole parts."""
+    from ens_plugin_walk import vote_pairs
+
+    rng = np.random.default_rng(3)
+    first, second = voters(rng, 65, 1024, -1), voters(rng, 65, 1, -1)
+    np.testing.assert_array_equal(vote_pairs(first, second)[0], sum_pairs(first, second)[0])
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

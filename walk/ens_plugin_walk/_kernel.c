@@ -17,6 +17,8 @@ enum { BLOCK = 64, STEPS = 4, MOST_LEVELS = 8, TILE_BYTES = 1 << 18, MOST_TILE_R
 #define IS_SET 0x40000000u        /* categories of a set go to the first child */
 #define FEATURE 0x3fffffffu
 
+enum { NO_NODE = -1 }; /* first child, in place of a node that no path leads to */
+
 typedef struct {
     const void *values;
     const uint8_t *wanted; /* NULL for all */
@@ -34,20 +36,20 @@ typedef struct {
     const int64_t *roots;
     int64_t n_trees;
     Sets sets;
+    int is_endless; /* some threshold is NaN, up to which no value is */
 } Forest;
+
+/* As malloc, and NULL where so many things have no size. */
+static void *room_for(int64_t n_things, size_t size) {
+    if (n_things < 0 || (uint64_t)n_things >= SIZE_MAX / 2 / size) return NULL;
+    return malloc((size_t)n_things * size + 1);
+}
 
 typedef struct {
     const char *table; /* what to write for each node */
     char *values;
     int64_t n_bytes;
 } Output;
-
-typedef struct {
-    const int32_t *left, *right, *feature, *set;
-    const double *threshold;
-    const uint8_t *missing_left;
-    int64_t n_nodes, n_features, n_sets;
-} Links;
 
 /* The sums of trees' values that settle a row, at some numbers of trees; any sum does at the last. */
 typedef struct {
@@ -56,6 +58,11 @@ typedef struct {
     const double *lower, *upper;
     int64_t n_checkpoints;
 } Stops;
+
+static int64_t tile_height(int64_t bytes_per_row) {
+    const int64_t height = TILE_BYTES / bytes_per_row;
+    return height < BLOCK ? BLOCK : height > MOST_TILE_ROWS ? MOST_TILE_ROWS : height;
+}
 
 #define WRITE(TYPE)                                                     \
     {                                                                   \
@@ -86,23 +93,22 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #endif
 
 #include "slices.h"
+#include "links.h"
 
 #define REAL float
 #define NODE Node32
 #define NAMED(name) name##_32
-#define NEXT_BELOW(x) nextafterf(x, -INFINITY)
 #include "walk_tree.h"
 #include "slice_rows.h"
 #include "stop_rows.h"
+#include "walk_lanes.h"
 #undef REAL
 #undef NODE
 #undef NAMED
-#undef NEXT_BELOW
 
 #define REAL double
 #define NODE Node64
 #define NAMED(name) name##_64
-#define NEXT_BELOW(x) nextafter(x, -INFINITY)
 #include "walk_tree.h"
 #include "slice_rows.h"
 #include "stop_rows.h"
@@ -111,20 +117,27 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "draws.h"
 #include "votes.h"
 #include "pairs.h"
+#include "labels.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
 static PyObject *put_tree(PyObject *self, PyObject *arguments) {
-    unsigned long long left, right, feature, threshold, missing_left, set, nodes, order;
-    long long n_nodes, n_features, n_sets, found;
+    Column columns[5];
+    unsigned long long addresses[5], set, nodes, order, space;
+    long long steps[5], sizes[5], n_nodes, n_features, n_sets, found = -1;
     int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKKKKKLLLpKK", &left, &right, &feature, &threshold, &missing_left, &set, &n_nodes,
-                          &n_features, &n_sets, &is_double, &nodes, &order))
+    if (!PyArg_ParseTuple(arguments, "((KLL)(KLL)(KLL)(KLL)(KLL))KLLLpKKK", &addresses[0], &steps[0], &sizes[0],
+                          &addresses[1], &steps[1], &sizes[1], &addresses[2], &steps[2], &sizes[2], &addresses[3],
+                          &steps[3], &sizes[3], &addresses[4], &steps[4], &sizes[4], &set, &n_nodes, &n_features,
+                          &n_sets, &is_double, &nodes, &order, &space))
         return NULL;
-    const Links links = {AT(left), AT(right), AT(feature), AT(set), AT(threshold), AT(missing_left),
+    for (int i = 0; i < 5; i++) columns[i] = (Column){AT(addresses[i]), steps[i], sizes[i]};
+    const Links links = {columns[0], columns[1], columns[2], columns[3], columns[4], AT(set),
                          n_nodes, n_features, n_sets};
     Py_BEGIN_ALLOW_THREADS
-    found = is_double ? put_tree_64(&links, AT(nodes), AT(order)) : put_tree_32(&links, AT(nodes), AT(order));
+    read_links(&links, AT(space));
+    found = is_double ? put_tree_64(&links, AT(space), AT(nodes), AT(order))
+                      : put_tree_32(&links, AT(space), AT(nodes), AT(order));
     Py_END_ALLOW_THREADS
     return PyLong_FromLongLong(found);
 }
@@ -133,19 +146,19 @@ static PyObject *walk(PyObject *self, PyObject *arguments) {
     unsigned long long values, wanted, nodes, roots, words, starts, table, outputs;
     long long n_rows, n_features, n_trees, n_bytes;
     double least;
-    int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKLLpKKLKKdKKL", &values, &wanted, &n_rows, &n_features, &is_double, &nodes,
-                          &roots, &n_trees, &words, &starts, &least, &table, &outputs, &n_bytes))
+    int is_double, is_endless;
+    if (!PyArg_ParseTuple(arguments, "KKLLpKKLKKdpKKL", &values, &wanted, &n_rows, &n_features, &is_double, &nodes,
+                          &roots, &n_trees, &words, &starts, &least, &is_endless, &table, &outputs, &n_bytes))
         return NULL;
     const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
-    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}};
+    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}, is_endless};
     const Output output = {AT(table), AT(outputs), n_bytes};
     int32_t *reached = malloc(MOST_TILE_ROWS * sizeof *reached);
     if (reached == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
         walk_64(&rows, &forest, &output, reached);
-    else
+    else if (!walk_by_lanes(&rows, &forest, &output))
         walk_32(&rows, &forest, &output, reached);
     Py_END_ALLOW_THREADS
     free(reached);
@@ -162,7 +175,7 @@ static PyObject *stop(PyObject *self, PyObject *arguments) {
                           &totals, &queries))
         return NULL;
     const Rows rows = {AT(values), NULL, n_rows, n_features};
-    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}};
+    const Forest forest = {AT(nodes), AT(roots), n_trees, {AT(words), AT(starts), least}, 1};
     const Stops stops = {AT(table), AT(checkpoints), AT(lower), AT(upper), n_checkpoints};
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
@@ -190,13 +203,14 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
     const Output output = {AT(table), AT(outputs), n_bytes};
     const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
     Space *space = new_space(slices.cut_starts[n_features], n_features);
-    uint8_t *kept = scores ? malloc((size_t)n_trees * 2 * TILE + 1) : NULL;
+    uint8_t *kept = scores ? room_for(n_trees, 2 * TILE) : NULL;
+    uint8_t *counted = kept == NULL ? NULL : kept + n_trees * TILE;
     if (space == NULL || (scores && kept == NULL)) {
         if (space != NULL) free(space->room);
         free(kept);
         return PyErr_NoMemory();
     }
-    const ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), kept, kept + n_trees * TILE};
+    const ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), kept, counted};
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
         slice_64(&rows, &slices, &trees, &output, &counts, &sums, space);
@@ -245,9 +259,11 @@ typedef struct {
     int64_t n_members, n_rows, n_leaves, stride;
 } Queues;
 
-/* Each row's values that are taken go into a queue, in order, from which the places that are filled are served. */
-static INLINE void serve_strip(const Queues *queues, int64_t start, int width, double *queue, double *outputs) {
-    int32_t place[STRIP];
+/* Each row's values that are taken go into a queue, in order, from which the places that are filled are served.  Returns
+ * the number of rows with more of these. */
+static INLINE int serve_strip(const Queues *queues, int64_t start, int width, double *queue, double *outputs) {
+    int32_t place[STRIP], end[STRIP];
+    int n_short = 0;
     memset(queue, 0, (size_t)(queues->n_members + 1) * STRIP * sizeof *queue);
     for (int i = 0; i < width; i++) place[i] = i;
     /* A value that is not taken is written over by the next. */
@@ -259,7 +275,7 @@ static INLINE void serve_strip(const Queues *queues, int64_t start, int width, d
             place[i] += STRIP * queues->taken[own + i];
         }
     }
-    for (int i = 0; i < width; i++) place[i] = i;
+    for (int i = 0; i < width; i++) end[i] = place[i], place[i] = i;
     for (int64_t member = 0; member < queues->n_members; member++) {
         const int64_t own = member * queues->n_rows + start;
         for (int i = 0; i < width; i++) {
@@ -267,37 +283,38 @@ static INLINE void serve_strip(const Queues *queues, int64_t start, int width, d
             place[i] += STRIP * queues->filled[own + i];
         }
     }
+    for (int i = 0; i < width; i++) n_short += place[i] > end[i];
+    return n_short;
 }
 
-static INLINE void serve_rows(const Queues *queues, double *queue, double *outputs) {
+static INLINE int64_t serve_rows(const Queues *queues, double *queue, double *outputs) {
+    int64_t n_short = 0;
     for (int64_t start = 0; start < queues->n_rows; start += STRIP)
         if (queues->n_rows - start >= STRIP)
-            serve_strip(queues, start, STRIP, queue, outputs);
+            n_short += serve_strip(queues, start, STRIP, queue, outputs);
         else
-            serve_strip(queues, start, (int)(queues->n_rows - start), queue, outputs);
+            n_short += serve_strip(queues, start, (int)(queues->n_rows - start), queue, outputs);
+    return n_short;
 }
 
-WIDE static void serve_wide(const Queues *queues, double *queue, double *outputs) {
-    serve_rows(queues, queue, outputs);
+WIDE static int64_t serve_wide(const Queues *queues, double *queue, double *outputs) {
+    return serve_rows(queues, queue, outputs);
 }
 
 static PyObject *serve(PyObject *self, PyObject *arguments) {
     unsigned long long values, leaves, taken, filled, outputs;
-    long long n_members, n_rows, n_leaves, stride;
+    long long n_members, n_rows, n_leaves, stride, n_short;
     if (!PyArg_ParseTuple(arguments, "KKKKLLLLK", &values, &leaves, &taken, &filled, &n_members, &n_rows, &n_leaves,
                           &stride, &outputs))
         return NULL;
     const Queues queues = {AT(values), AT(leaves), AT(taken), AT(filled), n_members, n_rows, n_leaves, stride};
-    double *queue = malloc((size_t)(n_members + 1) * STRIP * sizeof *queue);
+    double *queue = room_for(n_members + 1, STRIP * sizeof *queue);
     if (queue == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
-    if (HAS_WIDE)
-        serve_wide(&queues, queue, AT(outputs));
-    else
-        serve_rows(&queues, queue, AT(outputs));
+    n_short = HAS_WIDE ? serve_wide(&queues, queue, AT(outputs)) : serve_rows(&queues, queue, AT(outputs));
     Py_END_ALLOW_THREADS
     free(queue);
-    Py_RETURN_NONE;
+    return PyLong_FromLongLong(n_short);
 }
 
 static PyObject *tally(PyObject *self, PyObject *arguments) {
@@ -307,7 +324,7 @@ static PyObject *tally(PyObject *self, PyObject *arguments) {
                           &by_row, &by_label, &target, &sums))
         return NULL;
     const Members members = {AT(outputs), AT(counted), n_members, n_rows, n_labels, by_member, by_row, by_label};
-    double *space = calloc((size_t)n_labels * 4 * WIDTH, sizeof *space);
+    double *space = room_for(n_labels, 4 * WIDTH * sizeof *space);
     if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     tally_rows(&members, AT(target), space, AT(sums));
@@ -323,22 +340,35 @@ static PyObject *draw(PyObject *self, PyObject *arguments) {
     const uint32_t last = (uint32_t)(n_rows - 1);
     uint32_t mask = 0;
     while (mask < last) mask = mask << 1 | 1;
-    const size_t n_bytes = (size_t)(n_rows + 7) / 8, room = ((size_t)mask >> 3) + 1;
-    uint8_t *bits = malloc(room);
-    if (bits == NULL) return PyErr_NoMemory();
+    const size_t n_bytes = (size_t)(n_rows + 7) / 8;
+    uint8_t *space = malloc(mask < MOST_MARKS ? MOST_MARKS : (size_t)mask / 8 + 1);
+    if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     for (int64_t member = 0; member < n_members; member++) {
         const uint32_t seed = ((const uint32_t *)AT(seeds))[member];
-        memset(bits, 0, room);
+        uint8_t *bits = (uint8_t *)AT(drawn) + (size_t)member * n_bytes;
         if (HAS_WIDE)
-            draw_rows_wide(seed, last, mask, n_draws, bits);
+            draw_rows_wide(seed, last, mask, n_draws, space, bits);
         else
-            draw_rows_plain(seed, last, mask, n_draws, bits);
-        memcpy((uint8_t *)AT(drawn) + (size_t)member * n_bytes, bits, n_bytes);
+            draw_rows_plain(seed, last, mask, n_draws, space, bits);
     }
     Py_END_ALLOW_THREADS
-    free(bits);
+    free(space);
     Py_RETURN_NONE;
+}
+
+static PyObject *label(PyObject *self, PyObject *arguments) {
+    unsigned long long values, left, labels;
+    long long step, n_bytes, n_nodes, n_labels, n_written;
+    int found;
+    if (!PyArg_ParseTuple(arguments, "K(KLL)LLKL", &values, &left, &step, &n_bytes, &n_nodes, &n_labels, &labels,
+                          &n_written))
+        return NULL;
+    const Column links = {AT(left), step, n_bytes};
+    Py_BEGIN_ALLOW_THREADS
+    found = label_leaves(AT(values), &links, n_nodes, n_labels, AT(labels), n_written);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(found);
 }
 
 static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
@@ -349,7 +379,7 @@ static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
                           &n_subsets, &size, &base, &wrong, &apart))
         return NULL;
     const Election election = {AT(votes), AT(places), AT(of_true), n_members, n_rows, n_slots, n_subsets, size, base};
-    int32_t *space = malloc((size_t)n_slots * 2 * VOTERS * sizeof *space);
+    int32_t *space = room_for(n_slots, 2 * VOTERS * sizeof *space);
     if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     if (HAS_WIDE)
@@ -368,9 +398,10 @@ static PyObject *pair_votes(PyObject *self, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "(KKK)L(KKK)LLpK", &votes[0], &counted[0], &slopes[0], &n_rows[0], &votes[1],
                           &counted[1], &slopes[1], &n_rows[1], &n_members, &is_same, &sums))
         return NULL;
-    const size_t words_of_row = (size_t)PLANES * (size_t)((n_members + 63) / 64);
-    uint64_t *bits = malloc((size_t)(n_rows[0] + n_rows[1]) * words_of_row * sizeof *bits + 1);
-    int32_t *found = malloc((size_t)n_rows[1] * 4 * sizeof *found + 1);
+    const int64_t words_of_row = VOTE_PLANES * ((n_members + 63) / 64);
+    /* One word more, so that there is a size without members too. */
+    uint64_t *bits = room_for(n_rows[0] + n_rows[1], (size_t)(words_of_row + 1) * sizeof *bits);
+    int32_t *found = room_for(n_rows[1], 4 * sizeof *found);
     if (bits == NULL || found == NULL) {
         free(bits);
         free(found);
@@ -397,6 +428,7 @@ static PyMethodDef functions[] = {
     {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
+    {"label", label, METH_VARARGS, "Write the label of each leaf; return whether each has one of probability 1."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
     {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},

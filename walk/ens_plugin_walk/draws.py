@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address
+from ens_plugin_walk.slices import address, neighbours
 
 __all__ = ["drawn_bits"]
 
@@ -44,7 +44,7 @@ def drawn_bits(seeds: ArrayLike, n_rows: int, n_draws: int) -> NDArray[np.uint8]
         raise ValueError("seeds are integers from 0 to 2 ** 32 - 1")
     if not 1 <= n_rows <= MOST_ROWS or n_draws < 0:
         raise ValueError(f"{n_draws} rows of {n_rows} cannot be drawn")
-    states = np.ascontiguousarray(own, np.uint32)
+    states = neighbours(own, np.uint32)
     bits = np.zeros((own.size, -(-n_rows // 8)), np.uint8)
     _kernel.draw(address(states), own.size, n_rows, n_draws, address(bits))
     return bits

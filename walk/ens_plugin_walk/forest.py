@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import FEWEST_ROWS, NO_NODE, Slices, address, slices_of
+from ens_plugin_walk.slices import FEWEST_ROWS, Slices, address, is_plain, neighbours, slices_of, whole_numbers
 
 __all__ = ["Forest", "Tree"]
 
@@ -19,7 +19,10 @@ _NODES = {
     np.dtype(real): np.dtype([("threshold", real), ("feature", np.uint32), ("first", np.int32)])
     for real in (np.float32, np.float64)
 }
-MOST_FEATURES = 2**30
+# The nodes of one tree in their own order, as of ``Link`` in _kernel.c.
+_LINK = np.dtype([("threshold", np.float64), ("left", np.int32), ("right", np.int32), ("rest", np.int64)])
+MOST_FEATURES = MOST_NODES = 2**30
+MOST_SETS = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +68,8 @@ class Forest:
         Type of the features.  Thresholds are rounded down to it, which changes no comparison.
     least_category : float, default=0
         The smallest number that is a category; smaller ones go right.
+    visit : callable, optional
+        Called with the position of each tree as soon as it is read, while its arrays are in a processor's cache.
 
     Raises
     ------
@@ -79,20 +84,39 @@ class Forest:
     array([[1, 2]])
     """
 
-    def __init__(self, trees: Sequence[Tree], n_features: int, dtype: Any, least_category: float = 0.0) -> None:
+    def __init__(
+        self,
+        trees: Sequence[Tree],
+        n_features: int,
+        dtype: Any,
+        least_category: float = 0.0,
+        visit: Callable[[int], object] | None = None,
+    ) -> None:
         self.dtype, self.n_features = np.dtype(dtype), n_features
         self._least_category = least_category
+        if not least_category > -1:
+            raise ValueError(f"the least category is above -1, got {least_category}")
         if not 0 < n_features <= MOST_FEATURES:
             raise ValueError(f"a forest has 1 to {MOST_FEATURES} columns, got {n_features}")
         sizes = [len(tree.left) for tree in trees]
-        self._roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        if max(sizes, default=0) > MOST_NODES:
+            raise ValueError(f"a tree has up to {MOST_NODES} nodes")
+        self._roots = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         self._nodes = np.zeros(self._roots[-1], _NODES[self.dtype])
         self._order = np.zeros(self._roots[-1], np.int32)
         self._set_starts, self._set_words = _joined_sets(trees)
         first_set = 0
+        space = np.empty(max(sizes, default=0), _LINK)
         for index, tree in enumerate(trees):
-            self._put(index, tree, first_set)
+            self._put(index, tree, first_set, space)
+            if visit is not None:
+                visit(index)
             first_set += 0 if tree.set_starts is None else len(tree.set_starts) - 1
+
+    @cached_property
+    def _is_endless(self) -> bool:
+        """Return whether some split sends no value to the left."""
+        return bool(np.isnan(self._nodes["threshold"]).any())
 
     @property
     def n_trees(self) -> int:
@@ -102,11 +126,13 @@ class Forest:
     def table(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Return what :meth:`read` returns for each leaf: one number for each node of each tree, all of one type."""
         sizes = [len(own) for own in values]
-        if sizes != np.diff(self._roots).tolist() or np.result_type(*values).itemsize not in (1, 2, 4, 8):
+        if sizes != np.diff(self._roots).tolist() or not is_plain(np.result_type(*values)):
             raise ValueError("a table has one number of up to 8 bytes for each node")
-        # One tree at a time, because no place of all nodes is then computed.
-        parts = zip(values, np.split(self._order, self._roots[1:-1]), strict=True)
-        return np.concatenate([np.asarray(own).take(order) for own, order in parts])
+        # One tree at a time, because no place of all nodes is then computed; all places are known to be there.
+        table = np.empty(self._order.size, np.result_type(*values))
+        for own, start, stop in zip(values, self._roots[:-1], self._roots[1:], strict=True):
+            np.take(own, self._order[start:stop], out=table[start:stop], mode="clip")
+        return table
 
     def read(
         self,
@@ -136,10 +162,10 @@ class Forest:
         if not 0 <= chosen.start <= chosen.stop <= self.n_trees or chosen.step != 1:
             raise ValueError(f"{chosen} is no range of {self.n_trees} trees")
         shape = (len(chosen), rows.shape[0])
-        is_wanted = None if wanted is None else np.ascontiguousarray(wanted, np.bool_)
+        is_wanted = None if wanted is None else neighbours(wanted, np.bool_)
         if is_wanted is not None and is_wanted.shape != shape:
             raise ValueError(f"wanted has shape {is_wanted.shape}, not {shape}")
-        if table.shape != self._nodes.shape or not table.flags.c_contiguous:
+        if not self._fits(table) or not is_plain(table.dtype):
             raise ValueError("the table is not one of this forest")
         outputs = (np.empty if is_wanted is None else np.zeros)(shape, table.dtype)
         roots = self._roots[chosen.start : chosen.stop]
@@ -153,7 +179,7 @@ class Forest:
             return outputs
         _kernel.walk(
             *of_rows, address(self._nodes), address(roots), len(chosen),
-            address(self._set_words), address(self._set_starts), self._least_category,
+            address(self._set_words), address(self._set_starts), self._least_category, self._is_endless,
             address(table), address(outputs), table.dtype.itemsize,
         )  # fmt: skip
         return outputs
@@ -181,13 +207,13 @@ class Forest:
         >>> stopping.sums(np.array([[0.5], [0.6]]))
         (array([-3.,  2.]), array([3, 1]))
         """
-        places = np.ascontiguousarray(checkpoints, np.int64)
-        bounds = [np.ascontiguousarray(own, np.float64) for own in (lower, upper)]
-        if table.dtype != np.float64 or table.shape != self._nodes.shape or not table.flags.c_contiguous:
+        places = np.array(checkpoints, np.int64)
+        bounds = [neighbours(own, np.float64) for own in (lower, upper)]
+        if table.dtype != np.float64 or not self._fits(table):
             raise ValueError("the table is not one of values of this forest")
         if places.ndim != 1 or any(own.shape != places.shape for own in bounds):
             raise ValueError("each checkpoint has two bounds")
-        if not places.size or places[-1] != self.n_trees or places[0] < 1 or (np.diff(places) < 1).any():
+        if not places.size or places[-1] != self.n_trees or places[0] < 1 or (places[1:] <= places[:-1]).any():
             raise ValueError(f"the checkpoints do not ascend to the {self.n_trees} trees")
         arrays = (self._nodes, self._roots, self._set_words, self._set_starts, table, places, *bounds)
         nodes, roots, words, starts, *of_stops = map(address, arrays)
@@ -213,7 +239,7 @@ class Forest:
         rows, slices = self.checked_rows(features), self._slices
         if slices is None:
             raise ValueError("these trees are too large to add up their leaves")
-        out = None if bits is None else np.ascontiguousarray(bits, np.uint8)
+        out = None if bits is None else neighbours(bits, np.uint8)
         if out is not None and out.shape != (self.n_trees, -(-rows.shape[0] // 8)):
             raise ValueError(f"the bits of {rows.shape[0]} rows have shape {out.shape}")
         if table.dtype != np.float64 or table.shape != self._nodes.shape:
@@ -252,7 +278,7 @@ class Forest:
             By node, one tree after the other; 0 for nodes that are no leaves.
         """
         rows, slices = self.checked_rows(features), self._slices
-        bags, own = np.ascontiguousarray(bits, np.uint8), np.ascontiguousarray(bag_of, np.int64)
+        bags, own = neighbours(bits, np.uint8), np.array(bag_of, np.int64)
         if slices is None:
             raise ValueError("these trees are too large to count their leaves")
         if bags.ndim != 2 or bags.shape[1] != -(-rows.shape[0] // 8):
@@ -268,7 +294,9 @@ class Forest:
         )  # fmt: skip
         starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
         by_node = np.zeros((2, self._order.size), np.int64)
-        by_node[:, starts + self._order[starts + slices.leaves]] = counts
+        # A leaf that several nodes lead to is as many leaves to the kernel.
+        for nodes, of_leaf in zip(by_node, counts, strict=True):
+            np.add.at(nodes, starts + self._order[starts + slices.leaves], of_leaf)
         return by_node[0], by_node[1]
 
     @cached_property
@@ -277,40 +305,42 @@ class Forest:
 
     def checked_rows(self, features: NDArray[Any]) -> NDArray[Any]:
         """Return features in the type and order of this forest; raise ValueError for another number of columns."""
-        rows = np.ascontiguousarray(features, self.dtype)
+        rows = neighbours(features, self.dtype)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
         return rows
 
-    def _put(self, index: int, tree: Tree, first_set: int) -> None:
+    def _fits(self, table: NDArray[Any]) -> bool:
+        return table.shape == self._nodes.shape and table.flags.c_contiguous and table.flags.aligned
+
+    def _put(self, index: int, tree: Tree, first_set: int, space: NDArray[Any]) -> None:
         start, stop = self._roots[index : index + 2]
-        arrays = [
-            np.ascontiguousarray(values, dtype)
-            for values, dtype in (
-                (tree.left, np.int32),
-                (tree.right, np.int32),
-                (tree.feature, np.int32),
-                (tree.threshold, np.float64),
-                (tree.missing_left, np.bool_),
-            )
+        columns = [
+            *(whole_numbers(values) for values in (tree.left, tree.right, tree.feature)),
+            np.asarray(tree.threshold, np.float64),
+            _flags(tree.missing_left),
         ]
         sets = None
         if tree.sets is not None:
             sets = np.where(tree.sets < 0, -1, tree.sets + first_set).astype(np.int32)
-            arrays.append(sets)
         n_nodes = int(stop - start)
+        arrays = columns if sets is None else [*columns, sets]
         if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
             raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
-        left, right, feature, threshold, missing_left = map(address, arrays[:5])
+        own_nodes, own_order = self._nodes[start:stop], self._order[start:stop]
         found = _kernel.put_tree(
-            left, right, feature, threshold, missing_left, address(sets),
+            tuple((address(values), values.strides[0], values.itemsize) for values in columns), address(sets),
             n_nodes, self.n_features, n_sets, self.dtype == np.float64,
-            address(self._nodes[start:stop]), address(self._order[start:stop]),
+            address(own_nodes), address(own_order), address(space),
         )  # fmt: skip
         if found < 0:
             raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
-        self._nodes["first"][start + found : stop] = NO_NODE
+
+
+def _flags(values: NDArray[Any]) -> NDArray[Any]:
+    own = np.asarray(values)
+    return own if own.dtype in (np.bool_, np.uint8) else own.astype(np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,13 +378,19 @@ class Stopping:
 
 def _joined_sets(trees: Sequence[Tree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
     """Return the sets of all trees in one array of words, and where each starts; None where there are none."""
-    starts, words, n_words = [np.zeros(1, np.int64)], [], 0
+    starts, words, n_words, n_sets = [np.zeros(1, np.int64)], [], 0, 0
     for tree in trees:
-        if tree.set_starts is None or tree.set_words is None:
+        if tree.sets is None and tree.set_starts is None and tree.set_words is None:
             continue
+        if tree.sets is None or tree.set_starts is None or tree.set_words is None:
+            raise ValueError("a tree with sets has their numbers, their starts and their words")
         own = np.asarray(tree.set_starts, np.int64)
-        if own[0] != 0 or own[-1] != len(tree.set_words) or (np.diff(own) < 0).any():
+        is_line = own.ndim == np.ndim(tree.set_words) == 1 and own.size > 0
+        if not is_line or own[0] != 0 or own[-1] != len(tree.set_words) or (own[1:] < own[:-1]).any():
             raise ValueError("the starts of sets do not divide their words")
+        if (np.asarray(tree.sets) >= own.size - 1).any() or n_sets + own.size > MOST_SETS:
+            raise ValueError(f"a split by category has one of {own.size - 1} sets")
+        n_sets += own.size - 1
         starts.append(own[1:] + n_words)
         words.append(np.asarray(tree.set_words, np.uint32))
         n_words += len(tree.set_words)

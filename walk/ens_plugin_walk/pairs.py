@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address
+from ens_plugin_walk.slices import address, mask_of, neighbours
 
 __all__ = ["vote_pairs"]
 
@@ -53,8 +53,8 @@ def vote_pairs(first: Voters, second: Voters | None = None) -> tuple[NDArray[np.
 def _checked(voters: Voters) -> Voters:
     """Return the arrays of rows in the types and the order that compiled code reads."""
     votes, counted, slopes = voters
-    own, mask = np.ascontiguousarray(votes, np.int8), np.ascontiguousarray(counted, np.bool_)
-    factors = np.ascontiguousarray(slopes, np.float32)
+    own, mask = neighbours(votes, np.int8), mask_of(counted)
+    factors = neighbours(slopes, np.float32)
     if own.ndim != 2 or mask.shape != own.shape or factors.shape != own.shape[1:]:
         raise ValueError(f"the votes, those that count and the slopes have shapes {own.shape}, {mask.shape} and "
                          f"{factors.shape}")  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address
+from ens_plugin_walk.slices import address, mask_of, neighbours
 
 __all__ = ["move_values"]
 
@@ -40,19 +40,23 @@ def move_values(
     >>> outputs[[0, 2], 0].tolist()
     [2.0, 3.0]
     """
-    source = np.ascontiguousarray(values, np.float64)
-    own: list[NDArray[Any]] = [np.ascontiguousarray(mask, np.bool_) for mask in (taken, filled)]
-    own.append(source if leaves is None else np.ascontiguousarray(leaves, np.uint8))
+    source = neighbours(values, np.float64)
+    own: list[NDArray[Any]] = [mask_of(mask) for mask in (taken, filled)]
+    own.append(source if leaves is None else neighbours(leaves, np.uint8))
     width = outputs.itemsize
     if outputs.dtype != np.float64 or outputs.ndim != 2 or any(one.shape != outputs.shape for one in own):
         raise ValueError("values, masks and outputs of float64 have one shape")
-    if outputs.strides[1] != width or outputs.strides[0] % width or not outputs.flags.writeable:
+    if not outputs.size:  # whose steps are 0
+        return
+    if outputs.strides[1] != width or outputs.strides[0] % width or not outputs.flags.behaved:
         raise ValueError("the rows of an output are not next to each other")
     n_members, n_rows = outputs.shape
     n_leaves = 0 if leaves is None else source.shape[1]
     if leaves is not None and (source.shape[0] != n_members or own[2].max(initial=0) >= n_leaves):
         raise ValueError("the values of leaves are not of each leaf of each member")
-    _kernel.serve(
+    n_short = _kernel.serve(
         address(source), 0 if leaves is None else address(own[2]), address(own[0]), address(own[1]),
         n_members, n_rows, n_leaves, outputs.strides[0] // width, address(outputs),
     )  # fmt: skip
+    if n_short:
+        raise ValueError(f"{n_short} of {n_rows} rows have fewer values taken than outputs filled")

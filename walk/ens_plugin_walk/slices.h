@@ -82,8 +82,8 @@ typedef struct {
 
 static Space *new_space(int64_t n_cuts, int64_t n_features) {
     /* Bits start at lines of the cache, because those that cross one take twice as long. */
-    const size_t n_bits = (size_t)(n_cuts + n_features + 1) * sizeof(Bits);
-    void *room = malloc(sizeof(Space) + n_bits + LINE);
+    const int64_t n_lines = n_cuts + n_features + 1 + (int64_t)((sizeof(Space) + LINE) / sizeof(Bits)) + 1;
+    void *room = room_for(n_lines, sizeof(Bits));
     if (room == NULL) return NULL;
     Bits *below = (Bits *)(((uintptr_t)room + LINE - 1) / LINE * LINE);
     Space *space = (Space *)(below + n_cuts + n_features + 1);

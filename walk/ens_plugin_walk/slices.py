@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin_walk import _kernel
 
-__all__ = ["FEWEST_ROWS", "NO_NODE", "Slices", "address", "slices_of"]
+__all__ = ["FEWEST_ROWS", "Slices", "address", "is_plain", "mask_of", "neighbours", "slices_of", "whole_numbers"]
 
 IntArray = NDArray[np.int64]
 
-# First child, in place of a node that no path leads to.
-NO_NODE = -1
 # Fewer rows take longer than one by one.
 FEWEST_ROWS = 64
 MOST_LEAVES = 256
@@ -120,6 +118,29 @@ def _starts(counts: NDArray[Any]) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+def neighbours(values: Any, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array of a type whose numbers are next to each other, at addresses that the kernel can read."""
+    return np.require(values, dtype, ["C", "A"])
+
+
+def mask_of(values: Any) -> NDArray[np.bool_]:
+    """Return a mask as the kernel reads it: bytes of 0 and 1, where a view as bool may hold any others."""
+    mask = neighbours(values, np.bool_)
+    numbers = mask.view(np.uint8)
+    return mask if numbers.max(initial=0) <= 1 else numbers != 0
+
+
 def address(values: NDArray[Any] | None) -> int:
     """Return where an array is in memory; 0 for None."""
     return 0 if values is None else int(values.ctypes.data)
+
+
+def whole_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers of 4 or 8 bytes; the same array, however far apart its numbers are, if they are."""
+    own = np.asarray(values)
+    return own if own.dtype in (np.int32, np.int64) else own.astype(np.int64)
+
+
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Return whether numbers can be copied as they are; others would be objects that are counted."""
+    return dtype.kind in "biuf" and dtype.itemsize in (1, 2, 4, 8)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address
+from ens_plugin_walk.slices import address, mask_of, neighbours
 
 __all__ = ["margin_sums", "value_sums"]
 
@@ -61,7 +61,8 @@ def margin_sums(supports: FloatArray, counted: NDArray[np.bool_], target: NDArra
     >>> margin_sums(supports, np.ones((3, 1), dtype=bool), np.array([0]))[[0, 1, 5, 6], 0].tolist()
     [3.0, 1.0, 1.0, 3.0]
     """
-    labels = np.ascontiguousarray(target, np.int64)
+    # A copy, so that no other thread changes labels that were looked at.
+    labels = np.array(target, np.int64)
     n_rows, n_labels = supports.shape[1:]
     if n_labels < 2 or labels.shape != (n_rows,) or (labels < 0).any() or (labels >= n_labels).any():
         raise ValueError(f"the target of {n_rows} rows is not one of at least two labels each")
@@ -71,12 +72,13 @@ def margin_sums(supports: FloatArray, counted: NDArray[np.bool_], target: NDArra
 def _sums(
     outputs: FloatArray, counted: NDArray[np.bool_], target: NDArray[np.int64] | None, n_columns: int
 ) -> FloatArray:
-    mask = np.ascontiguousarray(counted, np.bool_)
+    mask = mask_of(counted)
     if outputs.dtype != np.float64 or mask.shape != outputs.shape[:2]:
         raise ValueError("the outputs are of float64, and each has an entry in the mask")
-    if target is None and outputs.strides[1] != outputs.itemsize:
-        # The kernel reads the scores of a member as neighbours; outputs that were kept row by row are not.
-        outputs = np.ascontiguousarray(outputs)
+    # The kernel steps by whole numbers, as records do not, and reads a member's scores as neighbours.
+    are_read = outputs.flags.aligned and not any(step % outputs.itemsize for step in outputs.strides)
+    if not are_read or (target is None and outputs.strides[1] != outputs.itemsize):
+        outputs = neighbours(outputs, np.float64)
     n_members, n_rows, n_labels = outputs.shape
     by_member, by_row, by_label = (int(step) // outputs.itemsize for step in outputs.strides)
     sums = np.empty((n_columns, n_rows))

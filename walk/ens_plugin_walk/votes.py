@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address
+from ens_plugin_walk.slices import address, neighbours
 
 __all__ = ["subset_votes"]
 
-MOST_MEMBERS = 32_767
+# So that the number of all votes and twice the rank of a slot fit into 31 bits together.
+MOST_MEMBERS, MOST_SLOTS = 32_765, 2**16
 
 
 def subset_votes(
@@ -39,16 +40,20 @@ def subset_votes(
     >>> subset_votes(votes, np.array([0]), 2, pairs).tolist()
     [[0.0], [1.0]]
     """
-    own, chosen = np.ascontiguousarray(votes, np.uint16), np.ascontiguousarray(places, np.int64)
+    own, chosen = neighbours(votes, np.uint16), np.array(places, np.int64, order="C")
     n_members, n_rows = own.shape
-    if not 0 < n_members <= MOST_MEMBERS or own.max(initial=0) >= n_slots:
+    given = np.asarray(votes)
+    is_slot = given.min(initial=0) >= 0 and given.max(initial=0) < min(n_slots, MOST_SLOTS)
+    if not 0 < n_members <= MOST_MEMBERS or n_slots > MOST_SLOTS or not is_slot:
         raise ValueError(f"the votes are not for {n_slots} slots")
-    if chosen.ndim != 2 or chosen.min(initial=0) < 0 or chosen.max(initial=0) >= n_members:
+    is_member = chosen.min(initial=0) >= 0 and chosen.max(initial=0) < n_members
+    if chosen.ndim != 2 or chosen.shape[1] > n_members or not is_member:
         raise ValueError(f"the subsets are not of {n_members} members")
     if np.shape(target) != (n_rows,):
         raise ValueError(f"the target has shape {np.shape(target)} for {n_rows} rows")
     base = 1 << int(n_slots - 1).bit_length()
-    of_true = (base - 1 - np.asarray(target, np.int64)).astype(np.int32)
+    slot = np.asarray(target, np.int64)
+    of_true = np.where((slot >= 0) & (slot < n_slots), base - 1 - slot, base).astype(np.int32)
     counts = np.zeros((2, n_rows), np.int32)
     _kernel.elect(
         address(own), address(chosen), address(of_true), (n_members, n_rows, n_slots, *chosen.shape), base,

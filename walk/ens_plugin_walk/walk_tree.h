@@ -13,10 +13,7 @@ static int32_t NAMED(set_number)(const NODE *node) {
 }
 
 static void NAMED(put_node)(NODE *node, double threshold, uint32_t feature, int32_t first) {
-    REAL rounded = (REAL)threshold;
-    /* x <= threshold holds for the same x if the threshold is rounded down. */
-    if ((double)rounded > threshold) rounded = NEXT_BELOW(rounded);
-    node->threshold = rounded;
+    node->threshold = NAMED(rounded_down)(threshold);
     node->feature = feature;
     node->first = first;
 }
@@ -56,6 +53,7 @@ static int NAMED(count_steps)(const NODE *tree) {
         int n_walking = 0;                                                                             \
         for (; next < n_rows && n_walking < BLOCK; next++) {                                           \
             row[n_walking] = (int32_t)next;                                                            \
+            reached[next] = 0; /* should a row be wanted later, by another thread */                   \
             n_walking += wanted == NULL || wanted[next];                                               \
         }                                                                                              \
         for (int i = 0; i < n_walking; i++) at[i] = 0;                                                 \
@@ -80,7 +78,8 @@ static int NAMED(count_steps)(const NODE *tree) {
 
 static void NAMED(walk_numbers)(const REAL *rows, int64_t n_rows, int64_t n_features, const NODE *tree,
                                 const uint8_t *wanted, int32_t *reached) {
-    WALK_BLOCKS(!(x <= node->threshold))
+    /* Not !(x <= ...): a value that becomes NaN after all were looked at stays at its leaf. */
+    WALK_BLOCKS(x > node->threshold)
 }
 
 static void NAMED(walk_missing)(const REAL *rows, int64_t n_rows, int64_t n_features, const NODE *tree,
@@ -93,7 +92,8 @@ static int NAMED(goes_second)(const NODE *node, REAL x, const Sets *sets) {
     if (!(node->feature & IS_SET)) return !(x <= node->threshold);
     int32_t number = NAMED(set_number)(node);
     const int64_t start = sets->starts[number], n_bits = 32 * (sets->starts[number + 1] - start);
-    if (!(x >= sets->least && x < (REAL)n_bits)) return 1;
+    /* A set may be empty, and numbers between -1 and 0 are cut off to 0. */
+    if (!(n_bits && x >= sets->least && x < (REAL)n_bits)) return 1;
     const int64_t bit = (int64_t)x;
     return !(sets->words[start + bit / 32] >> (bit % 32) & 1u);
 }
@@ -106,12 +106,11 @@ static void NAMED(walk_sets)(const REAL *rows, int64_t n_rows, int64_t n_feature
 static void NAMED(walk)(const Rows *rows, const Forest *forest, const Output *output, int32_t *reached) {
     const REAL *values = (const REAL *)rows->values;
     const int64_t width = rows->n_features;
-    int64_t height = TILE_BYTES / (width * (int64_t)sizeof(REAL));
-    height = height < BLOCK ? BLOCK : height > MOST_TILE_ROWS ? MOST_TILE_ROWS : height;
+    const int64_t height = tile_height(width * (int64_t)sizeof(REAL));
     for (int64_t start = 0; start < rows->n_rows; start += height) {
         const int64_t n_rows = rows->n_rows - start < height ? rows->n_rows - start : height;
         const REAL *tile = values + start * width;
-        const int is_missing = NAMED(has_missing)(tile, n_rows * width);
+        const int is_missing = forest->is_endless || NAMED(has_missing)(tile, n_rows * width);
         for (int64_t tree = 0; tree < forest->n_trees; tree++) {
             const NODE *nodes = (const NODE *)forest->nodes + forest->roots[tree];
             const uint8_t *wanted = rows->wanted == NULL ? NULL : rows->wanted + tree * rows->n_rows + start;
@@ -126,28 +125,28 @@ static void NAMED(walk)(const Rows *rows, const Forest *forest, const Output *ou
     }
 }
 
-static int64_t NAMED(put_tree)(const Links *links, NODE *nodes, int32_t *order) {
-    int32_t n_found = 1;
+static int64_t NAMED(put_tree)(const Links *links, const Link *of_nodes, NODE *nodes, int32_t *order) {
+    const int64_t n_nodes = links->n_nodes;
+    int64_t n_found = 1;
     order[0] = 0;
-    for (int32_t place = 0; place < n_found; place++) {
-        const int32_t own = order[place], left = links->left[own], right = links->right[own];
-        if (left < 0) {
-            NAMED(put_node)(nodes + place, INFINITY, MISSING_FIRST, place);
-            continue;
+    for (int64_t place = 0; place < n_found; place++) {
+        const Link own = of_nodes[order[place]];
+        const int64_t is_split = own.is_split;
+        if (own.is_wrong) return -1;
+        NAMED(put_node)(nodes + place, own.threshold, own.feature, (int32_t)(place + is_split * (n_found - place)));
+        if (links->set != NULL && is_split) {
+            const int32_t set = links->set[order[place]];
+            if (set >= links->n_sets) return -1;
+            if (set >= 0) NAMED(put_set)(nodes + place, set, own.feature | IS_SET, (int32_t)n_found);
         }
-        if (left >= links->n_nodes || right < 0 || right >= links->n_nodes || n_found + 2 > links->n_nodes) return -1;
-        if (links->feature[own] < 0 || links->feature[own] >= links->n_features) return -1;
-        const uint32_t flag = links->missing_left[own] ? MISSING_FIRST : 0;
-        const uint32_t feature = (uint32_t)links->feature[own] | flag;
-        const int32_t set = links->set == NULL ? -1 : links->set[own];
-        if (set >= links->n_sets) return -1;
-        if (set >= 0)
-            NAMED(put_set)(nodes + place, set, feature | IS_SET, n_found);
-        else
-            NAMED(put_node)(nodes + place, links->threshold[own], feature, n_found);
-        order[n_found++] = left;
-        order[n_found++] = right;
+        if (n_found + 2 <= n_nodes) {
+            order[n_found] = own.left;
+            order[n_found + 1] = own.right;
+        } else if (is_split)
+            return -1;
+        n_found += 2 * is_split;
     }
+    for (int64_t place = n_found; place < n_nodes; place++) nodes[place].first = NO_NODE;
     return n_found;
 }
 
