@@ -126,6 +126,27 @@ def test_only_wanted_leaves_of_some_trees_are_read_from_a_table(dtype: Any) -> N
     assert found.dtype == dtype
 
 
+@pytest.mark.parametrize("with_missing", [False, True])
+@pytest.mark.parametrize("n_rows", [9, 16, 700])
+def test_rows_that_walk_large_trees_together_reach_the_leaves_that_comparisons_lead_to(
+    with_missing: bool, n_rows: int
+) -> None:
+    """Trees have more leaves than the search by bits takes; the rows fill neither the last vector nor the last part."""
+    rng = np.random.default_rng(7)
+    trees = [grown(rng, n_splits) for n_splits in (0, 3, 400, 900)]
+    X, wanted = rows_of(rng, n_rows, np.float32), rng.random((4, n_rows)) < 0.37
+    wanted[2] = False
+    if with_missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    forest = forest_of(trees, np.float32)
+    expected = np.array([[walked(tree, row) for row in X] for tree in trees])
+    np.testing.assert_array_equal(forest.read(X, forest.table(numbers(trees))), expected)
+    labels = [rng.integers(1, 200, tree.left.size).astype(np.uint8) for tree in trees]
+    found = forest.read(X, forest.table(labels), wanted=wanted)
+    reached = np.stack([own.take(leaves) for own, leaves in zip(labels, expected, strict=True)])
+    np.testing.assert_array_equal(found, np.where(wanted, reached, 0))
+
+
 def stopped(values: NDArray[Any], checkpoints: list[int], lower: Any, upper: Any) -> tuple[float, int]:
     """Add up one row's values of the trees, one after the other, until the bounds settle it."""
     total = 0.0

@@ -57,6 +57,11 @@ typedef struct {
     int64_t n_checkpoints;
 } Stops;
 
+static int64_t tile_height(int64_t bytes_per_row) {
+    const int64_t height = TILE_BYTES / bytes_per_row;
+    return height < BLOCK ? BLOCK : height > MOST_TILE_ROWS ? MOST_TILE_ROWS : height;
+}
+
 #define WRITE(TYPE)                                                     \
     {                                                                   \
         const TYPE *table = (const TYPE *)output->table + root;         \
@@ -94,6 +99,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "walk_tree.h"
 #include "slice_rows.h"
 #include "stop_rows.h"
+#include "walk_lanes.h"
 #undef REAL
 #undef NODE
 #undef NAMED
@@ -145,7 +151,7 @@ static PyObject *walk(PyObject *self, PyObject *arguments) {
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
         walk_64(&rows, &forest, &output, reached);
-    else
+    else if (!walk_by_lanes(&rows, &forest, &output))
         walk_32(&rows, &forest, &output, reached);
     Py_END_ALLOW_THREADS
     free(reached);
