@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ens_plugin_walk.draws import drawn_bits
 from ens_plugin_walk.forest import Forest, Tree
+from ens_plugin_walk.labels import pure_labels
 from ens_plugin_walk.pairs import vote_pairs
 from ens_plugin_walk.queues import move_values
 from ens_plugin_walk.tallies import margin_sums, value_sums
@@ -15,6 +16,7 @@ __all__ = [
     "drawn_bits",
     "margin_sums",
     "move_values",
+    "pure_labels",
     "subset_votes",
     "value_sums",
     "vote_pairs",

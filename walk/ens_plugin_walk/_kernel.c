@@ -17,6 +17,8 @@ enum { BLOCK = 64, STEPS = 4, MOST_LEVELS = 8, TILE_BYTES = 1 << 18, MOST_TILE_R
 #define IS_SET 0x40000000u        /* categories of a set go to the first child */
 #define FEATURE 0x3fffffffu
 
+enum { NO_NODE = -1 }; /* first child, in place of a node that no path leads to */
+
 typedef struct {
     const void *values;
     const uint8_t *wanted; /* NULL for all */
@@ -41,13 +43,6 @@ typedef struct {
     char *values;
     int64_t n_bytes;
 } Output;
-
-typedef struct {
-    const int32_t *left, *right, *feature, *set;
-    const double *threshold;
-    const uint8_t *missing_left;
-    int64_t n_nodes, n_features, n_sets;
-} Links;
 
 /* The sums of trees' values that settle a row, at some numbers of trees; any sum does at the last. */
 typedef struct {
@@ -91,11 +86,11 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #endif
 
 #include "slices.h"
+#include "links.h"
 
 #define REAL float
 #define NODE Node32
 #define NAMED(name) name##_32
-#define NEXT_BELOW(x) nextafterf(x, -INFINITY)
 #include "walk_tree.h"
 #include "slice_rows.h"
 #include "stop_rows.h"
@@ -103,12 +98,10 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #undef REAL
 #undef NODE
 #undef NAMED
-#undef NEXT_BELOW
 
 #define REAL double
 #define NODE Node64
 #define NAMED(name) name##_64
-#define NEXT_BELOW(x) nextafter(x, -INFINITY)
 #include "walk_tree.h"
 #include "slice_rows.h"
 #include "stop_rows.h"
@@ -117,20 +110,27 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "draws.h"
 #include "votes.h"
 #include "pairs.h"
+#include "labels.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
 static PyObject *put_tree(PyObject *self, PyObject *arguments) {
-    unsigned long long left, right, feature, threshold, missing_left, set, nodes, order;
-    long long n_nodes, n_features, n_sets, found;
+    Column columns[5];
+    unsigned long long addresses[5], set, nodes, order, space;
+    long long steps[5], sizes[5], n_nodes, n_features, n_sets, found = -1;
     int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKKKKKLLLpKK", &left, &right, &feature, &threshold, &missing_left, &set, &n_nodes,
-                          &n_features, &n_sets, &is_double, &nodes, &order))
+    if (!PyArg_ParseTuple(arguments, "((KLL)(KLL)(KLL)(KLL)(KLL))KLLLpKKK", &addresses[0], &steps[0], &sizes[0],
+                          &addresses[1], &steps[1], &sizes[1], &addresses[2], &steps[2], &sizes[2], &addresses[3],
+                          &steps[3], &sizes[3], &addresses[4], &steps[4], &sizes[4], &set, &n_nodes, &n_features,
+                          &n_sets, &is_double, &nodes, &order, &space))
         return NULL;
-    const Links links = {AT(left), AT(right), AT(feature), AT(set), AT(threshold), AT(missing_left),
+    for (int i = 0; i < 5; i++) columns[i] = (Column){AT(addresses[i]), steps[i], sizes[i]};
+    const Links links = {columns[0], columns[1], columns[2], columns[3], columns[4], AT(set),
                          n_nodes, n_features, n_sets};
     Py_BEGIN_ALLOW_THREADS
-    found = is_double ? put_tree_64(&links, AT(nodes), AT(order)) : put_tree_32(&links, AT(nodes), AT(order));
+    read_links(&links, AT(space));
+    found = is_double ? put_tree_64(&links, AT(space), AT(nodes), AT(order))
+                      : put_tree_32(&links, AT(space), AT(nodes), AT(order));
     Py_END_ALLOW_THREADS
     return PyLong_FromLongLong(found);
 }
@@ -347,6 +347,20 @@ static PyObject *draw(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *label(PyObject *self, PyObject *arguments) {
+    unsigned long long values, left, labels;
+    long long step, n_bytes, n_nodes, n_labels, n_written;
+    int found;
+    if (!PyArg_ParseTuple(arguments, "K(KLL)LLKL", &values, &left, &step, &n_bytes, &n_nodes, &n_labels, &labels,
+                          &n_written))
+        return NULL;
+    const Column links = {AT(left), step, n_bytes};
+    Py_BEGIN_ALLOW_THREADS
+    found = label_leaves(AT(values), &links, n_nodes, n_labels, AT(labels), n_written);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(found);
+}
+
 static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
     unsigned long long votes, places, of_true, wrong, apart;
     long long n_members, n_rows, n_slots, n_subsets, size;
@@ -403,6 +417,7 @@ static PyMethodDef functions[] = {
     {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
+    {"label", label, METH_VARARGS, "Write the label of each leaf; return whether each has one of probability 1."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
     {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},

@@ -1,9 +1,5 @@
 def put_tree(
-    left: int,
-    right: int,
-    feature: int,
-    threshold: int,
-    missing_left: int,
+    columns: tuple[tuple[int, int, int], ...],
     set_of_node: int,
     n_nodes: int,
     n_features: int,
@@ -11,6 +7,7 @@ def put_tree(
     is_double: bool,
     nodes: int,
     order: int,
+    space: int,
     /,
 ) -> int: ...
 def walk(
@@ -85,6 +82,15 @@ def tally(
     /,
 ) -> None: ...
 def draw(seeds: int, n_members: int, n_rows: int, n_draws: int, bits: int, /) -> None: ...
+def label(
+    values: int,
+    left: tuple[int, int, int],
+    n_nodes: int,
+    n_labels: int,
+    labels: int,
+    n_bytes: int,
+    /,
+) -> bool: ...
 def elect(
     votes: int,
     places: int,

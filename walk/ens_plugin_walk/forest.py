@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import FEWEST_ROWS, NO_NODE, Slices, address, slices_of
+from ens_plugin_walk.slices import FEWEST_ROWS, Slices, address, slices_of, whole_numbers
 
 __all__ = ["Forest", "Tree"]
 
@@ -19,6 +19,8 @@ _NODES = {
     np.dtype(real): np.dtype([("threshold", real), ("feature", np.uint32), ("first", np.int32)])
     for real in (np.float32, np.float64)
 }
+# The nodes of one tree in their own order, as of ``Link`` in _kernel.c.
+_LINK = np.dtype([("threshold", np.float64), ("left", np.int32), ("right", np.int32), ("rest", np.int64)])
 MOST_FEATURES = 2**30
 
 
@@ -65,6 +67,8 @@ class Forest:
         Type of the features.  Thresholds are rounded down to it, which changes no comparison.
     least_category : float, default=0
         The smallest number that is a category; smaller ones go right.
+    visit : callable, optional
+        Called with the position of each tree as soon as it is read, while its arrays are in a processor's cache.
 
     Raises
     ------
@@ -79,7 +83,14 @@ class Forest:
     array([[1, 2]])
     """
 
-    def __init__(self, trees: Sequence[Tree], n_features: int, dtype: Any, least_category: float = 0.0) -> None:
+    def __init__(
+        self,
+        trees: Sequence[Tree],
+        n_features: int,
+        dtype: Any,
+        least_category: float = 0.0,
+        visit: Callable[[int], object] | None = None,
+    ) -> None:
         self.dtype, self.n_features = np.dtype(dtype), n_features
         self._least_category = least_category
         if not 0 < n_features <= MOST_FEATURES:
@@ -90,8 +101,11 @@ class Forest:
         self._order = np.zeros(self._roots[-1], np.int32)
         self._set_starts, self._set_words = _joined_sets(trees)
         first_set = 0
+        space = np.empty(max(sizes, default=0), _LINK)
         for index, tree in enumerate(trees):
-            self._put(index, tree, first_set)
+            self._put(index, tree, first_set, space)
+            if visit is not None:
+                visit(index)
             first_set += 0 if tree.set_starts is None else len(tree.set_starts) - 1
 
     @property
@@ -104,9 +118,11 @@ class Forest:
         sizes = [len(own) for own in values]
         if sizes != np.diff(self._roots).tolist() or np.result_type(*values).itemsize not in (1, 2, 4, 8):
             raise ValueError("a table has one number of up to 8 bytes for each node")
-        # One tree at a time, because no place of all nodes is then computed.
-        parts = zip(values, np.split(self._order, self._roots[1:-1]), strict=True)
-        return np.concatenate([np.asarray(own).take(order) for own, order in parts])
+        # One tree at a time, because no place of all nodes is then computed; all places are known to be there.
+        table = np.empty(self._order.size, np.result_type(*values))
+        for own, start, stop in zip(values, self._roots[:-1], self._roots[1:], strict=True):
+            np.take(own, self._order[start:stop], out=table[start:stop], mode="clip")
+        return table
 
     def read(
         self,
@@ -282,35 +298,34 @@ class Forest:
             raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
         return rows
 
-    def _put(self, index: int, tree: Tree, first_set: int) -> None:
+    def _put(self, index: int, tree: Tree, first_set: int, space: NDArray[Any]) -> None:
         start, stop = self._roots[index : index + 2]
-        arrays = [
-            np.ascontiguousarray(values, dtype)
-            for values, dtype in (
-                (tree.left, np.int32),
-                (tree.right, np.int32),
-                (tree.feature, np.int32),
-                (tree.threshold, np.float64),
-                (tree.missing_left, np.bool_),
-            )
+        columns = [
+            *(whole_numbers(values) for values in (tree.left, tree.right, tree.feature)),
+            np.asarray(tree.threshold, np.float64),
+            _flags(tree.missing_left),
         ]
         sets = None
         if tree.sets is not None:
             sets = np.where(tree.sets < 0, -1, tree.sets + first_set).astype(np.int32)
-            arrays.append(sets)
         n_nodes = int(stop - start)
+        arrays = columns if sets is None else [*columns, sets]
         if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
             raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
-        left, right, feature, threshold, missing_left = map(address, arrays[:5])
+        own_nodes, own_order = self._nodes[start:stop], self._order[start:stop]
         found = _kernel.put_tree(
-            left, right, feature, threshold, missing_left, address(sets),
+            tuple((address(values), values.strides[0], values.itemsize) for values in columns), address(sets),
             n_nodes, self.n_features, n_sets, self.dtype == np.float64,
-            address(self._nodes[start:stop]), address(self._order[start:stop]),
+            address(own_nodes), address(own_order), address(space),
         )  # fmt: skip
         if found < 0:
             raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
-        self._nodes["first"][start + found : stop] = NO_NODE
+
+
+def _flags(values: NDArray[Any]) -> NDArray[Any]:
+    own = np.asarray(values)
+    return own if own.dtype in (np.bool_, np.uint8) else own.astype(np.bool_)
 
 
 @dataclass(frozen=True, eq=False)

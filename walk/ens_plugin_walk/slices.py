@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
 
-__all__ = ["FEWEST_ROWS", "NO_NODE", "Slices", "address", "slices_of"]
+__all__ = ["FEWEST_ROWS", "Slices", "address", "slices_of", "whole_numbers"]
 
 IntArray = NDArray[np.int64]
 
-# First child, in place of a node that no path leads to.
-NO_NODE = -1
 # Fewer rows take longer than one by one.
 FEWEST_ROWS = 64
 MOST_LEAVES = 256
@@ -123,3 +121,9 @@ def _starts(counts: NDArray[Any]) -> IntArray:
 def address(values: NDArray[Any] | None) -> int:
     """Return where an array is in memory; 0 for None."""
     return 0 if values is None else int(values.ctypes.data)
+
+
+def whole_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers of 4 or 8 bytes; the same array, however far apart its numbers are, if they are."""
+    own = np.asarray(values)
+    return own if own.dtype in (np.int32, np.int64) else own.astype(np.int64)

@@ -13,10 +13,7 @@ static int32_t NAMED(set_number)(const NODE *node) {
 }
 
 static void NAMED(put_node)(NODE *node, double threshold, uint32_t feature, int32_t first) {
-    REAL rounded = (REAL)threshold;
-    /* x <= threshold holds for the same x if the threshold is rounded down. */
-    if ((double)rounded > threshold) rounded = NEXT_BELOW(rounded);
-    node->threshold = rounded;
+    node->threshold = NAMED(rounded_down)(threshold);
     node->feature = feature;
     node->first = first;
 }
@@ -125,28 +122,28 @@ static void NAMED(walk)(const Rows *rows, const Forest *forest, const Output *ou
     }
 }
 
-static int64_t NAMED(put_tree)(const Links *links, NODE *nodes, int32_t *order) {
-    int32_t n_found = 1;
+static int64_t NAMED(put_tree)(const Links *links, const Link *of_nodes, NODE *nodes, int32_t *order) {
+    const int64_t n_nodes = links->n_nodes;
+    int64_t n_found = 1;
     order[0] = 0;
-    for (int32_t place = 0; place < n_found; place++) {
-        const int32_t own = order[place], left = links->left[own], right = links->right[own];
-        if (left < 0) {
-            NAMED(put_node)(nodes + place, INFINITY, MISSING_FIRST, place);
-            continue;
+    for (int64_t place = 0; place < n_found; place++) {
+        const Link own = of_nodes[order[place]];
+        const int64_t is_split = own.is_split;
+        if (own.is_wrong) return -1;
+        NAMED(put_node)(nodes + place, own.threshold, own.feature, (int32_t)(place + is_split * (n_found - place)));
+        if (links->set != NULL && is_split) {
+            const int32_t set = links->set[order[place]];
+            if (set >= links->n_sets) return -1;
+            if (set >= 0) NAMED(put_set)(nodes + place, set, own.feature | IS_SET, (int32_t)n_found);
         }
-        if (left >= links->n_nodes || right < 0 || right >= links->n_nodes || n_found + 2 > links->n_nodes) return -1;
-        if (links->feature[own] < 0 || links->feature[own] >= links->n_features) return -1;
-        const uint32_t flag = links->missing_left[own] ? MISSING_FIRST : 0;
-        const uint32_t feature = (uint32_t)links->feature[own] | flag;
-        const int32_t set = links->set == NULL ? -1 : links->set[own];
-        if (set >= links->n_sets) return -1;
-        if (set >= 0)
-            NAMED(put_set)(nodes + place, set, feature | IS_SET, n_found);
-        else
-            NAMED(put_node)(nodes + place, links->threshold[own], feature, n_found);
-        order[n_found++] = left;
-        order[n_found++] = right;
+        if (n_found + 2 <= n_nodes) {
+            order[n_found] = own.left;
+            order[n_found + 1] = own.right;
+        } else if (is_split)
+            return -1;
+        n_found += 2 * is_split;
     }
+    for (int64_t place = n_found; place < n_nodes; place++) nodes[place].first = NO_NODE;
     return n_found;
 }
 

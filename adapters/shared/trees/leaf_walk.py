@@ -28,11 +28,13 @@ COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
 FEWEST_AT_ONCE = 64
 
-_OLD = "no leaves (it is older than 0.6; pip install --upgrade 'ens-plugin[fast]')"
+_OLD = "no leaves (it is older than 0.7; pip install --upgrade 'ens-plugin[fast]')"
 _REPORT = " Please report this with the versions of both."
 
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
 OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
+# Returns those of one tree, by position, shape (n_rows,).
+LeavesOfTree = Callable[[int, NDArray[Any]], NDArray[Any]]
 
 
 def is_installed() -> bool:
@@ -55,10 +57,10 @@ def compiled_function(name: str) -> Any | None:
 
 
 def _is_old() -> bool:
-    """Return whether the walk lacks the sums over pairs of rows, the newest function."""
+    """Return whether the walk lacks the labels of pure leaves, the newest function."""
     import ens_plugin_walk
 
-    return not hasattr(ens_plugin_walk, "vote_pairs")
+    return not hasattr(ens_plugin_walk, "pure_labels")
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
@@ -134,7 +136,33 @@ class LeafWalk:
         find_own : callable
             Returns the library's leaves for the rows of an array, by which thresholds and missing values are tried.
         """
-        found = self._difference(rows, own, find_own)
+        self._judge(rows, lambda _: None, lambda probes: np.concatenate([own(), find_own(probes)], axis=1))
+
+    def compare_trees(self, rows: NDArray[Any], find_own: LeavesOfTree) -> None:
+        """Do what :meth:`compare` does, tree by tree, each while it is in a processor's cache because the walk read it.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n_rows, n_features)
+        find_own : callable
+            Returns the library's leaves of one tree for the rows of an array.
+        """
+        own: list[NDArray[Any]] = []
+
+        def read_trees(probes: NDArray[Any]) -> None:
+            both = np.concatenate([rows, probes])
+            self._forest(rows.dtype, lambda tree: own.append(find_own(tree, both)))
+
+        self._judge(rows, read_trees, lambda _: np.stack(own))
+
+    def _judge(
+        self,
+        rows: NDArray[Any],
+        read_trees: Callable[[NDArray[Any]], None],
+        find_own: Callable[[NDArray[Any]], NDArray[Any]],
+    ) -> None:
+        """Set whether the walk is used for rows of this type; `find_own` returns the leaves of rows, then of probes."""
+        found = self._difference(rows, read_trees, find_own)
         self._agrees[rows.dtype] = found is None
         if found is not None:
             self._forests.clear()
@@ -146,16 +174,22 @@ class LeafWalk:
                 EnsPluginWarning,
             )
 
-    def _difference(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> str | None:
-        """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`compare`."""
+    def _difference(
+        self,
+        rows: NDArray[Any],
+        read_trees: Callable[[NDArray[Any]], None],
+        find_own: Callable[[NDArray[Any]], NDArray[Any]],
+    ) -> str | None:
+        """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`_judge`."""
         try:
             if _is_old():
                 return _OLD
             probes = probe_rows(self.forest, rows)
-            found, of_probes = self.leaves(rows), self.leaves(probes)
+            read_trees(probes)
+            found = np.concatenate([self.leaves(rows), self.leaves(probes)], axis=1)
         except (ImportError, IndexError, KeyError, ValueError) as error:  # a broken build, or trees of an unknown form
             return f"no leaves ({error})"
-        differing = (found != own()).any(axis=1) | (of_probes != find_own(probes)).any(axis=1)
+        differing = (found != find_own(probes)).any(axis=1)
         n_differing = int(np.count_nonzero(differing))
         return (
             f"other leaves than {self._library} in {n_differing} of {counted(differing.size, 'tree')}"
@@ -331,12 +365,13 @@ class LeafWalk:
             self._tables[name, dtype] = self._forest(dtype).table(values())
         return self._tables[name, dtype]
 
-    def _forest(self, dtype: DTypeLike) -> Any:
+    def _forest(self, dtype: DTypeLike, visit: Callable[[int], object] | None = None) -> Any:
+        """Return the trees as the walk has read them for rows of a type; `visit` is called for each that is read."""
         key = np.dtype(dtype)
         if key not in self._forests:
             from ens_plugin_walk import Forest, Tree
 
             flat = self.forest
             trees = [Tree(*tree) for tree in flat.trees]
-            self._forests[key] = Forest(trees, flat.n_features, key, flat.least_category)
+            self._forests[key] = Forest(trees, flat.n_features, key, flat.least_category, visit)
         return self._forests[key]

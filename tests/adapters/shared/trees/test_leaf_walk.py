@@ -73,13 +73,16 @@ def report(model: Any, rows: Any, y: Any) -> str:
 def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Return a list to which each comparison adds whether the walk is used."""
     found: list[bool] = []
-    compare = LeafWalk.compare
 
-    def recorded(walk: LeafWalk, *arguments: Any, **options: Any) -> None:
-        compare(walk, *arguments, **options)
-        found.append(walk.is_used)
+    def recorded(compare: Callable[..., None]) -> Callable[..., None]:
+        def call(walk: LeafWalk, *arguments: Any) -> None:
+            compare(walk, *arguments)
+            found.append(walk.is_used)
 
-    monkeypatch.setattr(LeafWalk, "compare", recorded)
+        return call
+
+    for name in ("compare", "compare_trees"):
+        monkeypatch.setattr(LeafWalk, name, recorded(getattr(LeafWalk, name)))
     return found
 
 
@@ -166,6 +169,27 @@ def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
     assert {warning.filename for warning in caught} == {__file__}
 
 
+@pytest.mark.parametrize("place", [0, 24])
+def test_the_leaves_of_every_tree_of_a_forest_are_compared_with_its_own(
+    place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One tree of the forest finds another leaf for one of the rows."""
+    model, rows, _ = MODELS["mixed leaves"]()
+    adapter = find_adapter(model.fit(rows, THREE))
+    walk = adapter._walk
+    own_leaves = walk._own_leaves
+
+    def other(tree: int, own: Any) -> Any:
+        leaves = own_leaves(tree, own)
+        if tree == place:
+            leaves[5] = leaves[5] - 1
+        return leaves
+
+    monkeypatch.setattr(walk, "_own_leaves", other)
+    with pytest.warns(EnsPluginWarning, match="other leaves than scikit-learn's apply in 1 of 25 trees"):
+        adapter.prepare(rows)
+
+
 def test_the_library_finds_the_leaves_of_rows_too_few_to_compare(outcomes: list[bool]) -> None:
     adapter = find_adapter(RandomForestClassifier(N_TREES, random_state=0).fit(X, LABELS))
     few = adapter.prepare(X[:3])
@@ -203,6 +227,6 @@ def test_an_older_release_of_the_walk_is_to_be_upgraded(monkeypatch: pytest.Monk
     model, rows, y = MODELS["xgboost"]()
     model.fit(rows, y)
     expected = report(model, rows, y)
-    monkeypatch.delattr(ens_plugin_walk, "vote_pairs")
-    with pytest.warns(EnsPluginWarning, match=r"older than 0\.6; pip install --upgrade 'ens-plugin\[fast\]'"):
+    monkeypatch.delattr(ens_plugin_walk, "pure_labels")
+    with pytest.warns(EnsPluginWarning, match=r"older than 0\.7; pip install --upgrade 'ens-plugin\[fast\]'"):
         assert report(model, rows, y) == expected
