@@ -329,21 +329,20 @@ static PyObject *draw(PyObject *self, PyObject *arguments) {
     const uint32_t last = (uint32_t)(n_rows - 1);
     uint32_t mask = 0;
     while (mask < last) mask = mask << 1 | 1;
-    const size_t n_bytes = (size_t)(n_rows + 7) / 8, room = ((size_t)mask >> 3) + 1;
-    uint8_t *bits = malloc(room);
-    if (bits == NULL) return PyErr_NoMemory();
+    const size_t n_bytes = (size_t)(n_rows + 7) / 8;
+    uint8_t *space = malloc(mask < MOST_MARKS ? MOST_MARKS : (size_t)mask / 8 + 1);
+    if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     for (int64_t member = 0; member < n_members; member++) {
         const uint32_t seed = ((const uint32_t *)AT(seeds))[member];
-        memset(bits, 0, room);
+        uint8_t *bits = (uint8_t *)AT(drawn) + (size_t)member * n_bytes;
         if (HAS_WIDE)
-            draw_rows_wide(seed, last, mask, n_draws, bits);
+            draw_rows_wide(seed, last, mask, n_draws, space, bits);
         else
-            draw_rows_plain(seed, last, mask, n_draws, bits);
-        memcpy((uint8_t *)AT(drawn) + (size_t)member * n_bytes, bits, n_bytes);
+            draw_rows_plain(seed, last, mask, n_draws, space, bits);
     }
     Py_END_ALLOW_THREADS
-    free(bits);
+    free(space);
     Py_RETURN_NONE;
 }
 

@@ -29,8 +29,11 @@ static INLINE void next_words(uint32_t *state, uint32_t *words) {
     }
 }
 
+/* Rows of which so few are possible are marked by bytes, which takes less time than to set bits. */
+enum { MOST_MARKS = 1 << 16, OF_MARK = 8 };
+
 /* Set the bit of each row drawn, the first of eight rows highest; `bits` has room for every number up to the mask. */
-static INLINE void draw_rows(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *bits) {
+static INLINE void draw_bits(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *bits) {
     uint32_t state[STATE], words[STATE];
     seed_twister(state, seed);
     for (int64_t n_left = n_draws; n_left > 0;) {
@@ -43,10 +46,55 @@ static INLINE void draw_rows(uint32_t seed, uint32_t last, uint32_t mask, int64_
     }
 }
 
-static void draw_rows_plain(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *bits) {
-    draw_rows(seed, last, mask, n_draws, bits);
+/* The same, from marks, which have room for every number up to the mask, eight of them at least. */
+static INLINE void draw_marks(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *marks,
+                              uint8_t *bits) {
+    uint32_t state[STATE], words[STATE];
+    memset(marks, 0, mask < OF_MARK ? OF_MARK : (size_t)mask + 1);
+    seed_twister(state, seed);
+    for (int64_t n_left = n_draws; n_left > 0;) {
+        int32_t n_rows = 0;
+        next_words(state, words);
+        for (int i = 0; i < STATE; i++) {
+            words[i] &= mask;
+            n_rows += words[i] <= last;
+        }
+        /* What is no row is marked, too, and not read. */
+        if (n_rows <= n_left)
+            for (int i = 0; i < STATE; i++) marks[words[i]] = 1;
+        else
+            for (int i = 0; n_left > 0; i++) {
+                marks[words[i]] = 1;
+                n_left -= words[i] <= last;
+            }
+        n_left -= n_rows;
+    }
+    for (uint32_t row = last + 1; row & 7; row++) marks[row] = 0;
+    for (uint32_t row = 0; row <= last; row += OF_MARK) {
+        uint8_t byte = 0;
+        for (int i = 0; i < OF_MARK; i++) byte |= (uint8_t)(marks[row + (uint32_t)i] << (7 - i));
+        bits[row / OF_MARK] = byte;
+    }
 }
 
-WIDE static void draw_rows_wide(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *bits) {
-    draw_rows(seed, last, mask, n_draws, bits);
+static INLINE void draw_rows(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *space,
+                             uint8_t *bits) {
+    const size_t n_bytes = last / 8 + 1;
+    if (mask < MOST_MARKS) {
+        draw_marks(seed, last, mask, n_draws, space, bits);
+        return;
+    }
+    memset(space, 0, mask / 8 + 1);
+    draw_bits(seed, last, mask, n_draws, space);
+    memcpy(bits, space, n_bytes);
+}
+
+static void draw_rows_plain(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *space,
+                            uint8_t *bits) {
+    draw_rows(seed, last, mask, n_draws, space, bits);
+}
+
+WIDE static void draw_rows_wide(uint32_t seed, uint32_t last, uint32_t mask, int64_t n_draws, uint8_t *space,
+                                uint8_t *bits) {
+    draw_rows(seed, last, mask, n_draws, space, bits);
 }

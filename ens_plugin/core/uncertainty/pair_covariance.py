@@ -18,6 +18,8 @@ OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
 MAX_PRODUCTS = 200_000_000
 LEAST_BLOCK = 100
+# Outputs of so many members and rows are copied together.
+CELLS_TOGETHER = 2**19
 # Deviations of all rows at once would be the largest array of an analysis.
 PART_ROWS = 1024
 
@@ -170,10 +172,8 @@ def mean_pair_covariance(
     products in all.
     """
     weighted, squares, degrees = 0.0, 0.0, 0.0
-    for rows in _blocks(slopes.size, outputs.shape[0]):
-        # Copied once, because every pass over a strided block is as slow as the copy.
-        own, is_counted = np.ascontiguousarray(outputs[:, rows]), np.ascontiguousarray(is_oob[:, rows])
-        whole, unit = _scaled(own, is_counted, slopes[rows])
+    for own, is_counted, own_slopes in _copied(outputs, is_oob, slopes):
+        whole, unit = _scaled(own, is_counted, own_slopes)
         sums_of = sum_pairs if vote_pairs is None or whole.values.dtype != np.int8 else vote_pairs
         starts = range(0, is_counted.shape[1], PART_ROWS)
         parts = [_part(whole, slice(start, start + PART_ROWS)) for start in starts]
@@ -244,6 +244,30 @@ def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
     per_block = min(max(MAX_PRODUCTS // (n_members * n_used), LEAST_BLOCK), n_rows)
     n_blocks = -(-n_rows // per_block)
     return (slice(start, None, n_blocks) for start in range(max(n_used // per_block, 1)))
+
+
+def _copied(
+    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
+) -> Iterator[tuple[NDArray[Any], BoolArray, FloatArray]]:
+    """Yield outputs, members that count and slopes of the rows of each of :func:`_blocks`.
+
+    Those of several blocks are copied together, one member after the other: a copy of one strided block reads nearly
+    all of the outputs from memory.
+    """
+    n_members, n_rows = outputs.shape
+    blocks = list(_blocks(n_rows, n_members))
+    if blocks[0] == slice(0, None, 1):
+        yield np.ascontiguousarray(outputs), np.ascontiguousarray(is_oob), slopes
+        return
+    together = max(CELLS_TOGETHER * len(blocks) // (n_members * n_rows), 1)
+    for start in range(0, len(blocks), together):
+        places = [np.arange(n_rows)[rows] for rows in blocks[start : start + together]]
+        chosen = np.concatenate(places)
+        copied, counted = outputs.take(chosen, axis=1), is_oob.take(chosen, axis=1)
+        stop = 0
+        for rows in places:
+            own = slice(stop, stop := stop + rows.size)
+            yield copied[:, own], counted[:, own], slopes[rows]
 
 
 def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[Voters, float]:

@@ -1,4 +1,4 @@
-"""Bags drawn by the seeds of members: the library's, whether or not compiled code draws them."""
+"""Bags drawn by the seeds of members: the library's, with compiled code and without."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.trees import leaf_walk
-from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
+from ens_plugin.adapters.sklearn.seeded_bags import drawn_bits, seeded_bags
 from ens_plugin.core.tallies import Bags
 from tests.extras import needs_walk
 
@@ -52,6 +52,15 @@ def without_rows(generator: np.random.RandomState) -> NDArray[Any]:
     return generator.randint(0, N_ROWS, 0)
 
 
+@pytest.fixture(params=[False, pytest.param(True, marks=needs_walk)], ids=["in NumPy", "compiled"])
+def is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether compiled code may draw the rows."""
+    if not request.param:
+        monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    return bool(request.param)
+
+
+@pytest.mark.usefixtures("is_compiled")
 @pytest.mark.parametrize("rule", [at_once, after_columns, by_weight, without_rows])
 @pytest.mark.parametrize("seeds", [SEEDS, [None, *SEEDS[1:]], [-1, *SEEDS[1:]], [np.random.RandomState(0), *SEEDS[1:]]])
 def test_bags_are_those_of_the_library(rule: Callable[[np.random.RandomState], NDArray[Any]], seeds: list[Any]) -> None:
@@ -59,19 +68,25 @@ def test_bags_are_those_of_the_library(rule: Callable[[np.random.RandomState], N
     np.testing.assert_array_equal(seeded_bags(draw, seeds, N_ROWS, [0, 3]).bits, draw.bags().bits)
 
 
-@needs_walk
-def test_compiled_code_draws_only_what_it_draws_as_the_library() -> None:
+@pytest.mark.usefixtures("is_compiled")
+def test_rows_are_drawn_without_the_library_only_where_it_draws_the_same() -> None:
     same, other = Drawn(at_once), Drawn(after_columns)
     for draw in (same, other):
         seeded_bags(draw, SEEDS, N_ROWS, [0, 3])
     assert (same.members, other.members) == ([0, 3], [0, 3, 0, 1, 2, 3])
 
 
-def test_the_library_draws_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
-    draw = Drawn(at_once)
-    np.testing.assert_array_equal(seeded_bags(draw, SEEDS, N_ROWS, [0, 3]).bits, draw.bags().bits)
-    assert draw.members == [0, 1, 2, 3]
+@pytest.mark.parametrize(
+    ("n_rows", "n_draws"),
+    # One row needs no draw; powers of two reject none; 0 draws; more words than are read together.
+    [(1, 3), (2, 1), (3, 0), (8, 8), (9, 400), (1025, 2000), (65_536, 700), (100_003, 50_000), (70_000, 140_000)],
+)
+def test_rows_are_those_that_numpy_draws(n_rows: int, n_draws: int) -> None:
+    seeds = np.array([0, 1, 7, 624, 2**31 - 1, 2**31, 2**32 - 1])
+    bags = Bags(drawn_bits(seeds, n_rows, n_draws), n_rows)
+    for member, seed in enumerate(seeds.tolist()):
+        drawn = np.random.RandomState(seed).randint(0, n_rows, n_draws)
+        np.testing.assert_array_equal(np.flatnonzero(bags.member(member)), np.unique(drawn))
 
 
 @pytest.mark.parametrize("options", [{}, {"max_samples": 0.3}, {"max_samples": 7}, {"random_state": 2**31 - 2}])
