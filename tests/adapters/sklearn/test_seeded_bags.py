@@ -15,7 +15,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.adapters.sklearn.seeded_bags import drawn_bits, seeded_bags
 from ens_plugin.core.tallies import Bags
-from tests.extras import needs_walk
+from tests.extras import NEEDS_WALK
 
 N_ROWS, SEEDS = 100, [3, 1, 4, 15]
 
@@ -52,7 +52,7 @@ def without_rows(generator: np.random.RandomState) -> NDArray[Any]:
     return generator.randint(0, N_ROWS, 0)
 
 
-@pytest.fixture(params=[False, pytest.param(True, marks=needs_walk)], ids=["in NumPy", "compiled"])
+@pytest.fixture(params=[False, pytest.param(True, marks=NEEDS_WALK)], ids=["in NumPy", "compiled"])
 def is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Return whether compiled code may draw the rows."""
     if not request.param:
