@@ -65,7 +65,12 @@ def check_growth(
     draws = np.bincount(drawn, minlength=features.shape[0])
     in_bag = np.flatnonzero(draws)
     parts = [in_bag[start : start + ROWS_AT_ONCE] for start in range(0, max(in_bag.size, 1), ROWS_AT_ONCE)]
-    sums = [growth_sums(tree, features[rows], None if target is None else target[rows], draws[rows]) for rows in parts]
+    # On arrays, take is three times as fast as an index.
+    rows_at = features.take if isinstance(features, np.ndarray) else lambda rows, axis: features[rows]
+    sums = [
+        growth_sums(tree, rows_at(rows, axis=0), None if target is None else target[rows], draws[rows])
+        for rows in parts
+    ]
     return judge_growth(tree, merge_sums(sums), member, weights_are_known=weights_are_known)
 
 

@@ -168,10 +168,12 @@ def interpolated(rows: FloatArray, neighbours: FloatArray) -> NDArray[np.bool_]:
 
 def _free_columns(directions: FloatArray) -> PlaceArray:
     """Return how many columns vary along each line in no ratio to an earlier one that many lines share."""
-    with np.errstate(divide="ignore"):
-        logarithms = np.log(np.abs(directions))
     is_free = directions != 0
     least = max(FEWEST_COMMON, COMMON_SHARE * len(directions))
+    if len(directions) < least:
+        return np.asarray(np.count_nonzero(is_free, axis=1), dtype=np.intp)
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(np.abs(directions))
     for column in range(1, directions.shape[1]):
         for earlier in range(column):
             both = np.flatnonzero((directions[:, column] != 0) & (directions[:, earlier] != 0))

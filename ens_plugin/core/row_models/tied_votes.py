@@ -72,7 +72,8 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     even = even + even % 2.0
     block = sample.block
     trials = count_members(block.counted)
-    wrong = count_members((wrong_support(block) != 0) & block.counted)
+    is_wrong = wrong_support(block)
+    wrong = count_members((is_wrong if is_wrong.dtype == np.bool_ else is_wrong != 0) & block.counted)
     shift = np.zeros(even.size)
     for label, sign in ((0, -0.5), (1, 0.5)):
         rows = np.flatnonzero((block.target == label) & (trials > 0) & (sample.weight > 0))
