@@ -90,17 +90,19 @@ def drawn_bits(seeds: NDArray[np.int64], n_rows: int, n_draws: int) -> NDArray[n
     >>> np.unpackbits(drawn_bits(np.array([7]), 5, 3), count=5, axis=1)
     array([[0, 1, 0, 1, 1]], dtype=uint8)
     """
-    chunks = [seeds[start : start + DRAWN_TOGETHER] for start in range(0, seeds.size, DRAWN_TOGETHER)]
-    return np.concatenate(list(in_threads(lambda chunk: _bits_of_chunk(chunk, n_rows, n_draws), chunks)))
-
-
-def _bits_of_chunk(seeds: NDArray[np.int64], n_rows: int, n_draws: int) -> NDArray[np.uint8]:
-    generator = np.random.RandomState()  # to seed one takes a fiftieth of the time of making one
     bits = np.empty((seeds.size, -(-n_rows // 8)), np.uint8)
+    chunks = [slice(start, start + DRAWN_TOGETHER) for start in range(0, seeds.size, DRAWN_TOGETHER)]
+    for _ in in_threads(lambda chunk: _draw_chunk(seeds[chunk], n_rows, n_draws, bits[chunk]), chunks):
+        pass
+    return bits
+
+
+def _draw_chunk(seeds: NDArray[np.int64], n_rows: int, n_draws: int, bits: NDArray[np.uint8]) -> None:
+    """Write the bits of the rows that are drawn with each seed."""
+    generator = np.random.RandomState()  # to seed one takes a fiftieth of the time of making one
     for own, seed in zip(bits, seeds.tolist(), strict=True):
         generator.seed(seed)
         own[:] = np.packbits(_drawn_rows(generator, n_rows, n_draws))
-    return bits
 
 
 def _drawn_rows(generator: np.random.RandomState, n_rows: int, n_draws: int) -> NDArray[np.bool_]:

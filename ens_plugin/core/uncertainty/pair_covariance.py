@@ -18,8 +18,8 @@ OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
 MAX_PRODUCTS = 200_000_000
 LEAST_BLOCK = 100
-# Outputs of so many members and rows are copied together.
-CELLS_TOGETHER = 2**19
+# Bytes of outputs that are copied together.
+BYTES_TOGETHER = 2**20
 # Deviations of all rows at once would be the largest array of an analysis.
 PART_ROWS = 1024
 
@@ -265,9 +265,11 @@ def _copied(
     if blocks[0] == slice(0, None, 1):
         yield np.ascontiguousarray(outputs), np.ascontiguousarray(is_oob), slopes
         return
-    together = max(CELLS_TOGETHER * len(blocks) // (n_members * n_rows), 1)
+    # A row is in one of `step` blocks.
+    step = blocks[0].step
+    together = max(BYTES_TOGETHER * step // (n_members * n_rows * outputs.itemsize), 1)
     for start in range(0, len(blocks), together):
-        places = [np.arange(n_rows)[rows] for rows in blocks[start : start + together]]
+        places = [np.arange(rows.start, n_rows, step) for rows in blocks[start : start + together]]
         chosen = np.concatenate(places)
         copied, counted = outputs.take(chosen, axis=1), is_oob.take(chosen, axis=1)
         stop = 0
