@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
 
+from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_means
@@ -70,7 +71,7 @@ class AnchoredAgreement:
 
     model: RowModel
     density: Density | None
-    likelihood: FloatArray
+    likelihood: Likelihood
     counts: FloatArray
     group: NDArray[np.integer]
     point_weights: FloatArray
