@@ -12,10 +12,11 @@ from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_means
+from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, count_members, member_margins, strongest_rival
+from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
