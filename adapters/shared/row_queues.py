@@ -63,7 +63,7 @@ def _by_row(values: NDArray[Any]) -> NDArray[Any]:
 def _first_of_rows(at: NDArray[np.intp], n_taken: NDArray[np.intp], n_wanted: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the first places of each row that are wanted, of those that are taken, one row after the other."""
     starts = np.cumsum(n_taken - n_wanted) - (n_taken - n_wanted)
-    return at.take(np.arange(n_wanted.sum()) + np.repeat(starts, n_wanted))
+    return np.asarray(at.take(np.arange(n_wanted.sum()) + np.repeat(starts, n_wanted)))
 
 
 def _row_values(

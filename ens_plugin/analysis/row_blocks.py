@@ -288,7 +288,7 @@ class BlockReader:
             return block
         if self.with_metric:
             return replace(block, outputs=both_scores(block.outputs))
-        return ScoreBlock(block.outputs, block.counted, block.target)
+        return ScoreBlock(block.counted, block.target, block.outputs)
 
 
 def tally_block(block: RowBlock, adapter: EnsembleAdapter, known: CompiledSums | None = None) -> AnyTally:

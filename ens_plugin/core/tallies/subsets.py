@@ -7,7 +7,7 @@ metric: used for the curve of a metric.  For labels, :mod:`ens_plugin.core.talli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -42,26 +42,28 @@ ROWS_OF_PIECE = 1024
 Combine = Callable[[FloatArray], FloatArray]
 
 
+@dataclass(frozen=True, eq=False)
 class ScoreBlock(RowBlock):
     """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
 
-    Parameters
+    Attributes
     ----------
     score : ndarray of float64, shape (n_members, n_rows)
         Of the second label.
-    counted, target
-        As of RowBlock, of which the outputs are made when they are first asked for.
+    outputs : ndarray, shape (n_members, n_rows, 2)
+        Scores of both labels, made when they are first asked for.
+    counted, target, n_labels
+        As of RowBlock.
     """
 
-    def __init__(self, score: FloatArray, counted: BoolArray, target: NDArray[Any]) -> None:
-        vars(self).update(score=score, counted=counted, target=target, n_labels=2)
-
+    outputs: FloatArray = field(init=False, repr=False)
+    n_labels: int = field(init=False, default=2)
     score: FloatArray
 
-    @cached_property
-    def outputs(self) -> FloatArray:
-        """Return both labels' scores, shape (n_members, n_rows, 2)."""
-        return both_scores(self.score)
+    def __getattr__(self, name: str) -> Any:
+        if name != "outputs":
+            raise AttributeError(name)
+        return vars(self).setdefault("outputs", both_scores(self.score))
 
     @cached_property
     def support(self) -> FloatArray:
@@ -84,7 +86,7 @@ class ScoreBlock(RowBlock):
 
     def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> ScoreBlock:
         """Return other rows of the same kind."""
-        return ScoreBlock(stored, counted, target)
+        return ScoreBlock(counted, target, stored)
 
     def leads(self) -> FloatArray:
         """Return the scores of the second label, which are the differences of both, as a new array."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
@@ -252,12 +253,13 @@ def both_forms() -> tuple[ScoreBlock, RowBlock]:
     counted = rng.random((9, 60)) < 0.7
     score[:, 4], counted[:, 5] = 0.0, False
     target = rng.integers(0, 2, 60)
-    return ScoreBlock(score, counted, target), RowBlock(both_scores(score), counted, target, 2)
+    return ScoreBlock(counted, target, score), RowBlock(both_scores(score), counted, target, 2)
 
 
 def test_one_score_of_two_labels_stands_for_both_to_the_bit() -> None:
     one, both = both_forms()
     np.testing.assert_array_equal(one.outputs, both.outputs)
+    np.testing.assert_array_equal(replace(one, target=1 - one.target).outputs, both.outputs)
     np.testing.assert_array_equal(one.support, both.support)
     assert not np.signbit(one.support[5]).any()
     np.testing.assert_array_equal(content_order(one), content_order(both))
