@@ -210,6 +210,33 @@ class Forest:
         -------
         ndarray, shape (5, n_rows)
         """
+        return self._sums(features, table, bits, None)
+
+    def count_and_sum(
+        self, features: NDArray[Any], table: NDArray[np.float64], bits: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return what :meth:`count` does, of trees with a bag each, and :meth:`value_sums` out of these bags.
+
+        Both together take less time, because the rows that reach each node are found once.
+
+        Parameters are those of :meth:`value_sums`, `bits` being the bags.
+
+        Returns
+        -------
+        in_bag, all : ndarrays of int, shape (n_nodes,)
+        sums : ndarray, shape (5, n_rows)
+        """
+        counts = np.zeros((2, 0 if self._slices is None else self._slices.leaves.size), np.int64)
+        sums = self._sums(features, table, bits, counts)
+        return *self._by_node(counts), sums
+
+    def _sums(
+        self,
+        features: NDArray[Any],
+        table: NDArray[np.float64],
+        bits: NDArray[np.uint8] | None,
+        counts: NDArray[np.int64] | None,
+    ) -> NDArray[np.float64]:
         rows, slices = self.checked_rows(features), self._slices
         if slices is None:
             raise ValueError("these trees are too large to add up their leaves")
@@ -220,11 +247,14 @@ class Forest:
             raise ValueError("the table is not one of values of this forest")
         of_leaf = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
         values, starts = slices.by_code(of_leaf)
-        sums = np.empty((5, rows.shape[0]))
+        sums, n_bytes = np.empty((5, rows.shape[0])), 0 if out is None else out.shape[1]
+        own_bag, counted = np.arange(self.n_trees, dtype=np.int64), (0, 0, 0, 0, 0)
+        if counts is not None:
+            counted = (address(out), address(own_bag), n_bytes, address(counts[0]), address(counts[1]))
         _kernel.slice(
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
-            self.n_trees, (0, 0, 0, 0), (0, 0, 0, 0, 0),
-            (address(values), address(starts), address(out), 0 if out is None else out.shape[1], address(sums)),
+            self.n_trees, (0, 0, 0, 0), counted,
+            (address(values), address(starts), address(out), n_bytes, address(sums)),
         )  # fmt: skip
         return sums
 
@@ -266,9 +296,14 @@ class Forest:
             (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
             (0, 0, 0, 0, 0),
         )  # fmt: skip
-        starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
+        return self._by_node(counts)
+
+    def _by_node(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return counts of leaves by node, one tree after the other; 0 for nodes that are no leaves."""
+        assert self._slices is not None
+        starts = np.repeat(self._roots[:-1], np.diff(self._slices.leaf_starts))
         by_node = np.zeros((2, self._order.size), np.int64)
-        by_node[:, starts + self._order[starts + slices.leaves]] = counts
+        by_node[:, starts + self._order[starts + self._slices.leaves]] = counts
         return by_node[0], by_node[1]
 
     @cached_property
