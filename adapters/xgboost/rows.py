@@ -15,7 +15,7 @@ from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.xgboost.kept_sums import KeptSums
+    from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
 
 __all__ = ["Rows"]
 

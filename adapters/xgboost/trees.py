@@ -31,12 +31,12 @@ from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
+from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
 from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
 from ens_plugin.adapters.xgboost.document.leaves import LeafReader
 from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
 from ens_plugin.adapters.xgboost.document.truncation import truncated_trees
 from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row
-from ens_plugin.adapters.xgboost.kept_sums import KeptSums
 from ens_plugin.adapters.xgboost.refusals import several_rounds
 from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
 from ens_plugin.adapters.xgboost.rows import Rows

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.core.tallies import Bags
 from tests.extras import NEEDS_WALK, xgboost
 
