@@ -350,7 +350,7 @@ def packed_bags(guess: Guess) -> Bags:
     def pack(trees: range) -> Bags:
         if draws.pairs:
             return Bags.from_mask(np.stack([_mask(draws, sampler, tree) for tree in trees]))
-        return Bags.from_mask(sampler.from_words(words[trees.start : trees.stop]))
+        return Bags(sampler.packed_words(words[trees.start : trees.stop]), sampler.n_rows)
 
     at_once = max(min(TREES_AT_ONCE, DRAWN_CELLS // sampler.n_rows), 1)
     chunks = [range(start, min(start + at_once, n_trees)) for start in range(0, n_trees, at_once)]

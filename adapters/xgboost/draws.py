@@ -29,6 +29,8 @@ SHIFTED_WORD = 397
 ROUND_FACTOR = 127
 RECENT = (3, 3)
 FEW_OUTPUTS = 10_000
+# Rows, in whole bytes of bits, whose draws of some trees stay in a processor's cache.
+PACKED_ROWS = 8192
 _OF_THREAD = threading.local()
 
 _METHODS = ("grow_quantile_histmaker", "grow_histmaker", "grow_colmaker")
@@ -69,13 +71,21 @@ class RowSampler:
         self.powers = _powers(n_rows) if powers is None else powers
         self.highest = _highest_in_bag(self.subsample)
 
-    def from_words(self, words: WordArray, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
+    def from_words(self, words: WordArray, rows: NDArray[np.intp] | slice | None = None) -> NDArray[np.bool_]:
         """Return which rows are in the bag for each output of the generator, shape (n_words, n_rows or len(rows))."""
         powers = self.powers if rows is None else self.powers[rows]
         # Twice the draws modulo 2^64 are compared with twice the highest, so that the last bit is lost by itself.
         with np.errstate(over="ignore"):
             doubled = powers * (words[:, None].astype(np.uint64) << ONE_BIT)
         return np.asarray(doubled <= self.highest << ONE_BIT)
+
+    def packed_words(self, words: WordArray) -> NDArray[np.uint8]:
+        """Return :meth:`from_words` as ``np.packbits`` packs them, shape (n_words, ceil(n_rows / 8))."""
+        bits = np.empty((words.size, -(-self.n_rows // 8)), dtype=np.uint8)
+        for start in range(0, self.n_rows, PACKED_ROWS):
+            part = np.packbits(self.from_words(words, slice(start, start + PACKED_ROWS)), axis=1)
+            bits[:, start // 8 : start // 8 + part.shape[1]] = part
+        return bits
 
     def from_pairs(self, low: WordArray, high: WordArray) -> NDArray[np.bool_]:
         """Return which rows are in bag, each drawn from two outputs of the generator, in the shape of `low`."""

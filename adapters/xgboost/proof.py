@@ -95,6 +95,9 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
     counter = _Counter(forest, every, rows, hessians, bags, None if rows.leaves is not None else LeafReader(forest))
     if rows.kept is not None:
         rows.kept.begin(bags)
+    if rows.sums is not None:
+        # They are computed where rows are counted, which those of unequal derivatives are not.
+        rows.sums.begin(bags if hessians.are_alike else None)
 
     def count(span: int) -> tuple[FloatArray, IntArray]:
         return counter.count(slice(int(edges[span]), int(edges[span + 1])))
@@ -185,7 +188,10 @@ class _Counter:
     def count(self, span: slice) -> tuple[FloatArray, IntArray]:
         """Return each leaf's sum of in-bag derivatives and count of rows above the tolerance, in a range of rows."""
         if self.reader is not None and self.hessians.are_alike:
-            counted = self.forest.walk.count(self.rows[span], self.bags.part(span))
+            rows, bags = self.rows[span], self.bags.part(span)
+            counted = (
+                self.forest.walk.count(rows, bags) if rows.sums is None else rows.sums.count(self.forest, rows, bags)
+            )
             if counted is not None:
                 return self._sums_alike(*counted)
         n_leaves = self.every.covers.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xgboost
@@ -13,6 +13,9 @@ from ens_plugin.adapters.shared.categories import check_no_text
 from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
 
 __all__ = ["Rows"]
 
@@ -39,6 +42,8 @@ class Rows:
         Leaves that the rows reach, where they are kept.
     kept : KeptLeaves or None
         Leaves of trees out of whose bags the rows are, where some are kept.
+    sums : KeptSums or None
+        Sums over trees out of whose bags the rows are, where they are kept.
     """
 
     def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
@@ -49,6 +54,7 @@ class Rows:
         self.label: FloatArray | None = None
         self.leaves: NDArray[Any] | None = None
         self.kept: KeptLeaves | None = None
+        self.sums: KeptSums | None = None
         if isinstance(X, xgboost.DMatrix):
             self._take_along(X)
             _check_names(X.feature_names, self.names)
@@ -66,6 +72,7 @@ class Rows:
         )
         part.leaves = None if self.leaves is None else self.leaves[:, rows]
         part.kept = self.kept.of_rows(rows) if self.kept is not None and isinstance(rows, slice) else None
+        part.sums = self.sums.of_rows(rows) if self.sums is not None and isinstance(rows, slice) else None
         return part
 
     def with_table(self, table: NDArray[np.float32]) -> Rows:
@@ -73,7 +80,7 @@ class Rows:
         part = object.__new__(Rows)
         part.missing, part.names, part.types = np.nan, self.names, self.types
         part.table, part.shape = table, (table.shape[0], self.shape[1])
-        part.weight = part.base_margin = part.label = part.leaves = part.kept = None
+        part.weight = part.base_margin = part.label = part.leaves = part.kept = part.sums = None
         return part
 
     def matrix(self) -> Any:

@@ -31,6 +31,7 @@ from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
+from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
 from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
 from ens_plugin.adapters.xgboost.document.leaves import LeafReader
 from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
@@ -57,6 +58,8 @@ READ_TOGETHER = 32
 # Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
 # the others are computed twice.
 KEPT_BYTES = 64_000_000
+# Of so many rows, sums over trees are kept from the proof on, in 16 MB.
+SUMMED_ROWS = 400_000
 
 
 class XGBoostTreesAdapter(
@@ -171,7 +174,8 @@ class XGBoostTreesAdapter(
         """Return sums of margins or values over the trees of each row; None without the compiled walk."""
         if features.leaves is not None or features.base_margin is not None or self.forest.n_groups > 1:
             return None
-        return self.forest.walk.value_sums(features, lambda: self._leaf_margins, bags)
+        known = None if features.sums is None else features.sums.read(bags)
+        return known if known is not None else self.forest.walk.value_sums(features, lambda: self._leaf_margins, bags)
 
     def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
         """Return the outputs of some members, read by a copy of the booster that has their trees alone."""
@@ -209,6 +213,8 @@ class XGBoostTreesAdapter(
         if not self.forest.walk.is_by_bits:
             self._keep_leaves(features)
             features.kept = None if features.leaves is not None else KeptLeaves(KEPT_BYTES)
+        elif self.forest.n_groups == 1 and features.base_margin is None and features.shape[0] <= SUMMED_ROWS:
+            features.sums = KeptSums(lambda: self._leaf_margins, features.shape[0])
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
 

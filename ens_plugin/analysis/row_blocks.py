@@ -20,7 +20,7 @@ from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, t
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.subsets import Sample, ScoreBlock
 from ens_plugin.core.tallies.tally import (
     AnyTally,
     RowBlock,
@@ -170,7 +170,7 @@ def tally_rows(
     """
     n_rows = target.size
     kept, sampled = _sampled_rows(adapter, weight, rng, with_metric=with_metric)
-    reader = BlockReader(adapter, features, bags, target, weight, kept, with_path)
+    reader = BlockReader(adapter, features, bags, target, weight, kept, with_path, with_metric)
     blocks = row_blocks(adapter, n_rows)
     finished = in_threads(reader.read, blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
@@ -218,6 +218,8 @@ class BlockReader:
     ----------
     sampled : ndarray of int, shape (n_sampled,)
         Rows whose members' outputs are kept, ascending.
+    with_metric : bool
+        Whether they are kept for a metric, which reads scores by label; for all else, one score of two labels is.
     """
 
     adapter: EnsembleAdapter
@@ -227,6 +229,7 @@ class BlockReader:
     weight: FloatArray
     sampled: IntArray
     with_path: bool
+    with_metric: bool = False
 
     def read(self, rows: slice) -> TalliedBlock:
         """Return the tallies of one block of rows."""
@@ -283,7 +286,9 @@ class BlockReader:
         """Return the block with a label axis, also where an adapter returns one score for two labels."""
         if not _has_one_score(self.adapter, block):
             return block
-        return replace(block, outputs=both_scores(block.outputs))
+        if self.with_metric:
+            return replace(block, outputs=both_scores(block.outputs))
+        return ScoreBlock(block.counted, block.target, block.outputs)
 
 
 def tally_block(block: RowBlock, adapter: EnsembleAdapter, known: CompiledSums | None = None) -> AnyTally:

@@ -253,6 +253,11 @@ def test_sums_of_values_are_those_of_the_values_of_each_row(dtype: Any, n_rows: 
     counted = ~in_bag if with_bags else np.ones_like(in_bag)
     found = forest.value_sums(X, table, np.packbits(in_bag, axis=1) if with_bags else None)
     np.testing.assert_array_equal(found, value_sums(outputs, counted))
+    if with_bags:
+        bits = np.packbits(in_bag, axis=1)
+        *counts, sums = forest.count_and_sum(X, table, bits)
+        np.testing.assert_array_equal(sums, found)
+        np.testing.assert_array_equal(counts, forest.count(X, bits, np.arange(6)))
     with pytest.raises(ValueError, match="bits"):
         forest.value_sums(X, table, np.zeros((5, 1), np.uint8))
     with pytest.raises(ValueError, match="table"):
@@ -264,6 +269,10 @@ def test_large_trees_are_not_added_up() -> None:
     forest = forest_of([tree])
     with pytest.raises(ValueError, match="too large"):
         forest.value_sums(np.zeros((2, N_FEATURES)), forest.table([np.zeros(tree.left.size)]), None)
+    with pytest.raises(ValueError, match="too large"):
+        forest.count_and_sum(
+            np.zeros((2, N_FEATURES)), forest.table([np.zeros(tree.left.size)]), np.zeros((1, 1), np.uint8)
+        )
 
 
 def test_nodes_that_no_path_leads_to_change_no_leaf() -> None:

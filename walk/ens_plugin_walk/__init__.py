@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ens_plugin_walk.draws import drawn_bits
-from ens_plugin_walk.forest import Forest, Tree
+from ens_plugin_walk.forest import Forest
 from ens_plugin_walk.labels import pure_labels
 from ens_plugin_walk.pairs import vote_pairs
 from ens_plugin_walk.queues import move_values
 from ens_plugin_walk.tallies import margin_sums, value_sums
+from ens_plugin_walk.tree import Tree
 from ens_plugin_walk.votes import subset_votes
 
 __all__ = [

@@ -203,14 +203,13 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
     const Output output = {AT(table), AT(outputs), n_bytes};
     const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
     Space *space = new_space(slices.cut_starts[n_features], n_features);
-    uint8_t *kept = scores ? room_for(n_trees, 2 * TILE) : NULL;
-    uint8_t *counted = kept == NULL ? NULL : kept + n_trees * TILE;
-    if (space == NULL || (scores && kept == NULL)) {
+    ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), NULL, NULL, NULL, 0.0, 0.0};
+    const int has_room = !scores || make_room(&sums, n_trees);
+    if (space == NULL || !has_room) {
         if (space != NULL) free(space->room);
-        free(kept);
+        free(sums.scores);
         return PyErr_NoMemory();
     }
-    const ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), kept, counted};
     Py_BEGIN_ALLOW_THREADS
     if (is_double)
         slice_64(&rows, &slices, &trees, &output, &counts, &sums, space);
@@ -218,7 +217,7 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
         slice_32(&rows, &slices, &trees, &output, &counts, &sums, space);
     Py_END_ALLOW_THREADS
     free(space->room);
-    free(kept);
+    free(sums.scores);
     Py_RETURN_NONE;
 }
 

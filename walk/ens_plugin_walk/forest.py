@@ -1,4 +1,4 @@
-"""Trees of any library in one format, and the leaves that rows reach in them."""
+"""Trees of a library as nodes in one format, and the leaves that rows reach in them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
 from ens_plugin_walk.slices import FEWEST_ROWS, Slices, address, is_plain, neighbours, slices_of, whole_numbers
+from ens_plugin_walk.tree import Tree, joined_sets
 
-__all__ = ["Forest", "Tree"]
+__all__ = ["Forest"]
 
 _NODES = {
     np.dtype(real): np.dtype([("threshold", real), ("feature", np.uint32), ("first", np.int32)])
@@ -22,39 +23,6 @@ _NODES = {
 # The nodes of one tree in their own order, as of ``Link`` in _kernel.c.
 _LINK = np.dtype([("threshold", np.float64), ("left", np.int32), ("right", np.int32), ("rest", np.int64)])
 MOST_FEATURES = MOST_NODES = 2**30
-MOST_SETS = 2**31 - 1
-
-
-@dataclass(frozen=True, eq=False)
-class Tree:
-    """A tree as arrays with one entry for each node, of which the first is the root.
-
-    Attributes
-    ----------
-    left, right : ndarray of int, shape (n_nodes,)
-        Children of each node; negative for leaves.
-    feature : ndarray of int, shape (n_nodes,)
-        Column that each node compares.
-    threshold : ndarray of float64, shape (n_nodes,)
-        The largest value that goes left; NaN where none does.
-    missing_left : ndarray of bool, shape (n_nodes,)
-        Whether a missing value goes left.
-    sets : ndarray of int, shape (n_nodes,), or None
-        Set of the categories that go left, for a split by category; negative for a split by value.
-    set_starts : ndarray of int, shape (n_sets + 1,), or None
-        Position in `set_words` at which each set starts.
-    set_words : ndarray of uint32 or None
-        Categories as bits, 32 to the word.
-    """
-
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: NDArray[Any]
-    missing_left: NDArray[Any]
-    sets: NDArray[Any] | None = None
-    set_starts: NDArray[Any] | None = None
-    set_words: NDArray[Any] | None = None
 
 
 class Forest:
@@ -104,7 +72,7 @@ class Forest:
         self._roots = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         self._nodes = np.zeros(self._roots[-1], _NODES[self.dtype])
         self._order = np.zeros(self._roots[-1], np.int32)
-        self._set_starts, self._set_words = _joined_sets(trees)
+        self._set_starts, self._set_words = joined_sets(trees)
         first_set = 0
         space = np.empty(max(sizes, default=0), _LINK)
         for index, tree in enumerate(trees):
@@ -236,6 +204,33 @@ class Forest:
         -------
         ndarray, shape (5, n_rows)
         """
+        return self._sums(features, table, bits, None)
+
+    def count_and_sum(
+        self, features: NDArray[Any], table: NDArray[np.float64], bits: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return what :meth:`count` does, of trees with a bag each, and :meth:`value_sums` out of these bags.
+
+        Both together take less time, because the rows that reach each node are found once.
+
+        Parameters are those of :meth:`value_sums`, `bits` being the bags.
+
+        Returns
+        -------
+        in_bag, all : ndarrays of int, shape (n_nodes,)
+        sums : ndarray, shape (5, n_rows)
+        """
+        counts = np.zeros((2, 0 if self._slices is None else self._slices.leaves.size), np.int64)
+        sums = self._sums(features, table, bits, counts)
+        return *self._by_node(counts), sums
+
+    def _sums(
+        self,
+        features: NDArray[Any],
+        table: NDArray[np.float64],
+        bits: NDArray[np.uint8] | None,
+        counts: NDArray[np.int64] | None,
+    ) -> NDArray[np.float64]:
         rows, slices = self.checked_rows(features), self._slices
         if slices is None:
             raise ValueError("these trees are too large to add up their leaves")
@@ -246,11 +241,14 @@ class Forest:
             raise ValueError("the table is not one of values of this forest")
         of_leaf = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
         values, starts = slices.by_code(of_leaf)
-        sums = np.empty((5, rows.shape[0]))
+        sums, n_bytes = np.empty((5, rows.shape[0])), 0 if out is None else out.shape[1]
+        own_bag, counted = np.arange(self.n_trees, dtype=np.int64), (0, 0, 0, 0, 0)
+        if counts is not None:
+            counted = (address(out), address(own_bag), n_bytes, address(counts[0]), address(counts[1]))
         _kernel.slice(
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
-            self.n_trees, (0, 0, 0, 0), (0, 0, 0, 0, 0),
-            (address(values), address(starts), address(out), 0 if out is None else out.shape[1], address(sums)),
+            self.n_trees, (0, 0, 0, 0), counted,
+            (address(values), address(starts), address(out), n_bytes, address(sums)),
         )  # fmt: skip
         return sums
 
@@ -292,11 +290,16 @@ class Forest:
             (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
             (0, 0, 0, 0, 0),
         )  # fmt: skip
-        starts = np.repeat(self._roots[:-1], np.diff(slices.leaf_starts))
+        return self._by_node(counts)
+
+    def _by_node(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return counts of leaves by node, one tree after the other; 0 for nodes that are no leaves."""
+        assert self._slices is not None
+        starts = np.repeat(self._roots[:-1], np.diff(self._slices.leaf_starts))
         by_node = np.zeros((2, self._order.size), np.int64)
         # A leaf that several nodes lead to is as many leaves to the kernel.
         for nodes, of_leaf in zip(by_node, counts, strict=True):
-            np.add.at(nodes, starts + self._order[starts + slices.leaves], of_leaf)
+            np.add.at(nodes, starts + self._order[starts + self._slices.leaves], of_leaf)
         return by_node[0], by_node[1]
 
     @cached_property
@@ -374,26 +377,3 @@ class Stopping:
         totals, queries = np.empty(n_rows), np.empty(n_rows, np.int64)
         _kernel.stop(address(rows), n_rows, self.of_forest, self.of_stops, address(totals), address(queries))
         return totals, queries
-
-
-def _joined_sets(trees: Sequence[Tree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
-    """Return the sets of all trees in one array of words, and where each starts; None where there are none."""
-    starts, words, n_words, n_sets = [np.zeros(1, np.int64)], [], 0, 0
-    for tree in trees:
-        if tree.sets is None and tree.set_starts is None and tree.set_words is None:
-            continue
-        if tree.sets is None or tree.set_starts is None or tree.set_words is None:
-            raise ValueError("a tree with sets has their numbers, their starts and their words")
-        own = np.asarray(tree.set_starts, np.int64)
-        is_line = own.ndim == np.ndim(tree.set_words) == 1 and own.size > 0
-        if not is_line or own[0] != 0 or own[-1] != len(tree.set_words) or (own[1:] < own[:-1]).any():
-            raise ValueError("the starts of sets do not divide their words")
-        if (np.asarray(tree.sets) >= own.size - 1).any() or n_sets + own.size > MOST_SETS:
-            raise ValueError(f"a split by category has one of {own.size - 1} sets")
-        n_sets += own.size - 1
-        starts.append(own[1:] + n_words)
-        words.append(np.asarray(tree.set_words, np.uint32))
-        n_words += len(tree.set_words)
-    if not words:
-        return None, None
-    return np.concatenate(starts), np.concatenate(words)

@@ -2,13 +2,13 @@
  * that is 1, and those of inner nodes not at all. */
 
 /* Probabilities that are compared before the first that is 1 is looked for. */
-enum { PART = 16 };
+enum { COMPARED = 16 };
 
 static INLINE int64_t certain_label(const double *own, int64_t n_labels) {
     int64_t label = 0;
-    for (; label + PART <= n_labels; label += PART) {
+    for (; label + COMPARED <= n_labels; label += COMPARED) {
         int n_certain = 0;
-        for (int i = 0; i < PART; i++) n_certain += own[label + i] == 1.0;
+        for (int i = 0; i < COMPARED; i++) n_certain += own[label + i] == 1.0;
         if (n_certain) break;
     }
     while (label < n_labels && own[label] != 1.0) label++;

@@ -36,7 +36,7 @@ static INLINE void NAMED(compare)(const REAL *rows, int64_t n_rows, int64_t n_fe
     }
 }
 
-/* Writes the outputs; or counts where there are bits of bags, or adds up values where there are some. */
+/* Writes the outputs; or counts where there are bits of bags, or adds up values where there are some, or both. */
 static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
                                      const Counts *counts, const ScoreSums *sums, Space *space) {
     const REAL *values = (const REAL *)rows->values;
@@ -47,7 +47,7 @@ static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, con
             reach_nodes(slices, tree, n_rows, space);
             if (counts->bits != NULL) {
                 count_rows(slices, tree, counts, start, space);
-                continue;
+                if (sums->values == NULL) continue;
             }
             const int64_t first = slices->leaf_starts[tree], n_leaves = slices->leaf_starts[tree + 1] - first;
             const uint8_t *wanted = rows->wanted == NULL ? NULL : rows->wanted + tree * rows->n_rows + start;

@@ -28,6 +28,9 @@ static int64_t count_bits(uint64_t word) {
 /* Words that are handled together; leaves of a tree, whose numbers fit into a byte. */
 enum { WORDS = 4, TILE = 64 * WORDS, MOST_LEAVES = 256, PLANES = 8, LINE = 64 };
 
+/* Rows of a tile whose scores are added up together: those of all trees stay in the cache. */
+enum { PART = 64 };
+
 typedef struct {
     uint64_t word[WORDS];
 } Bits;
@@ -68,6 +71,8 @@ typedef struct {
     int64_t n_bytes, n_rows; /* of a tree's bits, and of a column */
     double *columns;         /* as of sum_scores in tallies.h */
     uint8_t *numbers, *counted; /* space for a tile of all trees */
+    double *scores;             /* space for a part of it */
+    double least, most;         /* of all values */
 } ScoreSums;
 
 typedef struct {
@@ -79,6 +84,19 @@ typedef struct {
     uint8_t numbers[TILE];
     void *room; /* what is to be freed */
 } Space;
+
+/* Return whether there is memory for what is kept of the rows of a tile; note the range of the values. */
+static int make_room(ScoreSums *sums, int64_t n_trees) {
+    sums->scores = room_for(n_trees, PART * sizeof *sums->scores + 2 * TILE);
+    if (sums->scores == NULL) return 0;
+    sums->numbers = (uint8_t *)(sums->scores + n_trees * PART);
+    sums->counted = sums->numbers + n_trees * TILE;
+    for (int64_t code = 0; code < sums->starts[n_trees]; code++) {
+        sums->least = sums->values[code] < sums->least ? sums->values[code] : sums->least;
+        sums->most = sums->values[code] > sums->most ? sums->values[code] : sums->most;
+    }
+    return 1;
+}
 
 static Space *new_space(int64_t n_cuts, int64_t n_features) {
     /* Bits start at lines of the cache, because those that cross one take twice as long. */
@@ -242,32 +260,51 @@ static INLINE void keep_numbers(const ScoreSums *sums, int64_t tree, int64_t sta
     for (int i = 0; i < TILE / 8; i++) memcpy(counted + 8 * i, &space->spread[255 & ~out[i]], 8);
 }
 
-/* As sum_scores in tallies.h, for a tile of rows whose leaves in all trees are known. */
-static INLINE void add_scores(const ScoreSums *sums, int64_t n_trees, int64_t start, int64_t n_rows) {
-    double found[5][TILE] = {{0}}, mean[TILE], own[TILE];
+/* Count the members of a row whose score is at least the sum of all: mostly the sum is beyond every score. */
+static INLINE double count_deciding(const ScoreSums *sums, int64_t n_trees, int64_t place, int64_t row, double total,
+                                    double trials) {
+    if (total > sums->most) return 0.0;
+    if (total <= sums->least) return trials;
+    int64_t n_found = 0;
+    for (int64_t tree = 0; tree < n_trees; tree++)
+        n_found += sums->scores[tree * PART + row] >= total ? sums->counted[tree * TILE + place + row] : 0;
+    return (double)n_found;
+}
+
+/* As sum_scores in tallies.h, for some rows of a tile whose leaves in all trees are known. */
+static INLINE void add_part(const ScoreSums *sums, int64_t n_trees, int64_t place, double found[5][PART]) {
     double *trials = found[0], *total = found[1], *squares = found[2], *positive = found[3], *deciding = found[4];
+    double mean[PART];
     for (int64_t tree = 0; tree < n_trees; tree++) {
         const double *values = sums->values + sums->starts[tree];
-        const uint8_t *numbers = sums->numbers + tree * TILE, *counted = sums->counted + tree * TILE;
-        for (int i = 0; i < TILE; i++) own[i] = values[numbers[i]];
-        for (int i = 0; i < TILE; i++) {
+        const uint8_t *numbers = sums->numbers + tree * TILE + place, *counted = sums->counted + tree * TILE + place;
+        double *own = sums->scores + tree * PART;
+        for (int i = 0; i < PART; i++) own[i] = values[numbers[i]];
+        for (int i = 0; i < PART; i++) {
             const double counts = counted[i];
             trials[i] += counts;
             total[i] += own[i] * counts;
             positive[i] += own[i] > 0.0 ? counts : 0.0;
         }
     }
-    for (int i = 0; i < TILE; i++) mean[i] = total[i] / (trials[i] > 1.0 ? trials[i] : 1.0);
+    for (int i = 0; i < PART; i++) mean[i] = total[i] / (trials[i] > 1.0 ? trials[i] : 1.0);
     for (int64_t tree = 0; tree < n_trees; tree++) {
-        const double *values = sums->values + sums->starts[tree];
-        const uint8_t *numbers = sums->numbers + tree * TILE, *counted = sums->counted + tree * TILE;
-        for (int i = 0; i < TILE; i++) own[i] = values[numbers[i]];
-        for (int i = 0; i < TILE; i++) {
-            const double counts = counted[i], deviation = (own[i] - mean[i]) * counts;
+        const double *own = sums->scores + tree * PART;
+        const uint8_t *counted = sums->counted + tree * TILE + place;
+        for (int i = 0; i < PART; i++) {
+            const double deviation = (own[i] - mean[i]) * (double)counted[i];
             squares[i] += deviation * deviation;
-            deciding[i] += own[i] >= total[i] ? counts : 0.0;
         }
     }
-    for (int column = 0; column < 5; column++)
-        memcpy(sums->columns + column * sums->n_rows + start, found[column], (size_t)n_rows * sizeof(double));
+    for (int i = 0; i < PART; i++) deciding[i] = count_deciding(sums, n_trees, place, i, total[i], trials[i]);
+}
+
+static INLINE void add_scores(const ScoreSums *sums, int64_t n_trees, int64_t start, int64_t n_rows) {
+    for (int64_t place = 0; place < n_rows; place += PART) {
+        double found[5][PART] = {{0}};
+        const int64_t n_own = n_rows - place < PART ? n_rows - place : PART;
+        add_part(sums, n_trees, place, found);
+        for (int column = 0; column < 5; column++)
+            memcpy(sums->columns + column * sums->n_rows + start + place, found[column], (size_t)n_own * sizeof(double));
+    }
 }

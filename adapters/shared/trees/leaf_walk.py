@@ -57,10 +57,11 @@ def compiled_function(name: str) -> Any | None:
 
 
 def _is_old() -> bool:
-    """Return whether the walk lacks the labels of pure leaves, the newest function."""
+    """Return whether the walk lacks one of the newest functions."""
     import ens_plugin_walk
 
-    return not hasattr(ens_plugin_walk, "pure_labels")
+    has_labels, has_sums = hasattr(ens_plugin_walk, "pure_labels"), hasattr(ens_plugin_walk.Forest, "count_and_sum")
+    return not (has_labels and has_sums)
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
@@ -312,7 +313,7 @@ class LeafWalk:
         """
         if not self.is_by_bits:
             return None
-        is_leaf = np.concatenate([np.asarray(tree.left) < 0 for tree in self.forest.trees])
+        is_leaf = self._is_leaf()
         counts = np.zeros((2, np.count_nonzero(is_leaf)), np.int64)
         for block, array in self._arrays(table):
             if array is None:
@@ -321,6 +322,30 @@ class LeafWalk:
             for total, own in zip(counts, found, strict=True):
                 total += own[is_leaf]
         return counts[0], counts[1]
+
+    def count_and_sum(
+        self, table: Table, values: Callable[[], Sequence[NDArray[Any]]], bags: Bags, sums: NDArray[np.float64]
+    ) -> tuple[IntArray, IntArray] | None:
+        """Return :meth:`count` of trees with a bag each, and write :meth:`value_sums` to `sums`, shape (5, n_rows).
+
+        None where that cannot be; the sums are then undefined.
+        """
+        if not self.is_by_bits:
+            return None
+        is_leaf = self._is_leaf()
+        counts = np.zeros((2, np.count_nonzero(is_leaf)), np.int64)
+        for block, array in self._arrays(table):
+            if array is None:
+                return None
+            of_node = self._table("values", values, array.dtype)
+            forest, rows = self._forest(array.dtype), self.forest.cleaned(array)
+            *found, sums[:, block] = forest.count_and_sum(rows, of_node, bags.part(block).bits)
+            for total, own in zip(counts, found, strict=True):
+                total += own[is_leaf]
+        return counts[0], counts[1]
+
+    def _is_leaf(self) -> NDArray[np.bool_]:
+        return np.concatenate([np.asarray(tree.left) < 0 for tree in self.forest.trees])
 
     def _arrays(self, table: Table) -> Iterator[tuple[slice, NDArray[Any] | None]]:
         """Yield the rows of a table as arrays; None for an array that cannot be made, or whose type was not compared.

@@ -26,6 +26,8 @@ EXACT_BITS = 24
 OUTPUT_BYTES = 2_000_000
 # The library's own copy of a block takes eight bytes for each value in it.
 MOST_ROWS = 16_384
+# Rows whose codes stay in a processor's cache while they become leaves.
+UNPACKED_ROWS = 200
 _OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
 
 
@@ -83,11 +85,18 @@ class LeafReader:
         for start in range(0, rows.shape[0], step):
             block = slice(start, min(start + step, rows.shape[0]))
             outputs = self._booster.predict(rows[block].matrix()).reshape(block.stop - start, -1)
-            codes = np.ascontiguousarray(outputs.astype(np.uint32).T)
-            for place in range(self._shared):
-                own = codes[: len(range(place, self._n_trees, self._shared))]
-                leaves[place :: self._shared, block] = own >> (self._bits * place) & (2**self._bits - 1)
+            self._unpack(outputs, leaves[:, block])
         return leaves
+
+    def _unpack(self, outputs: NDArray[np.float32], leaves: NDArray[Any]) -> None:
+        """Write the leaves of some rows, shape (n_trees, n_rows), whose codes the copy returned by row."""
+        for start in range(0, len(outputs), UNPACKED_ROWS):
+            rows = slice(start, start + UNPACKED_ROWS)
+            codes = np.ascontiguousarray(outputs[rows].astype(np.uint32).T)
+            for place in range(self._shared):
+                own = leaves[place :: self._shared, rows]
+                np.bitwise_and(codes[: len(own)], np.uint32(2**self._bits - 1), out=own, casting="unsafe")
+                codes >>= np.uint32(self._bits)
 
     def _copy(self, forest: Forest, chosen: Sequence[int]) -> Any:
         """Return a booster of the chosen trees with leaf numbers as values, several trees to one output."""

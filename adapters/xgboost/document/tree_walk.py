@@ -143,6 +143,16 @@ class TreeWalk:
         """
         return self._walk.count(self._table(rows), bags, np.arange(len(self._trees)))
 
+    def count_and_sum(
+        self,
+        rows: Rows,
+        of_leaf: Callable[[], Sequence[NDArray[Any]]],
+        bags: Bags,
+        sums: NDArray[np.float64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return :meth:`count`, and write :meth:`value_sums` to `sums`; None where that cannot be."""
+        return self._walk.count_and_sum(self._table(rows), partial(self._by_node, of_leaf), bags, sums)
+
     def _by_node(self, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> list[NDArray[Any]]:
         numbers = self._walk.forest.numbers
         return [own.take(number) for own, number in zip(of_leaf(), numbers, strict=True)]

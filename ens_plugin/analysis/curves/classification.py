@@ -23,6 +23,7 @@ from ens_plugin.core.row_models.mixture import Mixture
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_slopes, row_variances
 from ens_plugin.core.row_models.tied_votes import even_size_shift
 from ens_plugin.core.tallies.growth_path import PathTally
+from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
 from ens_plugin.core.tallies.subsets import Sample
@@ -31,8 +32,6 @@ from ens_plugin.core.tallies.tally import (
     RowBlock,
     SupportTally,
     mean_share,
-    member_margins,
-    strongest_rival,
     wrong_support,
 )
 from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance

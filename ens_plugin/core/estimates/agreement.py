@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
 
+from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_means
+from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, count_members, member_margins, strongest_rival
+from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
 __all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
@@ -70,7 +72,7 @@ class AnchoredAgreement:
 
     model: RowModel
     density: Density | None
-    likelihood: FloatArray
+    likelihood: Likelihood
     counts: FloatArray
     group: NDArray[np.integer]
     point_weights: FloatArray

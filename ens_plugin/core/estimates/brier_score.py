@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
-from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.subsets import Sample, ScoreBlock
 from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_squares_over_members
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
 from ens_plugin.core.validation import FloatArray
@@ -161,7 +161,7 @@ def brier_terms_of_scores(
     squared, variance = np.empty((2, block.target.size))
     for start in range(0, block.target.size, ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
-        part = RowBlock(block.outputs[:, rows], block.counted[:, rows], block.target[rows], block.n_labels)
+        part = block.like(block.stored[:, rows], block.counted[:, rows], block.target[rows])
         squared[rows], variance[rows] = _terms_by_halves(part, block.support[rows], inverse_link)
     return squared, variance
 
@@ -213,8 +213,15 @@ def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     place = np.flatnonzero(block.counted)
     cell = rank.reshape(-1).take(place) % N_CLASSES * np.intp(n_rows) + place % n_rows
     # Members are added in their order.
-    scores, at = block.outputs.reshape(-1), place * block.n_labels
-    support = [np.bincount(cell, weights=scores.take(at + label), minlength=n_cells) for label in range(block.n_labels)]
+    scores = block.stored.reshape(-1)
+    if isinstance(block, ScoreBlock):
+        half = np.bincount(cell, weights=scores.take(place) / 2.0, minlength=n_cells)
+        support = [-half, half]
+    else:
+        at = place * block.n_labels
+        support = [
+            np.bincount(cell, weights=scores.take(at + label), minlength=n_cells) for label in range(block.n_labels)
+        ]
     number = np.bincount(cell, minlength=n_cells).astype(np.float64)
     sums = np.stack(support, axis=1, dtype=np.float64)
     return sums.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)

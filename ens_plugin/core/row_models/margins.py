@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from ens_plugin.core.row_models.band import BandMatrix, Likelihood
 from ens_plugin.core.row_models.density import N_CELLS, Density, RowGroups, fit_density
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
@@ -39,6 +40,9 @@ CELLS_PER_ERROR = 2.0
 COUNTS_PER_OCTAVE = 8
 EXACT_ROWS = 2000
 PART_ROWS = 65_536
+# Likelihoods beyond so many standard errors, 3e-43 of the largest, are taken as 0 where few others are left.
+NEGLIGIBLE, MOST_KEPT = 14.0, 0.5
+MOST_BLOCKS, LEAST_BLOCK = 16, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,7 @@ class MarginModel:
     spread: FloatArray
     distance: FloatArray
     density: Density
-    likelihood: FloatArray
+    likelihood: Likelihood
     counts: FloatArray
     group: IntArray
     point_weights: FloatArray
@@ -157,7 +161,7 @@ def fit_margins(
     centre, count = _group_means(place, w, group), _group_means(n, w, group)
     # A normal density narrower than a cell could be 0 at every point of the grid.
     error = np.maximum(1.0 / np.sqrt(count), step)
-    likelihood = _normal_likelihood(centre, error, distance)
+    likelihood = _likelihood(centre, error, distance)
     density = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     spread = np.interp(support, margins, spreads)
     prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights)
@@ -230,17 +234,41 @@ def _parts(n_rows: int) -> Iterator[slice]:
     return (slice(start, start + PART_ROWS) for start in range(0, n_rows, PART_ROWS))
 
 
-def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> FloatArray:
-    """Return the likelihood of each group at each point, shape (n_groups, n_points), columns contiguous."""
-    # By columns, because the fit multiplies it from that side many times.
-    likelihood = centre - support[:, None]
+def _likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> Likelihood:
+    """Return the normal likelihood of each group at each point, shape (n_groups, n_points); at most 1."""
+    order = np.argsort(centre, kind="stable")
+    blocks = list(_blocks_near(centre[order], error[order], support))
+    n_kept = sum((rows.stop - rows.start) * (points.stop - points.start) for rows, points in blocks)
+    if n_kept > MOST_KEPT * centre.size * support.size:
+        # By columns, because the fit multiplies it from that side many times.
+        return _normal_likelihood(centre, error, support, slice(0, support.size)).T
+    parts = [
+        (rows, points, _normal_likelihood(centre[order[rows]], error[order[rows]], support, points))
+        for rows, points in blocks
+    ]
+    return BandMatrix(order, support.size, parts)
+
+
+def _blocks_near(centre: FloatArray, error: FloatArray, support: FloatArray) -> Iterator[tuple[slice, slice]]:
+    """Yield groups, whose centres ascend, with the points at which their likelihoods are not negligible."""
+    height = max(-(-centre.size // MOST_BLOCKS), LEAST_BLOCK)
+    for start in range(0, centre.size, height):
+        rows = slice(start, min(start + height, centre.size))
+        reach = NEGLIGIBLE * float(error[rows].max())
+        low, high = np.searchsorted(support, [centre[rows.start] - reach, centre[rows.stop - 1] + reach])
+        yield rows, slice(int(low), int(high))
+
+
+def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArray, points: slice) -> FloatArray:
+    """Return the likelihood of each group at some points, among which are the nearest, shape (n_points, n_groups)."""
+    likelihood = centre - support[points, None]
     likelihood /= error
     likelihood *= likelihood
     likelihood *= -0.5
     # The largest value is at the nearest point of the even grid.
     nearest = np.rint((centre - support[0]) / (support[1] - support[0])).astype(np.intp).clip(0, support.size - 1)
-    likelihood -= likelihood[nearest, np.arange(centre.size)]
-    return np.asarray(np.exp(likelihood, out=likelihood).T)
+    likelihood -= likelihood[nearest - points.start, np.arange(centre.size)]
+    return np.asarray(np.exp(likelihood, out=likelihood))
 
 
 def _group_means(values: FloatArray, weight: FloatArray, group: IntArray) -> FloatArray:

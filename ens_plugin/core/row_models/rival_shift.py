@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
 from ens_plugin.core.row_models.row_model import model_error
-from ens_plugin.core.tallies.tally import strongest_rival
+from ens_plugin.core.tallies.margin_tally import strongest_rival
 from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["fit_rival_shift"]

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
 from ens_plugin.core.validation import FloatArray
 
@@ -36,7 +37,7 @@ class RowModel(Protocol):
         ...
 
     @property
-    def likelihood(self) -> FloatArray:
+    def likelihood(self) -> Likelihood:
         """Return the likelihood of each group of rows at each point, shape (n_groups, n_points)."""
         ...
 

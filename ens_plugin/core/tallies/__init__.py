@@ -7,13 +7,13 @@ from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.contests import Subsets, count_votes_by
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.tallies.known_rows import match_training_rows, may_be_known
-from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
+from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival, tally_margins, tally_score_signs
 from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
 from ens_plugin.core.tallies.row_groups import design_effect, group_sums, small_number_factor
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
-from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
+from ens_plugin.core.tallies.subsets import Sample, ScoreBlock, subset_means, subset_statistics
 from ens_plugin.core.tallies.tally import (
     AnyTally,
     MarginTally,
@@ -27,10 +27,8 @@ from ens_plugin.core.tallies.tally import (
     empty_tally,
     label_support,
     mean_share,
-    member_margins,
     parts_of,
     select_rows,
-    strongest_rival,
     sum_over_members,
     tally_support,
     tally_values,
@@ -47,6 +45,7 @@ __all__ = [
     "RowBlock",
     "RowWeight",
     "Sample",
+    "ScoreBlock",
     "SubsetRates",
     "Subsets",
     "SupportTally",

@@ -22,6 +22,7 @@ __all__ = [
     "VoteCounts",
     "contests",
     "count_votes_by",
+    "lead_contests",
 ]
 
 SingleArray = NDArray[np.float32]
@@ -29,6 +30,8 @@ RowIndex = NDArray[np.intp]
 
 SLOTS = np.array([1, 2, 3, 4, 6, 9, 15, 30])
 PART_SUMS = 400_000
+# Of a contest that only one label can win.
+_NO_VOTES = np.empty((0, 0), dtype=np.uint16)
 
 
 class Subsets(NamedTuple):
@@ -231,6 +234,33 @@ def contests(
                 yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen], count)
             else:
                 yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen], int(kinds[index]))
+
+
+def lead_contests(
+    scores: SingleArray, target: IntArray, n_together: int, rng: np.random.Generator
+) -> Iterator[Contest]:
+    """Yield what :func:`contests` does for two labels, from the second one's scores, minus which are the first one's.
+
+    Parameters
+    ----------
+    scores : ndarray of float32, shape (n_members, n_rows)
+    target, n_together, rng
+        As of :func:`contests`.
+    """
+    leads = scores.sum(axis=0) > 0
+    # The other label can win where some member prefers it to the one that leads.
+    can_change = np.where(leads, scores.min(axis=0) < 0, scores.max(axis=0) > 0)
+    for changes in (False, True):
+        alike = np.flatnonzero(can_change == changes)
+        for start in range(0, alike.size, n_together):
+            chosen = alike[start : start + n_together]
+            order = rng.permutation(scores.shape[0])
+            if changes:
+                yield LeadContest(chosen, scores.take(chosen, axis=1).take(order, axis=0), target[chosen])
+            else:
+                yield VoteContest(
+                    chosen, _NO_VOTES, np.where(target[chosen] == leads[chosen], 0, -1), 1, count_votes_by
+                )
 
 
 def _vote_contest(

@@ -22,12 +22,18 @@ from ens_plugin.core.tallies.tally import (
     count_members,
     count_votes,
     mean_and_sd,
-    strongest_rival,
     value_sums,
 )
 from ens_plugin.core.validation import FloatArray, IntArray
 
-__all__ = ["margin_sums", "score_sums", "tally_margins", "tally_score_signs"]
+__all__ = [
+    "margin_sums",
+    "member_margins",
+    "score_sums",
+    "strongest_rival",
+    "tally_margins",
+    "tally_score_signs",
+]
 
 # Up to so many labels, a loop over labels is faster than np.argmax across them.
 FEW_LABELS = 16
@@ -244,6 +250,34 @@ class _Supports:
     def _by_label(self, members: slice) -> FloatArray:
         """Return the supports of some members, shape (n_members, n_labels, n_rows), with rows next to each other."""
         return np.ascontiguousarray(self.block.outputs[members].transpose(0, 2, 1), dtype=np.float64)
+
+
+def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> NDArray[Any]:
+    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows).
+
+    Of votes, they are whole numbers in 8 bits.
+    """
+    if block.is_vote:
+        return np.asarray(np.subtract(block.outputs == block.target, block.outputs == rival, dtype=np.int8))
+    if block.n_labels == 2:
+        # The rival is the other label: several times as fast as taking one label of each row by its position.
+        leads = block.leads()
+        leads *= np.where(block.target == 1, 1.0, -1.0)
+        return np.asarray(leads)
+    margins = np.empty(block.outputs.shape[:2])
+    target, own = (np.arange(rival.size) * block.n_labels + labels for labels in (block.target, rival))
+    for margin, output in zip(margins, block.outputs, strict=True):
+        flat = output.reshape(-1)
+        np.subtract(flat.take(target), flat.take(own), out=margin)
+    return margins
+
+
+def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the code of the label with the highest support other than the true one, shape (n_rows,)."""
+    others = support.copy()
+    # Of counts, -1 is below every other.
+    others[np.arange(target.size), target] = -1 if others.dtype.kind == "i" else -np.inf
+    return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
 def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.contests import Subsets, VoteCounts, contests, count_votes_by
+from ens_plugin.core.tallies.contests import Subsets, VoteCounts, contests, count_votes_by, lead_contests
+from ens_plugin.core.tallies.subsets import ScoreBlock
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, IntArray
 
@@ -95,8 +96,13 @@ def subset_rates(
         reached = np.flatnonzero(sizes <= n_members)
         drawn = [_subsets(n_members, int(size), n_drawn, rng) for size in sizes[reached]]
         for part in _parts(rows, n_members * block.n_labels):
-            outputs = _first_outputs(block, part, n_members)
-            for contest in contests(outputs, block.target[part], block.n_labels, n_together, rng, count):
+            outputs, target = _first_outputs(block, part, n_members), block.target[part]
+            held = (
+                lead_contests(outputs, target, n_together, rng)
+                if isinstance(block, ScoreBlock)
+                else contests(outputs, target, block.n_labels, n_together, rng, count)
+            )
+            for contest in held:
                 for index, subsets in zip(reached, drawn, strict=True):
                     share, differing = contest.shares(subsets)
                     here = index, part[contest.rows]
@@ -127,21 +133,23 @@ def _parts(rows: RowIndex, outputs_per_row: int) -> list[RowIndex]:
 def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[Any]:
     """Return the outputs of each row's first members that count.
 
-    Label codes, shape (n_members, n_rows), or outputs by label, shape (n_members, n_labels, n_rows), float32.
+    Label codes or, of a ScoreBlock, the second label's scores in float32, shape (n_members, n_rows); or outputs by
+    label, shape (n_members, n_labels, n_rows), float32.
     """
-    is_vote = block.outputs.ndim == 2
-    shape = (n_members, rows.size) if is_vote else (n_members, block.n_labels, rows.size)
-    outputs = np.empty(shape, dtype=block.outputs.dtype if is_vote else np.float32)
-    flat, (by_member, by_row, *by_label) = _as_stored(block.outputs)
+    stored = block.stored
+    is_alone = stored.ndim == 2
+    shape = (n_members, rows.size) if is_alone else (n_members, block.n_labels, rows.size)
+    outputs = np.empty(shape, dtype=stored.dtype if block.is_vote else np.float32)
+    flat, (by_member, by_row, *by_label) = _as_stored(stored)
     for start in range(0, rows.size, ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
         row, member = np.nonzero(block.counted[:, some].T)
         first = np.searchsorted(row, np.arange(some.size))
         place = member.take(first + np.arange(n_members)[:, None]) * by_member + some * by_row
         own = outputs[..., start : start + some.size]
-        if is_vote:
+        if is_alone:
             own[:] = flat.take(place)
-        for label in range(0 if is_vote else block.n_labels):
+        for label in range(0 if is_alone else block.n_labels):
             own[:, label] = flat.take(place + label * by_label[0])
     return outputs
 

@@ -7,21 +7,23 @@ metric: used for the curve of a metric.  For labels, :mod:`ens_plugin.core.talli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_over_members
-from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, sum_over_members
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 from ens_plugin.errors import InputError
 
 __all__ = [
     "Combine",
     "PackedOutputs",
     "Sample",
+    "ScoreBlock",
     "combined_outputs",
     "content_order",
     "pack_outputs",
@@ -38,6 +40,57 @@ ROWS_OF_PIECE = 1024
 
 # Returns what members predict together, shape (n_rows,), from their outputs, shape (n_members, n_rows).
 Combine = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBlock(RowBlock):
+    """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
+
+    Attributes
+    ----------
+    score : ndarray of float64, shape (n_members, n_rows)
+        Of the second label.
+    outputs : ndarray, shape (n_members, n_rows, 2)
+        Scores of both labels, made when they are first asked for.
+    counted, target, n_labels
+        As of RowBlock.
+    """
+
+    outputs: FloatArray = field(init=False, repr=False)
+    n_labels: int = field(init=False, default=2)
+    score: FloatArray
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "outputs":
+            raise AttributeError(name)
+        return vars(self).setdefault("outputs", both_scores(self.score))
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """Return the summed scores over the members that count, shape (n_rows, 2); read-only."""
+        total = sum_over_members(self.score / 2.0, self.counted)
+        # 0 less a total that is 0 is not -0.
+        support = np.column_stack([0.0 - total, total])
+        support.flags.writeable = False
+        return support
+
+    @property
+    def is_vote(self) -> bool:
+        """Return False: outputs are scores."""
+        return False
+
+    @property
+    def stored(self) -> FloatArray:
+        """Return the scores of the second label."""
+        return self.score
+
+    def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> ScoreBlock:
+        """Return other rows of the same kind."""
+        return ScoreBlock(counted, target, stored)
+
+    def leads(self) -> FloatArray:
+        """Return the scores of the second label, which are the differences of both, as a new array."""
+        return self.score.copy(order="K")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,28 +120,30 @@ class Sample:
     def sort_by_content(self) -> Sample:
         """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
         block, order = self.block, content_order(self.block)
-        for by_member in (*block.outputs, *block.counted):
+        for by_member in (*block.stored, *block.counted):
             by_member[:] = by_member.take(order, axis=0)
-        return Sample(replace(block, target=block.target[order]), self.rows[order], self.weight[order])
+        # Nothing that was computed of the block before is kept.
+        moved = block.like(block.stored, block.counted, block.target[order])
+        return Sample(moved, self.rows[order], self.weight[order])
 
     def select(self, chosen: IntArray) -> Sample:
         """Return the sample reduced to some of its rows, by position in the sample."""
         block = self.block
-        part = RowBlock(block.outputs[:, chosen], block.counted[:, chosen], block.target[chosen], block.n_labels)
+        part = block.like(block.stored[:, chosen], block.counted[:, chosen], block.target[chosen])
         return Sample(part, self.rows[chosen], self.weight[chosen])
 
     def empty(self, n_rows: int) -> Sample:
         """Return a sample of `n_rows` rows, its values not set yet, of the same kind as this one."""
         block = self.block
-        outputs = np.empty((block.outputs.shape[0], n_rows, *block.outputs.shape[2:]), dtype=block.outputs.dtype)
+        stored = np.empty((block.stored.shape[0], n_rows, *block.stored.shape[2:]), dtype=block.stored.dtype)
         counted = np.empty((block.counted.shape[0], n_rows), dtype=np.bool_)
-        blank = RowBlock(outputs, counted, np.empty(n_rows, dtype=block.target.dtype), block.n_labels)
+        blank = block.like(stored, counted, np.empty(n_rows, dtype=block.target.dtype))
         return Sample(blank, np.empty(n_rows, dtype=self.rows.dtype), np.empty(n_rows, dtype=self.weight.dtype))
 
     def copy_into(self, whole: Sample, start: int) -> None:
         """Copy the rows of this sample into those of `whole` from `start` on."""
         rows = slice(start, start + self.rows.size)
-        np.copyto(whole.block.outputs[:, rows], self.block.outputs, casting="safe")
+        np.copyto(whole.block.stored[:, rows], self.block.stored, casting="safe")
         np.copyto(whole.block.counted[:, rows], self.block.counted)
         np.copyto(whole.block.target[rows], self.block.target, casting="safe")
         whole.rows[rows], whole.weight[rows] = self.rows, self.weight
@@ -115,15 +170,24 @@ def content_order(block: RowBlock) -> IntArray:
     The order is as good as random; rows with the same outputs are interchangeable.
     """
     rng = np.random.default_rng(0)
-    by_member, by_label = rng.random((block.outputs.shape[0],)), rng.random((max(block.n_labels, 1),))
+    by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
     place = np.zeros(block.target.size)
-    for output, counts, factor in zip(block.outputs, block.counted, by_member, strict=True):
-        value = _weighted_sum(output, by_label) if output.ndim == 2 else output.astype(np.float64)
+    for member, (counts, factor) in enumerate(zip(block.counted, by_member, strict=True)):
+        value = _mixed_outputs(block, member, by_label)
         value += 1.0
         value *= factor
         value *= counts
         place += value
     return np.lexsort((place, np.modf(place * 1e3)[0], block.target))
+
+
+def _mixed_outputs(block: RowBlock, member: int, factors: FloatArray) -> FloatArray:
+    """Return the sum over labels of a member's outputs times the labels' factors, or its votes; a new array."""
+    own = block.stored[member]
+    if isinstance(block, ScoreBlock):
+        half = own / 2.0
+        return np.asarray(half * -factors[0] + half * factors[1])
+    return _weighted_sum(own, factors) if own.ndim == 2 else own.astype(np.float64)
 
 
 def _weighted_sum(output: NDArray[np.float64], factors: FloatArray) -> FloatArray:

@@ -36,10 +36,8 @@ __all__ = [
     "mean_and_sd",
     "mean_share",
     "member_labels",
-    "member_margins",
     "parts_of",
     "select_rows",
-    "strongest_rival",
     "sum_over_members",
     "sum_squares_over_members",
     "take_rows",
@@ -80,6 +78,24 @@ class RowBlock:
         support = label_support(self, self.counted)
         support.flags.writeable = False
         return support
+
+    @property
+    def is_vote(self) -> bool:
+        """Return whether the outputs are label codes, or the values of a regression."""
+        return self.outputs.ndim == 2
+
+    @property
+    def stored(self) -> NDArray[Any]:
+        """Return the array of which rows are copied: the outputs, or what they are made of."""
+        return self.outputs
+
+    def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> RowBlock:
+        """Return other rows of the same kind, from what :attr:`stored` returns for them."""
+        return RowBlock(stored, counted, target, self.n_labels)
+
+    def leads(self) -> FloatArray:
+        """Return each member's support for the second of two labels minus that for the first, as a new array."""
+        return np.asarray(np.subtract(self.outputs[..., 1], self.outputs[..., 0], dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,34 +371,6 @@ def count_votes(votes: NDArray[Any], counted: BoolArray, n_labels: int) -> IntAr
     member, row = np.nonzero(counted)
     cell = row * n_labels + votes[member, row].astype(np.intp)
     return np.bincount(cell, minlength=n_rows * n_labels).reshape(n_rows, n_labels)
-
-
-def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> NDArray[Any]:
-    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows).
-
-    Of votes, they are whole numbers in 8 bits.
-    """
-    if block.outputs.ndim == 2:
-        return np.asarray(np.subtract(block.outputs == block.target, block.outputs == rival, dtype=np.int8))
-    if block.n_labels == 2:
-        # The rival is the other label: several times as fast as taking one label of each row by its position.
-        leads = np.subtract(block.outputs[..., 1], block.outputs[..., 0], dtype=np.float64)
-        leads *= np.where(block.target == 1, 1.0, -1.0)
-        return np.asarray(leads)
-    margins = np.empty(block.outputs.shape[:2])
-    target, own = (np.arange(rival.size) * block.n_labels + labels for labels in (block.target, rival))
-    for margin, output in zip(margins, block.outputs, strict=True):
-        flat = output.reshape(-1)
-        np.subtract(flat.take(target), flat.take(own), out=margin)
-    return margins
-
-
-def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the code of the label with the highest support other than the true one, shape (n_rows,)."""
-    others = support.copy()
-    # Of counts, -1 is below every other.
-    others[np.arange(target.size), target] = -1 if others.dtype.kind == "i" else -np.inf
-    return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
 def _squared_deviations(block: RowBlock, mean: FloatArray) -> FloatArray:

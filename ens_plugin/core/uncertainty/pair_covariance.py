@@ -20,6 +20,8 @@ MAX_PRODUCTS = 200_000_000
 LEAST_BLOCK = 100
 # Bytes of outputs that are copied together.
 BYTES_TOGETHER = 2**20
+# Slopes that are so much smaller than the largest of a block change no sum.
+NEGLIGIBLE = 1e-15
 # Deviations of all rows at once would be the largest array of an analysis.
 PART_ROWS = 1024
 
@@ -287,7 +289,9 @@ def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tup
     if _are_votes(outputs):
         unit = float(np.abs(slopes).max(initial=0.0)) or 1.0
         return Voters(outputs.astype(np.int8), is_oob, (slopes / unit).astype(np.float32)), unit
-    deviations = _centred(outputs, is_oob) * slopes
+    # Processors multiply numbers below 1e-38, such as the products of small ones, a hundred times as slowly.
+    size = np.abs(slopes)
+    deviations = _centred(outputs, is_oob) * np.where(size < NEGLIGIBLE * size.max(initial=0.0), 0.0, slopes)
     unit = float(np.abs(deviations).max(initial=0.0)) or 1.0
     return Voters((deviations / unit).astype(np.float32), is_oob, np.ones(slopes.size, np.float32)), unit
 

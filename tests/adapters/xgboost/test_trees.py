@@ -73,6 +73,12 @@ def test_masks_are_those_of_the_definition(share: float) -> None:
         assert own.tolist() == expected
 
 
+def test_packed_masks_are_those_of_each_row() -> None:
+    sampler, words = RowSampler(20_003, 0.6), np.array([1, 77, 2**32 - 1], dtype=np.uint64)
+    unpacked = np.unpackbits(sampler.packed_words(words), axis=1, count=20_003).astype(bool)
+    np.testing.assert_array_equal(unpacked, sampler.from_words(words))
+
+
 # ---- model document
 
 

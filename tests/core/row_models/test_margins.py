@@ -184,3 +184,20 @@ def test_bad_argument_is_named(
 ) -> None:
     with pytest.raises(InputError, match=named):
         fit_margins(mean, sd, trials, weight)
+
+
+def test_likelihoods_of_many_members_are_normal_though_their_zeros_are_left_out() -> None:
+    """Each row is a group of its own; products with the likelihoods are those with the whole matrix."""
+    mean, sd, n, _, _ = draw(400, 300, 5)
+    fit = fit_margins(mean, sd, n)
+    place = np.interp(mean, fit.support, fit.distance)
+    exact = norm.pdf((fit.distance - place[:, None]) * np.sqrt(n)[:, None])
+    exact /= exact.max(axis=1, keepdims=True)
+    assert not isinstance(fit.likelihood, np.ndarray)
+    whole = np.asarray(fit.likelihood)
+    assert np.count_nonzero(whole) < 0.5 * whole.size
+    np.testing.assert_allclose(whole[fit.group], exact, rtol=1e-9, atol=1e-40)
+    rng = np.random.default_rng(0)
+    for left, right in ((rng.random(whole.shape[0]), fit.likelihood), (rng.random((3, 400)), fit.likelihood.T)):
+        np.testing.assert_allclose(left @ right, left @ (whole if left.ndim == 1 else whole.T), rtol=1e-12)
+    np.testing.assert_allclose(fit.likelihood @ fit.point_weights, whole @ fit.point_weights, rtol=1e-12)

@@ -36,7 +36,16 @@ def margins() -> MarginModel:
     return fit_margins(np.clip(rng.normal(0.5, 0.4, N_ROWS), -1, 1), sd, n, rng.integers(1, 4, N_ROWS).astype(float))
 
 
-@pytest.fixture(params=[mixture, margins], ids=["mixture", "margins"], scope="module")
+def narrow_margins() -> MarginModel:
+    """Of so many members that most of the likelihoods are 0 and are left out."""
+    rng = np.random.default_rng(2)
+    n, sd = rng.integers(900, 1000, N_ROWS), rng.choice([0.1, 0.2, 0.3], N_ROWS)
+    fitted = fit_margins(np.clip(rng.normal(0.5, 0.4, N_ROWS), -1, 1), sd, n, rng.integers(1, 4, N_ROWS).astype(float))
+    assert not isinstance(fitted.likelihood, np.ndarray)
+    return fitted
+
+
+@pytest.fixture(params=[mixture, margins, narrow_margins], ids=["mixture", "margins", "narrow margins"], scope="module")
 def model(request: pytest.FixtureRequest) -> RowModel:
     fitted: RowModel = request.param()
     return fitted
@@ -44,7 +53,7 @@ def model(request: pytest.FixtureRequest) -> RowModel:
 
 def posteriors(model: RowModel, weights: FloatArray) -> FloatArray:
     """Bayes' rule for each group, shape (n_groups, n_points)."""
-    joint = model.likelihood * weights
+    joint = np.asarray(model.likelihood) * weights
     return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
 

@@ -1,12 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from ens_plugin.core.tallies import RowBlock, Sample, subset_means, subset_statistics
+from ens_plugin.core.estimates import brier_terms_of_scores
+from ens_plugin.core.tallies import (
+    RowBlock,
+    Sample,
+    ScoreBlock,
+    both_scores,
+    member_margins,
+    subset_means,
+    subset_rates,
+    subset_statistics,
+)
 from ens_plugin.core.tallies.subsets import combined_outputs, content_order, pack_outputs, subset_combinations
 from ens_plugin.errors import InputError
 
@@ -232,3 +244,46 @@ def test_rows_are_ordered_by_the_sums_over_labels_that_numpy_computes(n_labels: 
         place += (np.add.reduce(output * by_label, axis=-1) + 1.0) * factor * counts
     expected = np.lexsort((place, np.modf(place * 1e3)[0], data.target))
     np.testing.assert_array_equal(content_order(data), expected)
+
+
+def both_forms() -> tuple[ScoreBlock, RowBlock]:
+    """Rows of two labels by one score of each member, among them rows with one sign, and by both labels' scores."""
+    rng = np.random.default_rng(6)
+    score = rng.normal(size=(9, 60)) + rng.normal(0.0, 3.0, 60)
+    counted = rng.random((9, 60)) < 0.7
+    score[:, 4], counted[:, 5] = 0.0, False
+    target = rng.integers(0, 2, 60)
+    return ScoreBlock(counted, target, score), RowBlock(both_scores(score), counted, target, 2)
+
+
+def test_one_score_of_two_labels_stands_for_both_to_the_bit() -> None:
+    one, both = both_forms()
+    np.testing.assert_array_equal(one.outputs, both.outputs)
+    np.testing.assert_array_equal(replace(one, target=1 - one.target).outputs, both.outputs)
+    np.testing.assert_array_equal(one.support, both.support)
+    assert not np.signbit(one.support[5]).any()
+    np.testing.assert_array_equal(content_order(one), content_order(both))
+    rival = 1 - one.target
+    np.testing.assert_array_equal(member_margins(one, rival), member_margins(both, rival))
+    found, expected = (subset_rates(own, np.array([1, 3, 5]), np.random.default_rng(0)) for own in (one, both))
+    np.testing.assert_array_equal(found.wrong, expected.wrong)
+    np.testing.assert_array_equal(found.apart, expected.apart)
+    known = np.flatnonzero(one.counted.sum(axis=0) >= 2)
+    parts = [Sample(own, np.arange(60), np.ones(60)).select(known).block for own in (one, both)]
+    for terms in zip(*(brier_terms_of_scores(part, lambda mean: softmax(mean, axis=1)) for part in parts), strict=True):
+        np.testing.assert_array_equal(*terms)
+
+
+def test_samples_of_one_score_are_copied_selected_and_sorted_as_those_of_both() -> None:
+    samples = [Sample(own, np.arange(60), np.arange(60.0)) for own in both_forms()]
+    parts = []
+    for sample in samples:
+        whole = sample.empty(40)
+        sample.select(np.arange(15, 40)).copy_into(whole, 15)
+        sample.select(np.arange(15)).copy_into(whole, 0)
+        parts.append(whole.sort_by_content())
+    assert isinstance(parts[0].block, ScoreBlock)
+    np.testing.assert_array_equal(parts[0].block.outputs, parts[1].block.outputs)
+    np.testing.assert_array_equal(parts[0].block.counted, parts[1].block.counted)
+    np.testing.assert_array_equal(parts[0].rows, parts[1].rows)
+    np.testing.assert_array_equal(parts[0].mean_outputs(), parts[1].mean_outputs())

@@ -117,14 +117,20 @@ def test_reports_are_the_same_where_few_rows_are_sampled(name: str, data: str, m
     model.fit(rows, y)
     monkeypatch.setattr(row_blocks, "SAMPLE_ROWS", 40)
     found: list[bool] = []
-    value_sums = LeafWalk.value_sums
 
-    def watched(walk: LeafWalk, *arguments: Any) -> Any:
-        sums = value_sums(walk, *arguments)
-        found.append(sums is not None)
-        return sums
+    def watch(name: str) -> None:
+        function = getattr(LeafWalk, name)
 
-    monkeypatch.setattr(LeafWalk, "value_sums", watched)
+        def watched(walk: LeafWalk, *arguments: Any) -> Any:
+            sums = function(walk, *arguments)
+            found.append(sums is not None)
+            return sums
+
+        monkeypatch.setattr(LeafWalk, name, watched)
+
+    # XGBoost's are added up while rows are counted for the proof of the bags.
+    watch("value_sums")
+    watch("count_and_sum")
     with_walk = report(model, rows, y)
     assert found
     assert all(found)
@@ -221,12 +227,17 @@ def test_rows_of_another_type_are_compared_before_the_walk_is_used_on_them(outco
     np.testing.assert_allclose(adapter.outputs(wider).mean(axis=0), expected / N_TREES)
 
 
-def test_an_older_release_of_the_walk_is_to_be_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("lacks", "name"), [(lambda walk: walk, "pure_labels"), (lambda walk: walk.Forest, "count_and_sum")]
+)
+def test_an_older_release_of_the_walk_is_to_be_upgraded(
+    lacks: Callable[[Any], Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import ens_plugin_walk
 
     model, rows, y = MODELS["xgboost"]()
     model.fit(rows, y)
     expected = report(model, rows, y)
-    monkeypatch.delattr(ens_plugin_walk, "pure_labels")
+    monkeypatch.delattr(lacks(ens_plugin_walk), name)
     with pytest.warns(EnsPluginWarning, match=r"older than 0\.7; pip install --upgrade 'ens-plugin\[fast\]'"):
         assert report(model, rows, y) == expected
