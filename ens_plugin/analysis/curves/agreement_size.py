@@ -14,16 +14,23 @@ from ens_plugin.core.estimates.agreement import (
     subset_ratio,
 )
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
-from ens_plugin.core.row_models.mixture import Mixture
+from ens_plugin.core.likeness.equal_outputs import are_alike
+from ens_plugin.core.row_models.mixture import Mixture, rougher_than_known
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import MarginTally, SupportTally, mean_share
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally, count_members, mean_share
 from ens_plugin.core.uncertainty.intervals import PosteriorDraws, size_draws, size_interval
 from ens_plugin.report.estimates import SizeRecommendation
 
-__all__ = ["agreement_size", "member_variance", "size_model"]
+__all__ = ["agreement_size", "gap_doubts", "member_variance", "size_model"]
+
+# Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
+# the change spreads by the number of rows that disagree.
+ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
+# With fewer votes a row, either density is as likely as the other whatever the distribution.
+LEAST_VOTES = 15.0
 
 
 def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | None, sample: Sample) -> RowModel:
@@ -61,6 +68,38 @@ def agreement_size(
         max_size=settings.max_size,
         sizes=sizes.copy(),
         values=model_agreement(model, sizes),
+    )
+
+
+def gap_doubts(model: RowModel, sample: Sample, n_members: int, settings: ResolvedOptions) -> tuple[str, ...]:
+    """Return a doubt where too few votes leave open whether rows have close votes at all.
+
+    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
+    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.
+
+    Parameters
+    ----------
+    model : RowModel
+    sample : Sample
+    n_members : int
+    settings : ResolvedOptions
+        There is a doubt only where the size is wanted by the agreement.
+    """
+    if settings.criterion != "agreement" or not isinstance(model, Mixture) or model.votes_per_member != 1.0:
+        return ()
+    votes = float(count_members(sample.block.counted).mean())
+    rough = rougher_than_known(model)
+    if rough is None or votes < LEAST_VOTES:
+        return ()
+    smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (model, rough))
+    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / np.sqrt(max(smooth_apart * model.counts.sum(), 1e-9))
+    if rough_apart > smooth_apart * 2.0**-usual or are_alike(sample):
+        return ()
+    return (
+        f"The agreement of {100 * (1 - smooth_apart):.4g} % and the size by it assume that the members' votes are "
+        f"distributed smoothly over the rows, which {votes:.3g} votes a row cannot confirm. Under a weaker assumption "
+        f"the agreement is {100 * (1 - rough_apart):.4g} %, and if no row has close votes it is higher still, and the "
+        "size much too large. Train four times as many members, or use criterion='probability'.",
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import subset_counts
-from ens_plugin.analysis.curves.agreement_size import agreement_size, member_variance, size_model
+from ens_plugin.analysis.curves.agreement_size import agreement_size, gap_doubts, member_variance, size_model
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, rival_doubts, row_models
 from ens_plugin.analysis.row_blocks import TalliedRows
@@ -109,6 +109,7 @@ def estimate_classification(
     )
     recommendation = agreement_size(agreeing, drawn[0], n_members, settings)
     doubts = rival_doubts(models, 0 if anchor is None else int(anchor.sizes[-1]), tally, weight)
+    doubts += gap_doubts(models[0], sample, n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)
 
 

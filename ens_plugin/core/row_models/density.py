@@ -11,7 +11,7 @@ from scipy.interpolate import BSpline
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["GRID", "Density", "RowGroups", "fit_density", "rougher_density"]
+__all__ = ["GRID", "Density", "RowGroups", "fit_density", "refit_density", "rougher_density"]
 
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
@@ -67,6 +67,11 @@ class Density:
         """Return the inverse of the penalised Hessian, covariance of the coefficients (Laplace); symmetric."""
         # Many fits serve an estimate only, without its uncertainty.
         return _positive_inverse(self.maximum.hessian())
+
+    @property
+    def roughness(self) -> float:
+        """Return the scale of the roughness, the prior standard deviation of the coefficients of the smooth part."""
+        return float(self.maximum.objective.precision[-1] ** -0.5)
 
     @cached_property
     def evidence(self) -> float:
@@ -142,17 +147,23 @@ def rougher_density(density: Density) -> Density:
     density : Density
         Of :func:`fit_density`, which is returned where no rougher one has more evidence.
     """
-    objective = density.maximum.objective
+    smooth = density
     for factor in ROUGHER:
-        precision = objective.precision.copy()
-        precision[2:] /= factor**2
-        start = replace(objective, precision=precision).at(density.coefficients)
-        reached, _ = _maximize(start, start.hessian())
-        found = Density(reached.weights, reached.coefficients, reached)
+        found = refit_density(density, factor * smooth.roughness)
         if found.evidence < density.evidence + LEAST_EVIDENCE:
             break
         density = found
     return density
+
+
+def refit_density(density: Density, roughness: float) -> Density:
+    """Return the density of the same rows under another scale of its roughness."""
+    objective = density.maximum.objective
+    precision = objective.precision.copy()
+    precision[2:] = 1.0 / roughness**2
+    start = replace(objective, precision=precision).at(density.coefficients)
+    reached, _ = _maximize(start, start.hessian())
+    return Density(reached.weights, reached.coefficients, reached)
 
 
 def cell_weights(coefficients: FloatArray) -> FloatArray:

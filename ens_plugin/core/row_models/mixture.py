@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.columns import sums_by_code, whole_counts
-from ens_plugin.core.row_models.density import GRID, Density, RowGroups, fit_density, rougher_density
+from ens_plugin.core.row_models.density import (
+    GRID,
+    ROUGHNESS_SCALE,
+    Density,
+    RowGroups,
+    fit_density,
+    refit_density,
+    rougher_density,
+)
 from ens_plugin.core.row_models.majority import (
     grid_agreement,
     grid_majority_error,
@@ -45,6 +53,7 @@ __all__ = [
 FEW_ROWS = 30
 MANY_VOTES = 60.0
 MAX_GROUPS = 4096
+TIMES_AS_ROUGH = 4.0
 # Of shares by angle, from 0 to 256, times eighths of the numbers of votes.
 N_CELLS = 257 * 8
 PART_ROWS = 65_536
@@ -226,8 +235,25 @@ def as_rough_as_known(mixture: Mixture) -> Mixture:
     if mixture.density is None:
         return mixture
     density = rougher_density(mixture.density)
-    if density is mixture.density:
-        return mixture
+    return mixture if density is mixture.density else _with_density(mixture, density)
+
+
+def rougher_than_known(mixture: Mixture) -> Mixture | None:
+    """Return the mixture with a density four times as rough, of which the rows need not know; None where they do.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Of :func:`as_rough_as_known`; for a point mass there is none.
+    """
+    density = mixture.density
+    if density is None or density.roughness > ROUGHNESS_SCALE:
+        return None
+    return _with_density(mixture, refit_density(density, TIMES_AS_ROUGH * ROUGHNESS_SCALE))
+
+
+def _with_density(mixture: Mixture, density: Density) -> Mixture:
+    assert mixture.density is not None
     is_sharpened = mixture.weights is not mixture.density.weights
     weights = mean_posterior(mixture, density.weights) if is_sharpened else density.weights
     return replace(mixture, density=density, weights=weights)

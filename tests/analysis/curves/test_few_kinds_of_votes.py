@@ -82,3 +82,28 @@ def test_interval_holds_the_size_of_few_kinds_of_rows(n_labels: int) -> None:
         assert any("tells most rows with close votes" in warning for warning in report.warnings)
     assert held >= 9
     assert smaller >= 7
+
+
+def test_a_gap_that_few_votes_cannot_show_is_doubted() -> None:
+    """With 37 votes a row the size is many times too large, and the headline of most reports states why."""
+    doubted = 0
+    for seed in range(8):
+        votes, p = neighbour_votes(400, 100, seed)
+        target = (np.random.default_rng(seed).random(400) < p).astype(np.int64)
+        report = report_of(votes, target, seed, "vote")
+        doubted += any("distributed smoothly over the rows" in doubt for doubt in report.basis.doubts)
+        in_bag = np.random.default_rng(seed).random(votes.shape) < NEAREST
+        ensemble = CustomEnsemble(votes, in_bag, aggregation="vote", classes=np.arange(2))
+        by_probability = analyze(ensemble, None, target, criterion="probability")
+        assert not any("distributed smoothly" in doubt for doubt in by_probability.basis.doubts)
+    assert doubted >= 6
+
+
+def test_ordinary_votes_are_not_doubted() -> None:
+    doubted = 0
+    for seed, shape in enumerate([(0.5, 2.0), (1.0, 1.0), (2.0, 2.0), (0.3, 0.9)] * 5):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(*shape, 500)
+        votes = (rng.random((50, 500)) < p).astype(np.int64)
+        doubted += bool(report_of(votes, (rng.random(500) < p).astype(np.int64), seed, "vote").basis.doubts)
+    assert doubted <= 1
