@@ -24,6 +24,7 @@ from ens_plugin.core.estimates.cell_votes import (
     gather_cells,
     has_few_cells,
 )
+from ens_plugin.core.likeness.equal_outputs import are_alike, output_cells
 from ens_plugin.core.likeness.repeated_rows import numbered
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import counted
@@ -31,6 +32,9 @@ from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["RowLikeness", "row_cells", "row_likeness", "with_distinct_rows"]
+
+# Rows that are looked at for those which no member tells apart.
+ALIKE_ROWS = 2_000
 
 
 def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
@@ -123,18 +127,19 @@ def with_distinct_rows(
     -------
     EnsembleReport
         With ``basis.n_distinct``, and with few cells another recommendation, a warning, and a doubt where the size
-        cannot be estimated.
+        cannot be estimated.  Rows that no member tells apart make cells too, without being counted as equal.
     """
     if likeness.cell is None and not likeness.all_differ:
-        return report
+        return _with_alike_rows(report, evidence, settings)
     used = (evidence.tally.trials >= 1) & (evidence.weight.total > 0)
     if likeness.cell is None:
-        return replace(report, basis=replace(report.basis, n_distinct=int(np.count_nonzero(used))))
+        report = replace(report, basis=replace(report.basis, n_distinct=int(np.count_nonzero(used))))
+        return _with_alike_rows(report, evidence, settings)
     cell = likeness.cell[used]
     n_distinct = int(np.count_nonzero(np.bincount(cell)))
     basis = replace(report.basis, n_distinct=n_distinct)
     if report.task != "classification" or not has_few_cells(cell):
-        return replace(report, basis=basis)
+        return _with_alike_rows(replace(report, basis=basis), evidence, settings)
     weight = evidence.weight.select(used)
     sample = evidence.sample.keep(used)
     cells = gather_cells(sample, cell, weight.total, weight.n_effective)
@@ -152,6 +157,31 @@ def with_distinct_rows(
     if advice.criterion == "agreement" and advice.interval[1] is None:
         basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))
     return replace(report, recommendation=advice, criteria=criteria, basis=basis, warnings=(*report.warnings, warning))
+
+
+def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: ResolvedOptions) -> EnsembleReport:
+    """Return the report with another agreement if no member tells most rows with close votes from several others."""
+    if report.task != "classification":
+        return report
+    sample = evidence.sample.keep((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
+    if not are_alike(sample):
+        return report
+    part = sample.some_rows(ALIKE_ROWS)
+    cell = output_cells(part.block)
+    if cell is None:
+        return report
+    part = replace(part, rows=np.arange(cell.size))
+    by_agreement = _by_agreement(report, gather_cells(part, cell, part.weight, evidence.weight.n_effective), settings)
+    criteria = tuple(
+        replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
+        for found in report.criteria
+    )
+    warning = (
+        f"No member tells most rows with close votes from several other rows: the agreement of labels and the size by "
+        f"it rest on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
+    )
+    advice = choose_criterion(criteria, settings)
+    return replace(report, recommendation=advice, criteria=criteria, warnings=(*report.warnings, warning))
 
 
 def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:

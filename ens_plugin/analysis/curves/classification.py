@@ -9,18 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import subset_counts
+from ens_plugin.analysis.curves.agreement_size import agreement_size, gap_doubts, member_variance, size_model
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, rival_doubts, row_models
-from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.analysis.row_blocks import TalliedRows
-from ens_plugin.core.estimates.agreement import AnchoredAgreement, anchor_agreement, fit_contests, subset_ratio
-from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
+from ens_plugin.core.estimates.agreement import (
+    fit_contests,
+)
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.estimates.extrapolation import subset_sizes
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
 from ens_plugin.core.row_models.mixture import Mixture
-from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_slopes, row_variances
+from ens_plugin.core.row_models.row_model import RowModel, row_slopes, row_variances
 from ens_plugin.core.row_models.tied_votes import even_size_shift
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
@@ -37,18 +38,15 @@ from ens_plugin.core.tallies.tally import (
 from ens_plugin.core.uncertainty.comparison_noise import deconvolution_variance, shared_luck_variance
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, draw_errors
 from ens_plugin.core.uncertainty.intervals import (
-    PosteriorDraws,
     density_error_sd,
     draw_posteriors,
     posterior_error_sd,
-    size_draws,
-    size_interval,
     wilson_interval,
 )
 from ens_plugin.core.uncertainty.member_jackknife import left_out_sd
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve
 
 __all__ = ["draw_label_errors", "estimate_classification", "seed_noise"]
 
@@ -83,7 +81,8 @@ def estimate_classification(
     member_error = mean_share(tally, lambda part: part.wrong_labels, weight.total)
     rates = _subset_rates(tally, sample, weight, settings)
     anchor = _anchor(models, rates, sample, member_error, weight)
-    size_model = _size_model(models[0], rates, sample)
+    contests = fit_contests(sample) if sample.block.n_labels > 2 else None
+    agreeing = size_model(models[0], contests, rates, sample)
     ties_to = _ties_to(tally, sample)
     outputs = _deciding_outputs(tally, sample.block)
     noise = _row_noise(models[0], n_members)
@@ -101,14 +100,15 @@ def estimate_classification(
         draws = replace(draws, even_shift=np.append(above, 0.0))
     bias_variance = BiasVariance(
         member_error=member_error,
-        member_variance=_member_variance(models[0], tally, weight),
+        member_variance=member_variance(models[0], contests, tally, rows.sample, weight),
         ensemble_error=float(now),
         asymptotic_error=float(limit),
         bias=float(limit),
         loss="0-1 error",
     )
-    recommendation = _classification_size(size_model, drawn[0], n_members, settings)
+    recommendation = agreement_size(agreeing, drawn[0], n_members, settings)
     doubts = rival_doubts(models, 0 if anchor is None else int(anchor.sizes[-1]), tally, weight)
+    doubts += gap_doubts(models[0], sample, n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)
 
 
@@ -159,17 +159,6 @@ def _anchor(
     if rates is None:
         return None
     return anchor_models(models, rates, sample.rows, sample.weight, member_error, weight.n_rows)
-
-
-def _size_model(model: RowModel, rates: SubsetRates | None, sample: Sample) -> RowModel:
-    """Return the row model of the agreement, corrected by subset rates and, for over two labels, by leading labels."""
-    if rates is None or (isinstance(model, Mixture) and model.density is None):
-        return model
-    n_rows = sample.rows.size
-    contests = fit_contests(sample) if sample.block.n_labels > 2 else None
-    known, rows = (model, sample.rows) if contests is None else (contests, np.arange(n_rows))
-    ratio = subset_ratio(known, rates, rows, sample.weight)
-    return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
 
 
 def _odd_sizes(limit: int) -> IntArray:
@@ -324,38 +313,6 @@ def _check(
         return None
     unbiased = hypergeometric_curve(tally.wrong, tally.trials, sizes, weight)
     return float(np.abs(mean_error(models, sizes) - unbiased).max())
-
-
-def _classification_size(
-    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions
-) -> SizeRecommendation:
-    def mean_agreement(size: float) -> float:
-        return float(model_agreement(model, [size])[0])
-
-    size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
-    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
-    if isinstance(model, AnchoredAgreement):
-        draws = model.spread(draws, settings.random_state)
-    agreement = mean_agreement(n_members)
-    sizes = settings.sizes
-    return SizeRecommendation(
-        size=size,
-        criterion="agreement",
-        confidence=settings.confidence,
-        tolerance=None,
-        agreement=agreement,
-        interval=size_interval(draws, settings.interval_level, settings.max_size),
-        reason=agreement_reason(size, agreement, n_members, settings),
-        max_size=settings.max_size,
-        sizes=sizes.copy(),
-        values=model_agreement(model, sizes),
-    )
-
-
-def _member_variance(model: RowModel, tally: SupportTally | MarginTally, weight: RowWeight) -> float:
-    if isinstance(tally, MarginTally):
-        return mean_share(tally, lambda part: part.dissent, weight.total)
-    return float(1.0 - model_agreement(model, [1])[0])
 
 
 def _row_noise(model: RowModel, n_members: int) -> tuple[FloatArray, FloatArray]:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core.likeness.equal_outputs import are_alike
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
 from ens_plugin.core.row_models.label_shares import LabelVotes
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
-from ens_plugin.core.row_models.mixture import Mixture, fit_mixture, fixed_mixture
+from ens_plugin.core.row_models.mixture import Mixture, as_rough_as_known, fit_mixture, fixed_mixture
 from ens_plugin.core.row_models.rival_shift import fit_rival_shift
 from ens_plugin.core.row_models.row_model import RowModel, model_error
 from ens_plugin.core.tallies.row_weight import RowWeight
@@ -66,7 +67,10 @@ def row_models(
         True for raw scores, False for votes and probabilities.
     """
     if isinstance(tally, SupportTally):
-        return [_of_rows(fit_support(tally, weight, spreads), sample.rows)]
+        fitted = fit_support(tally, weight, spreads)
+        if counts_hard_votes(tally) and not are_alike(sample):
+            fitted = as_rough_as_known(fitted)
+        return [_of_rows(fitted, sample.rows)]
     model = _of_rows(fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
     if not has_scores:
         shift, shift_size = _rival_shift(sample)

@@ -7,6 +7,7 @@ from ens_plugin.core.estimates.agreement import (
     SubsetRatio,
     anchor_agreement,
     fit_contests,
+    member_dissent,
     subset_ratio,
 )
 from ens_plugin.core.estimates.brier_score import brier_loss, brier_terms_of_scores, member_terms
@@ -54,6 +55,7 @@ __all__ = [
     "label_chances",
     "loss_moments",
     "margin_codes",
+    "member_dissent",
     "member_terms",
     "merge_groups",
     "previous_odd_size",

@@ -16,10 +16,17 @@ from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, count_members
+from ens_plugin.core.tallies.tally import RowBlock, count_members, member_labels
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 
-__all__ = ["AnchoredAgreement", "SubsetRatio", "anchor_agreement", "fit_contests", "subset_ratio"]
+__all__ = [
+    "AnchoredAgreement",
+    "SubsetRatio",
+    "anchor_agreement",
+    "fit_contests",
+    "member_dissent",
+    "subset_ratio",
+]
 
 N_SIZES = 48
 LARGEST_SIZE = 100_001
@@ -131,6 +138,36 @@ def fit_contests(sample: Sample) -> RowModel:
     sd = np.sqrt(np.einsum("ti,ti->i", deviations, deviations) / (trials - 1.0))
     weight = RowWeight(np.tile(sample.weight / 2, 2), np.full(2 * trials.size, 0.5), np.tile(sample.weight**2 / 2, 2))
     return fit_margins(np.append(mean, -mean), np.tile(sd, 2), np.tile(trials, 2), weight)
+
+
+def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -> FloatArray:
+    r"""Return the estimated chance that a member's label is not the infinite ensemble's, for each sampled row.
+
+    Parameters
+    ----------
+    model : RowModel
+        Model of the sampled rows, in their order, of two labels.
+    contests : RowModel or None
+        :func:`fit_contests` of the sample, used in place of `model` for more than two labels; None for two.
+    sample : Sample
+
+    Notes
+    -----
+    A share a of a row's members predict the first of two labels and b the second; r is the chance, given the row's
+    members, that the infinite ensemble predicts the second.  The estimate is :math:`(1 - r)(1 - a) + r(1 - b)`.  Its
+    mean over rows is unbiased where the model is right, whatever the form of the members' outputs, because it needs no
+    relation of the mean of the outputs to the shares of the labels.
+    """
+    block = sample.block
+    if contests is None:
+        first, used = block.target, model
+    else:
+        first, used = np.argmax(block.support, axis=1), contests
+    second = strongest_rival(block.support, first)
+    labels, trials = member_labels(block), count_members(block.counted)
+    of_first, of_second = (count_members((labels == label) & block.counted) / trials for label in (first, second))
+    is_second = row_means(used, used.error_by_point([np.inf]), np.arange(trials.size))[0]
+    return np.asarray((1.0 - is_second) * (1.0 - of_first) + is_second * (1.0 - of_second))
 
 
 def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: FloatArray) -> SubsetRatio:

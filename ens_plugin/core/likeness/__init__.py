@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ens_plugin.core.likeness.adjacent_rows import AdjacentLosses, adjacent_losses
+from ens_plugin.core.likeness.equal_outputs import are_alike, output_cells
 from ens_plugin.core.likeness.near_rows import companions, interpolated, nearest_rows
 from ens_plugin.core.likeness.ordinary_ties import (
     chance_share,
@@ -25,6 +26,7 @@ __all__ = [
     "AdjacentLosses",
     "adjacent_losses",
     "appended_rows",
+    "are_alike",
     "chance_share",
     "column_halves",
     "companions",
@@ -33,6 +35,7 @@ __all__ = [
     "interpolated",
     "nearest_rows",
     "numbered",
+    "output_cells",
     "oversampled_labels",
     "paired_halves",
     "tied_pairs",

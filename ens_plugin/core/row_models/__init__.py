@@ -14,7 +14,14 @@ from ens_plugin.core.row_models.majority import (
     subset_majority_error,
 )
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
-from ens_plugin.core.row_models.mixture import Mixture, fit_mixture, fixed_mixture, group_counts
+from ens_plugin.core.row_models.mixture import (
+    Mixture,
+    as_rough_as_known,
+    fit_mixture,
+    fixed_mixture,
+    group_counts,
+    rougher_than_known,
+)
 from ens_plugin.core.row_models.rival_shift import fit_rival_shift
 from ens_plugin.core.row_models.row_model import (
     RowModel,
@@ -36,6 +43,7 @@ __all__ = [
     "Mixture",
     "RowModel",
     "anchor_models",
+    "as_rough_as_known",
     "cell_weights",
     "design",
     "effective_votes",
@@ -56,6 +64,7 @@ __all__ = [
     "model_agreement",
     "model_error",
     "posterior_products",
+    "rougher_than_known",
     "row_means",
     "row_slopes",
     "soft_majority_error",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -12,13 +12,15 @@ from scipy.interpolate import BSpline
 from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["GRID", "Density", "RowGroups", "fit_density"]
+__all__ = ["GRID", "Density", "RowGroups", "fit_density", "refit_density", "rougher_density"]
 
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
 BETA_VARIANCE = 100.0
 LEAST_EIGENVALUE = 1.0 / BETA_VARIANCE
 ROUGHNESS_SCALE = 2.0
+# How many times as rough a density may be, and by how much its evidence must exceed that of the one before.
+ROUGHER, LEAST_EVIDENCE = (2.0, 4.0, 8.0), 1.0
 MAX_LOG_STEP = 20.0
 MAX_ITERATIONS = 200
 # The log-likelihood that may remain to be gained, with the relative rounding of its sum over rows.
@@ -66,6 +68,17 @@ class Density:
         """Return the inverse of the penalised Hessian, covariance of the coefficients (Laplace); symmetric."""
         # Many fits serve an estimate only, without its uncertainty.
         return _positive_inverse(self.maximum.hessian())
+
+    @property
+    def roughness(self) -> float:
+        """Return the scale of the roughness, the prior standard deviation of the coefficients of the smooth part."""
+        return float(self.maximum.objective.precision[-1] ** -0.5)
+
+    @cached_property
+    def evidence(self) -> float:
+        """Return the logarithm of the rows' marginal likelihood (Laplace), up to a constant."""
+        precision = self.maximum.objective.precision
+        return float(self.maximum.value + 0.5 * np.sum(np.log(precision)) + 0.5 * np.linalg.slogdet(self.covariance)[1])
 
 
 @lru_cache(maxsize=1)
@@ -121,6 +134,36 @@ def fit_density(
     reached, hessian = _maximize(start, start.hessian())
     if coarse is not None:
         reached, _ = _maximize(objective.at(reached.coefficients), hessian)
+    return Density(reached.weights, reached.coefficients, reached)
+
+
+def rougher_density(density: Density) -> Density:
+    """Return a density fitted to the same rows whose roughness is penalised less, as far as the rows show that it is.
+
+    The scale of the roughness is doubled for as long as the evidence grows by more than 1.  The fitted density fills a
+    gap that is narrower than its scale allows, and rows of many members show the gap.
+
+    Parameters
+    ----------
+    density : Density
+        Of :func:`fit_density`, which is returned where no rougher one has more evidence.
+    """
+    smooth = density
+    for factor in ROUGHER:
+        found = refit_density(density, factor * smooth.roughness)
+        if found.evidence < density.evidence + LEAST_EVIDENCE:
+            break
+        density = found
+    return density
+
+
+def refit_density(density: Density, roughness: float) -> Density:
+    """Return the density of the same rows under another scale of its roughness."""
+    objective = density.maximum.objective
+    precision = objective.precision.copy()
+    precision[2:] = 1.0 / roughness**2
+    start = replace(objective, precision=precision).at(density.coefficients)
+    reached, _ = _maximize(start, start.hessian())
     return Density(reached.weights, reached.coefficients, reached)
 
 

@@ -1,0 +1,119 @@
+"""The size by agreement with the infinite ensemble, and how often a member's label differs from that ensemble's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ens_plugin.analysis.curves.estimates import ResolvedOptions
+from ens_plugin.analysis.curves.label_models import counts_hard_votes
+from ens_plugin.analysis.curves.size_reasons import agreement_reason
+from ens_plugin.core.estimates.agreement import (
+    AnchoredAgreement,
+    anchor_agreement,
+    member_dissent,
+    subset_ratio,
+)
+from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
+from ens_plugin.core.likeness.equal_outputs import are_alike
+from ens_plugin.core.row_models.mixture import Mixture, rougher_than_known
+from ens_plugin.core.row_models.row_model import RowModel, model_agreement
+from ens_plugin.core.tallies.row_weight import RowWeight
+from ens_plugin.core.tallies.subset_rates import SubsetRates
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally, count_members, mean_share
+from ens_plugin.core.uncertainty.intervals import PosteriorDraws, size_draws, size_interval
+from ens_plugin.report.estimates import SizeRecommendation
+
+__all__ = ["agreement_size", "gap_doubts", "member_variance", "size_model"]
+
+# Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
+# the change spreads by the number of rows that disagree.
+ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
+# With fewer votes a row, either density is as likely as the other whatever the distribution.
+LEAST_VOTES = 15.0
+
+
+def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | None, sample: Sample) -> RowModel:
+    """Return the row model of the agreement, corrected by subset rates and, for over two labels, by leading labels."""
+    if rates is None or (isinstance(model, Mixture) and model.density is None):
+        return model
+    n_rows = sample.rows.size
+    known, rows = (model, sample.rows) if contests is None else (contests, np.arange(n_rows))
+    ratio = subset_ratio(known, rates, rows, sample.weight)
+    return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
+
+
+def agreement_size(
+    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions
+) -> SizeRecommendation:
+    """Return the recommended size by agreement, its interval, and the agreement at the current and other sizes."""
+
+    def mean_agreement(size: float) -> float:
+        return float(model_agreement(model, [size])[0])
+
+    size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
+    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
+    if isinstance(model, AnchoredAgreement):
+        draws = model.spread(draws, settings.random_state)
+    agreement = mean_agreement(n_members)
+    sizes = settings.sizes
+    return SizeRecommendation(
+        size=size,
+        criterion="agreement",
+        confidence=settings.confidence,
+        tolerance=None,
+        agreement=agreement,
+        interval=size_interval(draws, settings.interval_level, settings.max_size),
+        reason=agreement_reason(size, agreement, n_members, settings),
+        max_size=settings.max_size,
+        sizes=sizes.copy(),
+        values=model_agreement(model, sizes),
+    )
+
+
+def gap_doubts(model: RowModel, sample: Sample, n_members: int, settings: ResolvedOptions) -> tuple[str, ...]:
+    """Return a doubt where too few votes leave open whether rows have close votes at all.
+
+    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
+    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.
+
+    Parameters
+    ----------
+    model : RowModel
+    sample : Sample
+    n_members : int
+    settings : ResolvedOptions
+        There is a doubt only where the size is wanted by the agreement.
+    """
+    if settings.criterion != "agreement" or not isinstance(model, Mixture) or model.votes_per_member != 1.0:
+        return ()
+    votes = float(count_members(sample.block.counted).mean())
+    rough = rougher_than_known(model)
+    if rough is None or votes < LEAST_VOTES:
+        return ()
+    smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (model, rough))
+    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / np.sqrt(max(smooth_apart * model.counts.sum(), 1e-9))
+    if rough_apart > smooth_apart * 2.0**-usual or are_alike(sample):
+        return ()
+    return (
+        f"The agreement of {100 * (1 - smooth_apart):.4g} % and the size by it assume that the members' votes are "
+        f"distributed smoothly over the rows, which {votes:.3g} votes a row cannot confirm. Under a weaker assumption "
+        f"the agreement is {100 * (1 - rough_apart):.4g} %, and if no row has close votes it is higher still, and the "
+        "size much too large. Train four times as many members, or use criterion='probability'.",
+    )
+
+
+def member_variance(
+    model: RowModel, contests: RowModel | None, tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight
+) -> float:
+    """Return the chance that a member's label is not the infinite ensemble's, from its labels on the sampled rows."""
+    if counts_hard_votes(tally):
+        return float(1.0 - model_agreement(model, [1])[0])
+    share = sample.weight / sample.weight.sum()
+    found = float(share @ member_dissent(model, contests, sample))
+    if isinstance(tally, SupportTally):
+        return found
+    # How often members differ from the other members is known of all rows, and little else differs from row to row.
+    of_all = mean_share(tally, lambda part: part.dissent, weight.total)
+    of_sample = float(share @ (tally.dissent[sample.rows] / tally.trials[sample.rows]))
+    return float(np.clip(found + of_all - of_sample, 0.0, 1.0))
