@@ -14,7 +14,6 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import ens_plugin
 from ens_plugin.adapters import find_adapter
-from ens_plugin.adapters.shared.member_parameters import order_doubts
 
 ROWS = np.random.default_rng(41).normal(size=(60, 3))
 LABELS = (ROWS[:, 0] > 0).astype(int)
@@ -57,9 +56,8 @@ def test_models_of_several_steps_are_compared_by_their_steps() -> None:
 
 
 def test_of_the_orders_of_two_kinds_one_in_a_hundred_is_doubted_at_most() -> None:
-    two = trees([1, None])
-    found = [
-        bool(order_doubts([two[place in shallow] for place in range(12)])) for shallow in combinations(range(12), 6)
-    ]
+    two = ensemble_of(trees([1, None])).models
+    orders = [[two[place in shallow] for place in range(12)] for shallow in combinations(range(12), 6)]
+    found = [bool(find_adapter(ens_plugin.CustomEnsemble.from_estimators(order, None)).doubts()) for order in orders]
     assert len(found) == 924
     assert 1 <= sum(found) <= 9
