@@ -286,6 +286,10 @@ class EnsembleAdapter(ABC):
         """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
         return ()
 
+    def doubts(self) -> tuple[str, ...]:
+        """Return what casts doubt on the members as draws of one learner, so that no figure is to be relied on."""
+        return ()
+
     def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean of summed outputs, divided as the library does it: by default, by the number of members.
 

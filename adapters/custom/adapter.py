@@ -14,6 +14,7 @@ from ens_plugin.adapters.capabilities import CountsDraws, RowOrigin, Truncatable
 from ens_plugin.adapters.custom.ensemble import CustomEnsemble, EstimatorEnsemble, FrameRows
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.labels import label_codes
+from ens_plugin.adapters.shared.member_parameters import order_doubts
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError
@@ -76,6 +77,10 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         bags: Bags = self.model.in_bag.pack(features.shape[0])
         # The user states which rows they are; there is nothing to compare that with.
         return bags.with_proof(BagProof())
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where models of equal parameters follow each other, and others have other parameters."""
+        return order_doubts(self.model.models) if isinstance(self.model, EstimatorEnsemble) else ()
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by stored rows and splits of the models; unknown without models."""

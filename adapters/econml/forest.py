@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.capabilities import RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, training_target
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, tree_splits
@@ -132,6 +133,10 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features, tree_splits(self.model.estimators_)
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        return unequal_member_doubts(self.model.estimators_)
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Return a warning that members are groups of trees, where they are."""

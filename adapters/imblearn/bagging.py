@@ -16,6 +16,7 @@ from sklearn.ensemble import BaggingClassifier
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags
 from ens_plugin.adapters.capabilities import HeldOutOnly, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.imblearn.samplers import check_sample, sampled_rows
+from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, training_target
@@ -69,6 +70,11 @@ class _ResampledMembers(EnsembleAdapter, Truncatable):
     def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return mean probabilities divided by their sum, as scikit-learn does out of bag."""
         return self.bagging.mean_of_sum(total, n_members)
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        columns = list(map(len, self.model.estimators_features_))
+        return unequal_member_doubts(self.model.estimators_, columns=columns)
 
     def truncated(self, size: int) -> Any:
         """Return an ensemble of copies of the first `size` members."""

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
 from ens_plugin.adapters.capabilities import RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.imblearn.samplers import check_sample, sampled_rows
+from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, prepare_rows, training_target
 from ens_plugin.adapters.sklearn.growth import check_growth
@@ -119,6 +120,10 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features, tree_splits(self.model.estimators_)
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        return unequal_member_doubts(self.model.estimators_)
 
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the first `size` trees, with their samplers."""

@@ -82,6 +82,10 @@ class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
         """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
         return self._forest.bags(X, features, y)
 
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added trees with other parameters."""
+        return self._forest.doubts()
+
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, as far as the forest shows it."""
         return self._forest.verify_rows(features, y)

@@ -25,6 +25,7 @@ from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_
 from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_rows
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
 from ens_plugin.adapters.shared.labels import code_dtype
+from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
@@ -38,6 +39,7 @@ from ens_plugin.adapters.sklearn.data import (
     prepare_rows,
     training_target,
 )
+from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
 from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
 from ens_plugin.adapters.sklearn.recognition.kept_rows import hold_kept_rows, keep_rows
 from ens_plugin.adapters.sklearn.recognition.known_rows import (
@@ -204,6 +206,11 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
         return left_out_chances(self.model, getattr(self.model, "_max_samples", None))
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        members, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
+        return unequal_member_doubts(members, rows=drawn_numbers(members) if self._are_trees else None, columns=columns)
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth, errors, stored rows and leaves of the members."""

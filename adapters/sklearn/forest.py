@@ -22,6 +22,7 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, 
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
+from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
@@ -34,6 +35,7 @@ from ens_plugin.adapters.sklearn.data import (
     prepare_rows,
     training_target,
 )
+from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers, refuse_other_numbers
 from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
 from ens_plugin.adapters.sklearn.recognition.known_rows import (
     are_outputs_of_known_rows,
@@ -56,6 +58,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
 )
 from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
+from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
 
@@ -144,6 +147,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         self._check_bootstrap()
         check_row_count(self.model, features.shape[0])
         target = training_target(y, self.classes, features.shape[0])
+        refuse_other_numbers(self.model, self._drawn_numbers(), len(self._draw(0)))
         proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
         return self._draw_all(features.shape[0]).with_proof(proof)
 
@@ -165,6 +169,10 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
         return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added trees with other parameters, or other numbers of rows."""
+        return unequal_member_doubts(self.model.estimators_, rows=self._drawn_numbers())
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the errors and leaves of all."""
@@ -216,6 +224,11 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         """Return the label code of every node of each tree; None where a leaf is mixed, and for regression."""
         model = self.model
         return pure_labels(model.estimators_, len(model.classes_)) if isinstance(model, _CLASSIFIERS) else None
+
+    def _drawn_numbers(self) -> NDArray[np.float64] | None:
+        # Weights of several outputs are products, which do not add up to the number of rows.
+        has_products = getattr(self.model.estimators_[0], JOINT_WEIGHTS, False)
+        return None if has_products or not self.model.bootstrap else drawn_numbers(self.model.estimators_)
 
     def _check_bootstrap(self) -> None:
         if not self.model.bootstrap:

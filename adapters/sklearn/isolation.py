@@ -11,11 +11,14 @@ from sklearn.ensemble import IsolationForest
 
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
 from ens_plugin.adapters.capabilities import Truncatable
+from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.sklearn.data import DISTRIBUTIONS, check_fitted, check_learner, check_row_count, prepare_rows
+from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
 from ens_plugin.adapters.sklearn.growth import check_growth
 from ens_plugin.adapters.sklearn.trees.outputs import checked_members
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError
 
 __all__ = ["IsolationForestAdapter"]
@@ -86,11 +89,22 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
                 f"Every tree of this IsolationForest was trained on all {n_rows} rows, so no row is out of bag. Pass "
                 '{data="holdout"} with rows the model was not trained on, or refit with a smaller max_samples.'
             )
+        if len(self._samples) != self.n_members:
+            raise BagError(
+                f"This IsolationForest has {counted(self.n_members, 'tree')}, but scikit-learn kept the seeds of the "
+                f"last {len(self._samples)} only, because trees were added with warm_start. Refit all trees in one "
+                'call of fit, or pass {data="holdout"} with rows the model was not trained on.'
+            )
         for member in checked_members(self.n_members):
             drawn = self._samples[member]
             check_growth(self.model.estimators_[member], self._columns(features, member), drawn, None, member)
         # The forest was trained without labels: there is no training target that y could differ from.
         return draw_bags(self._samples.__getitem__, self.n_members, n_rows).with_proof(BagProof(target=True))
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added trees with other parameters."""
+        trees, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
+        return unequal_member_doubts(trees, rows=drawn_numbers(trees), columns=columns)
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Return a warning that the threshold between labels is the forest's own."""

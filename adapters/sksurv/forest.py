@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import RowOrigin, VerifiesRows
+from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.sklearn.data import check_row_count, prepare_rows
 from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known, tree_splits
@@ -60,6 +61,10 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
         seeds = [tree.random_state for tree in forest.estimators_]
         bags = seeded_bags(self._draw, seeds, features.shape[0], checked_members(self.n_members))
         return bags.with_proof(BagProof(target=is_proved))
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        return unequal_member_doubts(self.forest.estimators_)
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, in training order, by the growth of three trees."""

@@ -43,6 +43,8 @@ IntArray = NDArray[np.int64]
 N_DEFAULT_SIZES = 220
 NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for example."
 MIN_TOLERANCE = 1e-9
+# Kish's number of rows, below which one row decides nearly alone.
+FEWEST_EFFECTIVE = 1.5
 # Rounding reaches chances nearer to 1, whose quantiles are then infinite.
 MIN_TAIL = 1e-12
 MAX_INTERVAL_LEVEL = 1.0 - MIN_TAIL
@@ -223,11 +225,18 @@ def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: ResolvedMe
     Raises
     ------
     InputError
-        If the metric takes no weights, or these are no weights.
+        If the metric takes no weights, these are no weights, or one row has nearly all of the weight.
     """
     if sample_weight is not None:
         refuse_weighted_metric(metric, "sample_weight")
-    return as_weight(sample_weight, n_rows, "sample_weight")
+    weight = as_weight(sample_weight, n_rows, "sample_weight")
+    n_effective = float(weight.sum()) ** 2 / float(weight @ weight)
+    if sample_weight is not None and np.count_nonzero(weight) > 1 and n_effective < FEWEST_EFFECTIVE:
+        raise InputError(
+            f"One row has {100 * weight.max() / weight.sum():.3g} % of sample_weight, so these weights are worth "
+            f"{n_effective:.3g} rows, whose spread is not known. Pass weights of less unequal size."
+        )
+    return weight
 
 
 def refuse_weighted_metric(metric: ResolvedMetric | None, weights: str) -> None:

@@ -306,7 +306,7 @@ def _report(
             usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
             n_effective=used.n_effective,
             n_groups=None if used.groups is None else int(np.unique(used.groups).size),
-            doubts=(*shares.doubts, *group_doubts(weight, usable), *estimates.doubts),
+            doubts=(*adapter.doubts(), *shares.doubts, *group_doubts(weight, usable), *estimates.doubts),
         ),
     )
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support
-from ens_plugin.core.estimates.tied_sizes import previous_odd_size
+from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import mean_error
 from ens_plugin.core.row_models.margins import fit_margins
-from ens_plugin.core.row_models.row_model import RowModel
+from ens_plugin.core.row_models.tied_votes import tie_probability
 from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
@@ -66,7 +66,8 @@ def with_label_errors(
     share = np.bincount(block.target, sample.weight, minlength=block.n_labels).astype(np.float64)
     level = np.array([report.bias_variance.ensemble_error, np.nan, report.bias_variance.asymptotic_error])
     error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
-    sd = np.sqrt(error[0] * (1.0 - error[0]) / n_worth)
+    # The members that happened to be trained move a label's error by at least as much as the error of all rows.
+    sd = np.hypot(np.sqrt(error[0] * (1.0 - error[0]) / n_worth), report.algorithmic_sd)
     lower, upper = wilson_interval(error[0], sd, n_worth, report.error_curve.interval_level)
     found = tuple(
         LabelErrors(
@@ -107,7 +108,7 @@ def _errors(
         if n_rows < FEWEST_ROWS:
             error[0, code], n_worth[code] = np.average(predicted[rows] != code, weights=weight.total), n_rows
         else:
-            error[known, code], sd = _fitted(take_rows(tally, rows), weight, sizes[known])
+            error[known, code], sd = _fitted(take_rows(tally, rows), weight, sizes[known], code)
             n_worth[code] = _rows_worth(float(error[0, code]), sd, n_rows)
     return error, n_worth
 
@@ -118,15 +119,23 @@ def _rows_worth(error: float, sd: float, n_rows: float) -> float:
     return spread / sd**2 if spread > CERTAIN and sd > 0 else n_rows
 
 
-def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray) -> tuple[FloatArray, float]:
-    """Return the error of one label's rows at the sizes, and its standard deviation over rows at the first size."""
+def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray, code: int) -> tuple[FloatArray, float]:
+    """Return the error of one label's rows at the sizes, and its standard deviation over rows at the first size.
+
+    Hard votes of two labels that tie at even sizes give the first label, which is no error for its own rows.
+    """
     if isinstance(tally, SupportTally):
-        model: RowModel = fit_support(tally, weight)
-        untied = previous_odd_size(sizes, np.inf) if counts_hard_votes(tally) else sizes
-        return mean_error([model], untied), float(density_error_sd(model, untied[:1])[0])
+        model = fit_support(tally, weight)
+        if not counts_hard_votes(tally):
+            return mean_error([model], sizes), float(density_error_sd(model, sizes[:1])[0])
+        untied, even = previous_odd_size(sizes, np.inf), is_tied(sizes, np.inf)
+        error = mean_error([model], untied)
+        ties = tie_probability(model.support, sizes[even]) @ model.weights
+        error[even] += (0.5 if code else -0.5) * ties
+        return error, float(density_error_sd(model, untied[:1])[0])
     assert isinstance(tally, MarginTally)
-    model = fit_margins(tally.mean, tally.sd, tally.trials, weight)
-    return mean_error([model], sizes), float(posterior_error_sd(model, sizes[:1])[0])
+    margins = fit_margins(tally.mean, tally.sd, tally.trials, weight)
+    return mean_error([margins], sizes), float(posterior_error_sd(margins, sizes[:1])[0])
 
 
 def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: FloatArray) -> FloatArray:

@@ -220,6 +220,12 @@ class TestBadInput:
         with pytest.raises(InputError, match="sample_weight"):
             analyze(fitted(), *CANCER, sample_weight=np.ones(3))
 
+    def test_weights_of_one_row_alone(self) -> None:
+        """The size came out as 1400 with an interval of 1399 to 1401."""
+        weight = np.where(np.arange(len(CANCER[1])) == 7, 1e9, 1.0)
+        with pytest.raises(InputError, match="One row has 100 % of sample_weight"):
+            analyze(fitted(), *CANCER, sample_weight=weight)
+
     def test_messages_say_what_to_do(self) -> None:
         """A message that ends where the fault is named leaves the reader alone."""
         X, y = CANCER

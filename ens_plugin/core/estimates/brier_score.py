@@ -18,6 +18,7 @@ from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, ter
 from ens_plugin.core.tallies.subsets import Sample, ScoreBlock
 from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_squares_over_members
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
+from ens_plugin.core.uncertainty.mean_curvature import LossOfRows, mean_terms, shared_terms
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores", "member_terms"]
@@ -28,6 +29,9 @@ N_CLASSES = 2**N_SPLITS
 # Few, so that what is read of them stays in a processor's cache.
 ROWS_AT_ONCE = 256
 ROWS_OF_LUCK = 1000
+# Of scores; bounds the time where labels are many, and of two labels no row is left.
+MOST_PROBABILITIES = 250_000
+FEWEST_ROWS = 100
 
 
 def brier_loss(
@@ -60,7 +64,7 @@ def brier_loss(
     if inverse_link is None:
         (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
     else:
-        (squared, variance), luck = brier_terms_of_scores(used.block, inverse_link), 0.0
+        squared, variance, luck = _terms_of_scores(used, inverse_link)
     trials = count_members(used.block.counted)
     moments = term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts])
     return replace(fit_moments(moments), luck=luck)
@@ -74,6 +78,58 @@ def _luck_of_members(sample: Sample) -> float:
     part = sample.some_rows(ROWS_OF_LUCK)
     relative = part.weight / part.weight.mean()
     return math.sqrt(shared_luck_variance(member_terms(part.block), part.block.counted, relative, sample.rows.size))
+
+
+def _terms_of_scores(
+    sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return each row's Brier score and variance of one member, from raw scores, and the luck of the members.
+
+    Of many labels, only some rows' variances are those of all members.  Those of the other rows come from halves of
+    their members, and are moved by what the halves are off in the former rows: rows share the noise of the halves.
+    """
+    n_members, n_rows, n_labels = sample.block.outputs.shape
+    n_losses = min(n_labels * (n_labels + 3) // 2, 2 * n_members) + 1
+    rows = sample.random_rows(max(MOST_PROBABILITIES // (n_losses * n_labels), FEWEST_ROWS))
+    exact, luck = _exact_variances(sample if rows.size == n_rows else sample.select(rows), inverse_link)
+    if rows.size == n_rows:
+        mean = sample.block.support / count_members(sample.block.counted)[:, None]
+        return _score_of_means(sample.block, inverse_link)(mean), exact, luck
+    squared, variance = brier_terms_of_scores(sample.block, inverse_link)
+    weight, off = sample.weight[rows] / sample.weight[rows].sum(), exact - variance[rows]
+    shift = float(weight @ off)
+    variance += shift
+    variance[rows] = exact
+    return squared, variance, math.hypot(luck, math.sqrt(float(weight**2 @ (off - shift) ** 2)))
+
+
+def _exact_variances(sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]) -> tuple[FloatArray, float]:
+    """Return the variance of one member in each row, from all members, and the luck of the members."""
+    block = sample.block
+    n_few = max(ROWS_OF_LUCK // block.n_labels, FEWEST_ROWS)
+    if sample.rows.size <= n_few:
+        variance, shared = shared_terms(*_smooth_loss(block, inverse_link), block.counted, sample.weight)
+        return variance, math.sqrt(shared)
+    few = sample.some_rows(n_few)
+    shared = shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1]
+    return mean_terms(*_smooth_loss(block, inverse_link), block.counted), math.sqrt(shared)
+
+
+def _smooth_loss(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[LossOfRows, NDArray[Any]]:
+    """Return the Brier score of rows as a function of mean outputs, and these outputs of all members.
+
+    Of two labels whose scores are each other's negative, the outputs are the scores of the second one.
+    """
+
+    def score(rows: slice) -> Callable[[FloatArray], FloatArray]:
+        return _score_of_means(replace(block, target=block.target[rows]), inverse_link)
+
+    second = block.outputs[:, :, 1:]
+    if block.n_labels > 2 or not np.array_equal(block.outputs[:, :, :1], -second):
+        return score, block.outputs
+    return lambda rows: lambda mean: score(rows)(np.concatenate([-mean, mean], axis=1)), second
 
 
 def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:

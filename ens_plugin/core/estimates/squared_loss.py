@@ -19,6 +19,7 @@ __all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments", "term_mo
 
 LARGEST_LOG = 700.0
 TINY = 1e-200
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,8 +342,9 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
         raise InputError(
             f"target has {counted(moments.n_rows, 'row')} of positive weight; a mean squared error needs at least 2."
         )
-    squares = float(moments.second[0, 0])
-    first, second, both = moments.second[2] / max(1.0 - squares, 0.5)
+    squares, cubes = float(moments.second[0, 0]), float(moments.third[0, 0])
+    # What is left of the squared deviations from the weighted mean, where weights do not depend on the losses.
+    first, second, both = moments.second[2] / max(1.0 - 2.0 * cubes / squares + squares, ROUNDING)
     shared = (both - first - second) / 2.0
     scale = np.maximum(moments.second[2, :2], TINY) ** 1.5
     return SquaredLoss(

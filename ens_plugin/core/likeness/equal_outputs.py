@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock, count_members, member_margins, strongest_rival
+from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["are_alike", "output_cells"]

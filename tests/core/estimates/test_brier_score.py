@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from ens_plugin.core.estimates import brier_loss, brier_terms_of_scores, member_terms
 from ens_plugin.core.tallies import RowBlock, Sample, both_scores
@@ -148,3 +148,49 @@ def test_the_interval_of_the_size_holds_the_luck_that_all_rows_share(share: floa
         # The variance of one member is 0.26² / 3, the Brier score 1/4.
         held += low <= 0.26**2 / 3 / (0.005 * 0.25) <= high
     assert held >= 360
+
+
+@pytest.mark.parametrize("share", [0.6, 1.0])
+def test_the_interval_of_the_size_holds_the_luck_of_raw_scores(share: float) -> None:
+    """Halves of the members, whose noise all rows share, held 61 and 21 % of the sizes."""
+    held, centre = 0, np.linspace(-1.5, 1.5, 300)
+    squared = (expit(centre) * expit(-centre)).mean()
+    # The second derivative of (p - y)² in the score is on average 2 p² (1 - p)²; the variance of a score is 4/3.
+    variance = np.square(expit(centre) * expit(-centre)).mean() * 4.0 / 3.0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        scores = centre + rng.uniform(-2.0, 2.0, (30, 1)) * np.sign(centre)
+        target = (rng.random(300) < expit(centre)).astype(int)
+        block = RowBlock(both_scores(scores), rng.random(scores.shape) < share, target, 2)
+        loss = brier_loss(sample_of(block), two_chances)
+        assert loss is not None
+        low, high = loss.size_interval(0.005, 20_001, 0.95)
+        assert high is not None
+        held += low <= variance / (0.005 * squared) <= high
+    assert held >= 360
+
+
+def test_of_many_labels_and_rows_the_noise_of_halves_is_corrected() -> None:
+    """All rows are alike, and halves of 24 members have the same error in each."""
+    rng = np.random.default_rng(8)
+    n_labels, n_rows, n_members = 20, 600, 24
+    own = rng.normal(0.0, 1.0, n_labels) + rng.normal(0.0, 1.0, (n_members, n_labels))
+    block = RowBlock(
+        np.repeat(own[:, None], n_rows, axis=1),
+        np.ones((n_members, n_rows), dtype=bool),
+        np.zeros(n_rows, dtype=np.intp),
+        n_labels,
+    )
+
+    def score(mean: np.ndarray) -> float:
+        return brier(softmax(mean), 0)
+
+    # Half the second derivative along each member's deviation.
+    mean, step = own.mean(axis=0), 1e-3
+    pairs = [score(mean + step * (each - mean)) + score(mean - step * (each - mean)) - 2 * score(mean) for each in own]
+    truth = float(np.mean(pairs)) / (2.0 * step**2) * n_members / (n_members - 1)
+    loss = brier_loss(sample_of(block), lambda mean: np.asarray(softmax(mean, axis=1)))
+    assert loss is not None
+    assert loss.member_variance == pytest.approx(truth, rel=1e-3)
+    by_halves = brier_terms_of_scores(block, lambda mean: np.asarray(softmax(mean, axis=1)))[1].mean()
+    assert abs(by_halves / truth - 1.0) > 0.05

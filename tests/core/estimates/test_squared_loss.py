@@ -243,3 +243,17 @@ def test_covariance_knows_that_weights_go_with_losses() -> None:
         estimates.append(fit.raw_asymptote)
         variances.append(fit.covariance[0, 0])
     assert np.mean(variances) == pytest.approx(np.var(estimates), rel=0.12)
+
+
+@pytest.mark.parametrize("spread", [0.0, 2.5])
+def test_the_variance_over_rows_is_unbiased_whatever_the_weights(spread: float) -> None:
+    """Of weights whose logarithms have a deviation of 2.5, it came out at half of what it is."""
+    rng = np.random.default_rng(5)
+    estimates, variances = [], []
+    for _ in range(4000):
+        mean, weight = rng.normal(size=60), np.exp(spread * rng.normal(size=60))
+        loss = fit_moments(loss_moments(mean, np.full(60, 0.5), np.full(60, 10), np.zeros(60), weight))
+        estimates.append(loss.raw_asymptote)
+        variances.append(loss.covariance[0, 0])
+    # Of 4000 draws of squares with such weights, the ratio is known to some 5 %.
+    assert np.mean(variances) == pytest.approx(np.var(estimates), rel=0.15)

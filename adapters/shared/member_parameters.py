@@ -1,0 +1,158 @@
+"""Doubts about ensembles whose members were trained with unequal parameters, as a warm start can do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from ens_plugin.core.validation import FloatArray, counted, printable
+
+__all__ = ["order_doubts", "unequal_member_doubts"]
+
+# Relative rounding of numbers of rows, which are sums of weights.
+CLOSE = 1e-6
+# They change no prediction, or are drawn for each member.
+_NOT_COMPARED = ("random_state", "random_seed", "seed", "n_jobs", "thread_count", "verbose")
+_SHOWN = 3
+# Fewer runs of equal parameters than random order has, by so many standard deviations.
+FEW_RUNS = 3.0
+
+
+def unequal_member_doubts(members: Sequence[Any], **numbers: Sequence[float] | FloatArray | None) -> tuple[str, ...]:
+    """Return a doubt where members were trained with unequal parameters, as after a warm start with others.
+
+    The members' own parameters are compared; those of the ensemble may have been changed since.
+
+    Parameters
+    ----------
+    members : sequence of fitted estimators
+    **numbers : sequence of n_members float, or None
+        What else is equal for members that were trained alike, such as their numbers of rows, by its name.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> unequal_member_doubts([DecisionTreeClassifier(random_state=seed) for seed in range(3)])
+    ()
+    >>> text, = unequal_member_doubts([DecisionTreeClassifier(max_depth=depth) for depth in (2, 2, 3)])
+    >>> text[:77]
+    'The members were not trained alike: max_depth was 2 for 2 and 3 for 1 of them'
+    >>> unequal_member_doubts([None] * 3, rows=[100, 100, 50])[0][36:81]
+    'the number of rows was 100 for 2 and 50 for 1'
+    """
+    known = {name: np.asarray(own, dtype=np.float64) for name, own in numbers.items() if own is not None}
+    differing = {name: own for name, own in known.items() if np.ptp(own) > CLOSE * own.max()}
+    found = {f"the number of {name}": [f"{number:.0f}" for number in own] for name, own in differing.items()}
+    found = {**found, **_unequal(members)}
+    if not found:
+        return ()
+    return (
+        f"The members were not trained alike: {_listed(found)}. So they are not draws of one learner, and the first "
+        "differ from the last: these figures are those of a mixture, which no smaller or larger ensemble is. Refit all "
+        "members with the same parameters, in one call of fit.",
+    )
+
+
+def order_doubts(members: Sequence[Any]) -> tuple[str, ...]:
+    """Return a doubt where the members' parameters are unequal, and the same ones follow each other.
+
+    Parameters that differ at random from member to member are part of the learner.  The number of runs of members with
+    equal parameters is compared with that of random order (Wald and Wolfowitz 1940, for any number of kinds).
+
+    Parameters
+    ----------
+    members : sequence of fitted models
+        Of any library; those without ``get_params`` are not compared.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> stump, tree = DecisionTreeClassifier(max_depth=1), DecisionTreeClassifier()
+    >>> len(order_doubts([stump] * 10 + [tree] * 10)), len(order_doubts([stump, tree] * 10))
+    (1, 0)
+    """
+    found = _unequal(members)
+    if not found or not _has_few_runs(list(zip(*found.values(), strict=True))):
+        return ()
+    return (
+        f"Members that follow each other were trained alike, and others were not: {_listed(found)}. So the first "
+        "members differ from the last, and a smaller or larger ensemble is another mixture than these figures are of. "
+        "Give the members in random order if this mixture is what you want, or train all with the same parameters.",
+    )
+
+
+def _unequal(members: Sequence[Any]) -> dict[str, list[str]]:
+    """Return the parameters that differ between members, with the value of each member as text."""
+    if not all(hasattr(member, "get_params") for member in members):
+        return {}
+    kinds = {type(member) for member in members}
+    if len(kinds) > 1:
+        return {"the class": [type(member).__name__ for member in members]}
+    found = _by_attributes(members) if all(hasattr(member, "tree_") for member in members) else _by_get_params(members)
+    unequal = {name: values for name, values in found.items() if any(value is not values[0] for value in values)}
+    texts = {name: [_text(value) for value in values] for name, values in unequal.items()}
+    return {name: own for name, own in texts.items() if len(set(own)) > 1}
+
+
+def _by_attributes(trees: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the parameters of trees, none of which is an estimator; get_params would take much longer.
+
+    A tree that was stored by an earlier release lacks the parameters that it did not have.
+    """
+    names = [name for name in signature(type(trees[0])).parameters if name not in _NOT_COMPARED]
+    return {name: [getattr(tree, name, None) for tree in trees] for name in names}
+
+
+def _by_get_params(members: Sequence[Any]) -> dict[str, list[Any]]:
+    try:
+        parameters = [member.get_params() for member in members]
+    except AttributeError:  # of a member that was stored by another release of its library
+        return {}
+    names = [name for name in parameters[0] if name.rpartition("__")[2] not in _NOT_COMPARED]
+    return {name: [own.get(name) for own in parameters] for name in names}
+
+
+def _text(value: Any) -> str:
+    """Return a value as a text that is equal for equal values; of other objects only their class."""
+    if isinstance(value, np.ndarray):
+        return str(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    return repr(value) if value is None or isinstance(value, (bool, int, float, str)) else type(value).__name__
+
+
+def _listed(found: dict[str, list[str]]) -> str:
+    texts = [f"{name} was {_values(values)}" for name, values in list(found.items())[:_SHOWN]]
+    rest = len(found) - _SHOWN
+    return "; ".join([*texts, *([f"and {counted(rest, 'other parameter')} differed"] if rest > 0 else [])])
+
+
+def _values(values: list[str]) -> str:
+    numbers = Counter(values)
+    shown = [f"{printable(text, 40)} for {number}" for text, number in list(numbers.items())[:_SHOWN]]
+    if len(numbers) > _SHOWN:
+        return f"{', '.join(shown)} and another value for the rest"
+    return f"{', '.join(shown[:-1])} and {shown[-1]} of them"
+
+
+def _has_few_runs(kinds: list[Any]) -> bool:
+    """Return whether equal members stand next to each other more often than in random order."""
+    n = len(kinds)
+    sizes = np.array(list(Counter(kinds).values()), dtype=np.float64)
+    n_runs = 1 + sum(kind != previous for kind, previous in zip(kinds[1:], kinds[:-1], strict=True))
+    squares, cubes = float((sizes**2).sum()), float((sizes**3).sum())
+    mean = (n * (n + 1) - squares) / n
+    variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1.0))
+    return variance > 0 and n_runs < mean - FEW_RUNS * variance**0.5
