@@ -308,7 +308,7 @@ class Forest:
 
     def checked_rows(self, features: NDArray[Any]) -> NDArray[Any]:
         """Return features in the type and order of this forest; raise ValueError for another number of columns."""
-        rows = neighbours(features, self.dtype)
+        rows: NDArray[Any] = neighbours(features, self.dtype)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ValueError(f"the features have shape {rows.shape}, and the trees {self.n_features} columns")
         return rows

@@ -13,9 +13,7 @@ from ens_plugin.analysis.curves.agreement_size import agreement_size, gap_doubts
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, rival_doubts, row_models
 from ens_plugin.analysis.row_blocks import TalliedRows
-from ens_plugin.core.estimates.agreement import (
-    fit_contests,
-)
+from ens_plugin.core.estimates.agreement import fit_contests
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.estimates.extrapolation import subset_sizes
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size

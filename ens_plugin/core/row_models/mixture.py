@@ -49,6 +49,7 @@ __all__ = [
     "fixed_mixture",
     "group_counts",
     "mixture_of_counts",
+    "rougher_than_known",
     "share_angle",
 ]
 
