@@ -21,7 +21,7 @@ CLOSE = 1e-6
 
 
 def drawn_numbers(trees: Sequence[Any]) -> NDArray[np.float64] | None:
-    """Return how many rows each tree drew, counting repeats, shape (n_trees,); None where the trees do not tell it."""
+    """Return how many rows each tree drew, counting repeats, shape (n_trees,); None where the trees do not show it."""
     # Weights of labels inside a tree are those of its own rows.
     if not WEIGHTS_COUNT_DRAWS or any(getattr(tree, "class_weight", None) is not None for tree in trees):
         return None

@@ -6,7 +6,7 @@ import numpy as np
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tallies.tally import RowBlock, member_labels
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["compared_number", "compared_rows", "member_losses"]
@@ -32,11 +32,9 @@ def member_losses(adapter: EnsembleAdapter, block: RowBlock) -> FloatArray:
     -------
     ndarray, shape (n_members, n_rows)
     """
-    outputs, target = block.outputs, block.target
+    target = block.target
     if block.n_labels == 0:
-        return np.asarray(np.abs(outputs - target), dtype=np.float64)
-    if outputs.ndim == 2:
-        return np.asarray(outputs != target, dtype=np.float64)
-    if adapter.output_kind == "scores":
-        return np.asarray(outputs.argmax(axis=2) != target, dtype=np.float64)
-    return np.asarray(1.0 - np.take_along_axis(outputs, target[None, :, None], axis=2)[:, :, 0])
+        return np.asarray(np.abs(block.outputs - target), dtype=np.float64)
+    if block.is_vote or adapter.output_kind == "scores":
+        return np.asarray(member_labels(block) != target, dtype=np.float64)
+    return np.asarray(1.0 - np.take_along_axis(block.outputs, target[None, :, None], axis=2)[:, :, 0])

@@ -88,7 +88,7 @@ def _terms_of_scores(
     Of many labels, only some rows' variances are those of all members.  Those of the other rows come from halves of
     their members, and are moved by what the halves are off in the former rows: rows share the noise of the halves.
     """
-    n_members, n_rows, n_labels = sample.block.outputs.shape
+    (n_members, n_rows), n_labels = sample.block.counted.shape, sample.block.n_labels
     n_losses = min(n_labels * (n_labels + 3) // 2, 2 * n_members) + 1
     rows = sample.random_rows(max(MOST_PROBABILITIES // (n_losses * n_labels), FEWEST_ROWS))
     exact, luck = _exact_variances(sample if rows.size == n_rows else sample.select(rows), inverse_link)
@@ -126,10 +126,15 @@ def _smooth_loss(
     def score(rows: slice) -> Callable[[FloatArray], FloatArray]:
         return _score_of_means(replace(block, target=block.target[rows]), inverse_link)
 
+    def score_of_second(rows: slice) -> Callable[[FloatArray], FloatArray]:
+        return lambda mean: score(rows)(np.concatenate([-mean, mean], axis=1))
+
+    if isinstance(block, ScoreBlock):
+        return score_of_second, block.score[:, :, None] / 2.0
     second = block.outputs[:, :, 1:]
     if block.n_labels > 2 or not np.array_equal(block.outputs[:, :, :1], -second):
         return score, block.outputs
-    return lambda rows: lambda mean: score(rows)(np.concatenate([-mean, mean], axis=1)), second
+    return score_of_second, second
 
 
 def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:

@@ -68,7 +68,7 @@ def output_cells(block: RowBlock) -> IntArray | None:
     [0, 0, 1]
     """
     n_members, n_rows = block.counted.shape
-    outputs = block.outputs.reshape(n_members, n_rows, -1)
+    outputs = block.stored.reshape(n_members, n_rows, -1)
     cell = np.empty(n_rows, dtype=np.int64)
     held = np.empty((0, *outputs[:, 0].shape), dtype=outputs.dtype)
     known = np.empty((0, n_members), dtype=bool)
@@ -96,7 +96,7 @@ def _chance_of_rival(block: RowBlock) -> FloatArray:
     """Return the chance that the runner-up leads at infinity, by normal margins of the members, shape (n_rows,)."""
     support = block.support
     lead = np.argmax(support, axis=1)
-    leading = RowBlock(block.outputs, block.counted, lead, block.n_labels)
+    leading = block.like(block.stored, block.counted, lead)
     margins = member_margins(leading, strongest_rival(support, lead)) * block.counted
     trials = np.maximum(count_members(block.counted), 2.0)
     mean = margins.sum(axis=0) / trials
@@ -109,7 +109,7 @@ def _equal_pairs(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the pairs of rows, as two arrays, that share eight members or more, none of which tells them apart."""
     first, second = np.triu_indices(block.target.size, 1)
     n_shared = np.zeros(first.size, dtype=np.int64)
-    outputs = block.outputs.reshape(*block.counted.shape, -1)
+    outputs = block.stored.reshape(*block.counted.shape, -1)
     for own, counts in zip(outputs, block.counted, strict=True):
         shared = counts[first] & counts[second]
         n_shared += shared

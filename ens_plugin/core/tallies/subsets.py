@@ -92,6 +92,10 @@ class ScoreBlock(RowBlock):
         """Return the scores of the second label, which are the differences of both, as a new array."""
         return self.score.copy(order="K")
 
+    def seconds(self) -> BoolArray:
+        """Return which members predict the second label."""
+        return np.asarray(self.score > 0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:

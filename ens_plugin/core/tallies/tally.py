@@ -97,6 +97,10 @@ class RowBlock:
         """Return each member's support for the second of two labels minus that for the first, as a new array."""
         return np.asarray(np.subtract(self.outputs[..., 1], self.outputs[..., 0], dtype=np.float64))
 
+    def seconds(self) -> BoolArray:
+        """Return which members predict the second of two labels; the first label wins ties."""
+        return np.asarray(self.outputs[..., 1] > self.outputs[..., 0])
+
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
@@ -331,10 +335,10 @@ def both_scores(scores: FloatArray) -> FloatArray:
 
 def member_labels(block: RowBlock) -> NDArray[Any]:
     """Return each member's own label code, shape (n_members, n_rows); the first label wins ties."""
-    if block.outputs.ndim == 2:
+    if block.is_vote:
         return block.outputs
     if block.n_labels == 2:
-        return np.asarray(block.outputs[:, :, 1] > block.outputs[:, :, 0], dtype=np.int8)
+        return np.asarray(block.seconds(), dtype=np.int8)
     return np.asarray(np.argmax(block.outputs, axis=2))
 
 

@@ -8,12 +8,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from ens_plugin.core.estimates import brier_terms_of_scores
+from ens_plugin.core.estimates import brier_loss, brier_terms_of_scores
+from ens_plugin.core.likeness import output_cells
 from ens_plugin.core.tallies import (
     RowBlock,
     Sample,
     ScoreBlock,
     both_scores,
+    member_labels,
     member_margins,
     subset_means,
     subset_rates,
@@ -272,6 +274,20 @@ def test_one_score_of_two_labels_stands_for_both_to_the_bit() -> None:
     parts = [Sample(own, np.arange(60), np.ones(60)).select(known).block for own in (one, both)]
     for terms in zip(*(brier_terms_of_scores(part, lambda mean: softmax(mean, axis=1)) for part in parts), strict=True):
         np.testing.assert_array_equal(*terms)
+
+
+def test_one_score_of_two_labels_has_the_labels_and_the_brier_score_of_both() -> None:
+    one, both = both_forms()
+    np.testing.assert_array_equal(member_labels(one), member_labels(both))
+    np.testing.assert_array_equal(output_cells(one), output_cells(both))
+    found, expected = (
+        brier_loss(Sample(own, np.arange(60), np.ones(60)), lambda mean: softmax(mean, axis=1)) for own in (one, both)
+    )
+    assert found is not None
+    assert expected is not None
+    assert found.luck == expected.luck > 0.0
+    assert found.member_variance == expected.member_variance
+    assert "outputs" not in vars(one)
 
 
 def test_samples_of_one_score_are_copied_selected_and_sorted_as_those_of_both() -> None:
