@@ -60,7 +60,7 @@ def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np
     n_levels, least = _n_levels(rows), _least(rows, codes[known])
     draws = (np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
     levels = np.array([level(counts.astype(np.float64)) for counts in draws])
-    return _of_levels(rows, levels, _sd_of_few_right(rows, groups, rng))
+    return _of_levels(rows, levels, _metrics_of_few_right(rows, groups, rng))
 
 
 def resample_rows(
@@ -92,7 +92,7 @@ def resample_rows(
     shared = np.cov(levels[:n_steps], steps)
     contrast = np.array([-1.0, 1.0])
     one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)
-    found = _of_levels(rows, levels, _sd_of_few_right(rows, groups, rng))
+    found = _of_levels(rows, levels, _metrics_of_few_right(rows, groups, rng))
     return Resampled(found.sd, found.skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
 
 
@@ -113,15 +113,17 @@ def _n_levels(rows: MetricRows) -> int:
     return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
 
 
-def _sd_of_few_right(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
-    """Return the standard deviation of a metric of labels where hardly a row of some label is right; else 0.
+def _metrics_of_few_right(
+    rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator
+) -> FloatArray | None:
+    """Return draws of a metric of labels where hardly a row of some label is right; None elsewhere.
 
     Samples of rows that are all wrong have no spread.  The shares of a label's rows that are predicted to have each of
     K labels are therefore drawn from their posterior, a Dirichlet distribution with 1/K added to each number of rows.
     """
     formula, known = rows.formula, rows.known
     if formula is None or not rows.is_of_labels:
-        return 0.0
+        return None
     n_labels = rows.sample.block.n_labels
     target, labels = rows.sample.block.target[known].astype(np.intp), np.argmax(rows.linked[known], axis=1)
     matrix = np.zeros((n_labels, n_labels))
@@ -129,24 +131,25 @@ def _sd_of_few_right(rows: MetricRows, groups: NDArray[np.integer] | None, rng: 
     has_rows = matrix.sum(axis=1) > 0
     is_few = (np.diag(matrix) < FEW_RIGHT) & (matrix.sum(axis=1) >= FEWEST_OF_LABEL)
     if not is_few.any():
-        return 0.0
+        return None
     weight = np.bincount(target, None if rows.weight is None else rows.weight[known], n_labels)[has_rows]
     units = 1.0 if groups is None else np.unique(groups[known]).size / known.size
     shares = [rng.dirichlet(units * own + 1.0 / n_labels, N_RESAMPLES) for own in matrix[has_rows]]
     cells = np.repeat(np.flatnonzero(has_rows), n_labels)
     level = formula(cells, np.tile(np.eye(n_labels), (weight.size, 1)))
     drawn = np.stack(shares, axis=1) * weight[:, None]
-    return float(np.std([level(own.reshape(-1)) for own in drawn], ddof=1))
+    return np.array([level(own.reshape(-1)) for own in drawn])
 
 
-def _of_levels(rows: MetricRows, levels: FloatArray, least_sd: float) -> Resampled:
-    """Return the moments of the metric by bootstrap sample, with a standard deviation of at least `least_sd`."""
-    deviations, sd = levels - levels.mean(), float(levels.std(ddof=1))
+def _of_levels(rows: MetricRows, levels: FloatArray, of_few_right: FloatArray | None) -> Resampled:
+    """Return the moments of the metric by bootstrap sample, or of other draws of it that spread more."""
+    widest = levels if of_few_right is None or of_few_right.std() <= levels.std() else of_few_right
+    deviations, sd = widest - widest.mean(), float(widest.std(ddof=1))
     skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
     # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
-    noise = 4.0 * 6.0 / levels.size
+    noise = 4.0 * 6.0 / widest.size
     inflation = 1.0 if rows.sample.block.counted.all() else OUT_OF_BAG_INFLATION
-    return Resampled(inflation * max(sd, least_sd), skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
+    return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
 
 
 def _codes(rows: MetricRows) -> NDArray[Any]:

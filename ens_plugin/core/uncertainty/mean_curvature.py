@@ -154,10 +154,11 @@ def _slices(n_members: int, n_rows: int) -> Iterator[slice]:
 
 def _deviations(outputs: NDArray[np.floating], counted: NDArray[np.bool_]) -> tuple[FloatArray, list[FloatArray]]:
     """Return the mean of the members that count, (n_rows, n_labels), and for each label their deviations, else 0."""
-    counts, means, deviations = counted.astype(np.float64), list[FloatArray](), list[FloatArray]()
+    # In one order of memory: that of a sum's terms would follow it, and differences of losses magnify rounding.
+    counts, means, deviations = counted.astype(np.float64, order="C"), list[FloatArray](), list[FloatArray]()
     trials = counts.sum(axis=0)
     for label in range(outputs.shape[2]):
-        own = outputs[:, :, label] * counts
+        own = np.multiply(outputs[:, :, label], counts, order="C")
         means.append(own.sum(axis=0) / trials)
         own -= means[-1] * counts
         deviations.append(own)

@@ -245,7 +245,7 @@ class TestSizes:
         growth = grow(forest, X, y, metric="roc_auc", tolerance=1e-3, max_size=120)
         attained = growth.history[-1].attained
         assert attained is not None
-        assert f"the distance from the infinite ensemble is {attained:.4g}." in growth.reason
+        assert f"the metric differs from that of the infinite ensemble by {attained:.4g}." in growth.reason
 
 
 def test_a_loss_and_its_negative_have_the_same_interval() -> None:
