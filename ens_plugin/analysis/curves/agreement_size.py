@@ -15,7 +15,8 @@ from ens_plugin.core.estimates.agreement import (
 )
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.likeness.equal_outputs import are_alike
-from ens_plugin.core.row_models.mixture import Mixture, rougher_than_known
+from ens_plugin.core.row_models.mixture import Mixture
+from ens_plugin.core.row_models.roughness import rougher_than_known
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subset_rates import SubsetRates

@@ -13,8 +13,9 @@ from ens_plugin.core.likeness.equal_outputs import are_alike
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
 from ens_plugin.core.row_models.label_shares import LabelVotes
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
-from ens_plugin.core.row_models.mixture import Mixture, as_rough_as_known, fit_mixture, fixed_mixture
+from ens_plugin.core.row_models.mixture import Mixture, fit_mixture, fixed_mixture
 from ens_plugin.core.row_models.rival_shift import fit_rival_shift
+from ens_plugin.core.row_models.roughness import as_rough_as_known
 from ens_plugin.core.row_models.row_model import RowModel, model_error
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample

@@ -14,15 +14,9 @@ from ens_plugin.core.row_models.majority import (
     subset_majority_error,
 )
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
-from ens_plugin.core.row_models.mixture import (
-    Mixture,
-    as_rough_as_known,
-    fit_mixture,
-    fixed_mixture,
-    group_counts,
-    rougher_than_known,
-)
+from ens_plugin.core.row_models.mixture import Mixture, fit_mixture, fixed_mixture, group_counts
 from ens_plugin.core.row_models.rival_shift import fit_rival_shift
+from ens_plugin.core.row_models.roughness import as_rough_as_known, rougher_than_known
 from ens_plugin.core.row_models.row_model import (
     RowModel,
     group_means,

@@ -8,15 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.columns import sums_by_code, whole_counts
-from ens_plugin.core.row_models.density import (
-    GRID,
-    ROUGHNESS_SCALE,
-    Density,
-    RowGroups,
-    fit_density,
-    refit_density,
-    rougher_density,
-)
+from ens_plugin.core.row_models.density import GRID, Density, RowGroups, fit_density
 from ens_plugin.core.row_models.majority import (
     MOST_CACHED,
     grid_agreement,
@@ -44,19 +36,16 @@ IntArray = NDArray[np.integer]
 
 __all__ = [
     "Mixture",
-    "as_rough_as_known",
     "fit_mixture",
     "fixed_mixture",
     "group_counts",
     "mixture_of_counts",
-    "rougher_than_known",
     "share_angle",
 ]
 
 FEW_ROWS = 30
 MANY_VOTES = 60.0
 MAX_GROUPS = 4096
-TIMES_AS_ROUGH = 4.0
 # Of shares by angle, from 0 to 256, times eighths of the numbers of votes.
 N_CELLS = 257 * 8
 PART_ROWS = 65_536
@@ -217,50 +206,6 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
     if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
         return mixture
     return replace(mixture, weights=mean_posterior(mixture, density.weights))
-
-
-def as_rough_as_known(mixture: Mixture) -> Mixture:
-    """Return the mixture with a rougher density, where the votes of the rows show that it is rougher.
-
-    It takes the rows' votes as independent.  Where rows share the votes of the same members, they seem to show more.
-
-    Examples
-    --------
-    Votes of three kinds of rows, of which none has close votes.
-
-    >>> import numpy as np
-    >>> p = np.repeat([0.02, 0.35, 0.65], 1000)
-    >>> smooth = fit_mixture(np.random.default_rng(0).binomial(100, p), np.full(3000, 100))
-    >>> found = [model.error([51, np.inf]) for model in (smooth, as_rough_as_known(smooth))]
-    >>> truth = np.mean(p > 0.5)
-    >>> bool(abs(found[1][0] - truth) < abs(found[0][0] - truth))
-    True
-    """
-    if mixture.density is None:
-        return mixture
-    density = rougher_density(mixture.density)
-    return mixture if density is mixture.density else _with_density(mixture, density)
-
-
-def rougher_than_known(mixture: Mixture) -> Mixture | None:
-    """Return the mixture with a density four times as rough, of which the rows need not know; None where they do.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Of :func:`as_rough_as_known`; for a point mass there is none.
-    """
-    density = mixture.density
-    if density is None or density.roughness > ROUGHNESS_SCALE:
-        return None
-    return _with_density(mixture, refit_density(density, TIMES_AS_ROUGH * ROUGHNESS_SCALE))
-
-
-def _with_density(mixture: Mixture, density: Density) -> Mixture:
-    assert mixture.density is not None
-    is_sharpened = mixture.weights is not mixture.density.weights
-    weights = mean_posterior(mixture, density.weights) if is_sharpened else density.weights
-    return replace(mixture, density=density, weights=weights)
 
 
 def fixed_mixture(share: ArrayLike, weight: ArrayLike | RowWeight | None = None) -> Mixture:
