@@ -311,17 +311,11 @@ class LeafWalk:
         in_bag, all : ndarrays of int, shape (n_leaves,)
             Leaves in the order of the nodes, one tree after the other.
         """
-        if not self.is_by_bits:
-            return None
-        is_leaf = self._is_leaf()
-        counts = np.zeros((2, np.count_nonzero(is_leaf)), np.int64)
-        for block, array in self._arrays(table):
-            if array is None:
-                return None
-            found = self._forest(array.dtype).count(self.forest.cleaned(array), bags.part(block).bits, bag_of)
-            for total, own in zip(counts, found, strict=True):
-                total += own[is_leaf]
-        return counts[0], counts[1]
+
+        def count_block(block: slice, array: NDArray[Any]) -> Any:
+            return self._forest(array.dtype).count(self.forest.cleaned(array), bags.part(block).bits, bag_of)
+
+        return self._counts_of_blocks(table, count_block)
 
     def count_and_sum(
         self, table: Table, values: Callable[[], Sequence[NDArray[Any]]], bags: Bags, sums: NDArray[np.float64]
@@ -330,6 +324,18 @@ class LeafWalk:
 
         None where that cannot be; the sums are then undefined.
         """
+
+        def count_block(block: slice, array: NDArray[Any]) -> Any:
+            of_node = self._table("values", values, array.dtype)
+            forest, rows = self._forest(array.dtype), self.forest.cleaned(array)
+            *counted, sums[:, block] = forest.count_and_sum(rows, of_node, bags.part(block).bits)
+            return counted
+
+        return self._counts_of_blocks(table, count_block)
+
+    def _counts_of_blocks(
+        self, table: Table, count_block: Callable[[slice, NDArray[Any]], Any]
+    ) -> tuple[IntArray, IntArray] | None:
         if not self.is_by_bits:
             return None
         is_leaf = self._is_leaf()
@@ -337,10 +343,7 @@ class LeafWalk:
         for block, array in self._arrays(table):
             if array is None:
                 return None
-            of_node = self._table("values", values, array.dtype)
-            forest, rows = self._forest(array.dtype), self.forest.cleaned(array)
-            *found, sums[:, block] = forest.count_and_sum(rows, of_node, bags.part(block).bits)
-            for total, own in zip(counts, found, strict=True):
+            for total, own in zip(counts, count_block(block, array), strict=True):
                 total += own[is_leaf]
         return counts[0], counts[1]
 

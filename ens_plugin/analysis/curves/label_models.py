@@ -69,9 +69,11 @@ def row_models(
     """
     if isinstance(tally, SupportTally):
         fitted = fit_support(tally, weight, spreads)
-        if counts_hard_votes(tally) and not are_alike(sample):
-            fitted = as_rough_as_known(fitted)
-        return [_of_rows(fitted, sample.rows)]
+        rougher = as_rough_as_known(fitted) if counts_hard_votes(tally) else fitted
+        # Ordinary votes show no rougher density, and the rows need not be compared then.
+        if rougher is not fitted and are_alike(sample):
+            rougher = fitted
+        return [_of_rows(rougher, sample.rows)]
     model = _of_rows(fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
     if not has_scores:
         shift, shift_size = _rival_shift(sample)
