@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags
-from ens_plugin.adapters.shared.draws import DrawCounts
-from ens_plugin.adapters.shared.trees.leaf_cover import RowOrigin
-from ens_plugin.core.stopping import StoppingTable
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.adapters.shared.trees.row_origin import RowOrigin
 from ens_plugin.errors import BagError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.adapters.shared.distributed_bags import DistributedBags
+    from ens_plugin.adapters.shared.draws import DrawCounts
+    from ens_plugin.core.stopping import StoppingTable
+    from ens_plugin.core.tallies.bags import Bags
 
 __all__ = [
     "CombinesMembers",
