@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.analysis import metrics
@@ -215,9 +217,15 @@ def granted_threads(n_jobs: int | None) -> Iterator[None]:
     """
     with (
         parallel_config(backend="threading", n_jobs=_n_threads(n_jobs)),
-        threadpool_limits(limits=1, user_api="blas"),
+        _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas"),
     ):
         yield
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> ThreadpoolController:
+    """Return the thread pools of the loaded libraries, searched for anew only if modules were imported since."""
+    return ThreadpoolController()
 
 
 def clip_sizes_to_oob(
