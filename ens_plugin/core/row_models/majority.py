@@ -23,6 +23,7 @@ from ens_plugin.errors import InputError
 __all__ = [
     "LOWER_HALF",
     "MOST_CACHED",
+    "agreement_on_grid",
     "grid_agreement",
     "grid_majority_error",
     "grid_soft_error",
@@ -130,11 +131,16 @@ def grid_soft_error(votes: tuple[float, ...]) -> FloatArray:
 @lru_cache(maxsize=4)
 def grid_agreement(votes: tuple[float, ...]) -> FloatArray:
     """Return the chance of the infinite ensemble's label on the density's grid, shape (n_sizes, 400), read-only."""
-    error = grid_majority_error(votes) if _are_odd(np.array(votes)) else grid_soft_error(votes)
-    upper = error[:, LOWER_HALF.size :]
-    agreement = np.hstack([upper[:, ::-1], upper])
+    agreement = agreement_on_grid(np.array(votes))
     agreement.flags.writeable = False
     return agreement
+
+
+def agreement_on_grid(votes: FloatArray) -> FloatArray:
+    """Return what :func:`grid_agreement` does, without keeping it."""
+    is_odd = bool(np.all(votes[np.isfinite(votes)] % 2.0 == 1.0))
+    right = 1.0 - (_lower_errors(votes) if is_odd else soft_majority_error(LOWER_HALF, votes))
+    return np.hstack([right, right[:, ::-1]])
 
 
 def _mirrored(lower: FloatArray) -> FloatArray:
@@ -142,10 +148,6 @@ def _mirrored(lower: FloatArray) -> FloatArray:
     error = np.hstack([lower, 1.0 - lower[:, ::-1]])
     error.flags.writeable = False
     return error
-
-
-def _are_odd(votes: FloatArray) -> bool:
-    return bool(np.all(votes[np.isfinite(votes)] % 2.0 == 1.0))
 
 
 def _lower_errors(odd_sizes: FloatArray) -> FloatArray:
