@@ -141,6 +141,11 @@ def verdict(report: ReportContent) -> str:
         return f"it is not known whether {members} enough."
     if not report.is_actionable:
         return f"{report.too_few_rows_text} to decide whether {members} enough."
+    if size is None and recommendation.max_size < now:
+        return (
+            f"it is not known whether {members} enough{_demand(recommendation)}: more than "
+            f"{recommendation.max_size} are needed, the largest size considered."
+        )
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     known_to = known_to_words(recommendation)

@@ -150,6 +150,20 @@ def test_only_the_headline_of_a_doubted_report_is_bold_in_markdown() -> None:
     assert "do not rely on these figures. Many rows are copies. Name groups." in " ".join(summarize(doubted).split())
 
 
+def test_without_a_size_as_large_as_the_ensemble_nothing_is_known_of_it() -> None:
+    report = REPORTS["classification"]
+    recommendation = replace(report.recommendation, size=None, interval=(101, None), max_size=101)
+    for n_members, words in (
+        (101, "101 members are too few for 99 % agreement of labels, and even 101 would be."),
+        (
+            102,
+            "it is not known whether 102 members are enough for 99 % agreement of labels: more than 101 are needed, "
+            "the largest size considered.",
+        ),
+    ):
+        assert verdict(replace(report, n_members=n_members, recommendation=recommendation)) == words
+
+
 def test_verdict_names_the_demand_of_a_regression() -> None:
     report = REPORTS["regression"]
     recommendation = replace(report.recommendation, size=59, interval=(29, 119))
