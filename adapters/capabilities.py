@@ -15,6 +15,7 @@ from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.adapters.shared.trees.leaf_cover import RowOrigin
 from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import BagError
 
 __all__ = [
@@ -355,7 +356,7 @@ def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> D
     if isinstance(adapter, Distributable):
         return adapter.distributed_bags(n_rows, candidate)
     raise BagError(
-        f"The bags of a {type(adapter.model).__name__} do not follow from a row's position alone, so its rows "
-        'cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze the '
-        "training rows on one machine with ens_plugin.analyze."
+        f"The bags of {with_article(type(adapter.model).__name__)} do not follow from a row's position alone, so its "
+        'rows cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze '
+        "the training rows on one machine with ens_plugin.analyze."
     )

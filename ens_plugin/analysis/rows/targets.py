@@ -18,6 +18,7 @@ from ens_plugin.core.validation import (
     counted,
     one_line,
     shown,
+    with_article,
     with_missing,
 )
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -104,8 +105,9 @@ def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
     """Raise UnsupportedModelError if an adapter weights rows by their target, in a function that takes no weights."""
     if type(adapter).target_weights is not EnsembleAdapter.target_weights:
         raise UnsupportedModelError(
-            f"{what} counts all rows alike, and rows of a {type(adapter.model).__name__} are weighted by their target, "
-            "because some are censored. Pass the model and its target to ens_plugin.analyze, on one machine."
+            f"{what} counts all rows alike, and rows of {with_article(type(adapter.model).__name__)} are weighted by "
+            "their target, because some are censored. Pass the model and its target to ens_plugin.analyze, on one "
+            "machine."
         )
 
 
