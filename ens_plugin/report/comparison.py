@@ -12,6 +12,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import ErrorCurve
 from ens_plugin.report.quantities import level_text, members_text
 from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.tables import short_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +101,9 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        return str(self.to_frame().drop(columns=["model", "doubts"]).to_string(line_width=80))
+        short = dict(zip(self.reports, short_names(list(self.reports), 24), strict=True))
+        frame = self.to_frame().drop(columns=["model", "doubts"]).rename(index=short)
+        return str(frame.to_string(line_width=80))
 
     def _repr_html_(self) -> str:
         from ens_plugin.report.html.cards import comparison_card

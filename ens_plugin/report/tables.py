@@ -44,6 +44,7 @@ __all__ = [
     "output_rows",
     "output_sentence",
     "predictors",
+    "short_names",
     "wrapped",
 ]
 
@@ -148,7 +149,25 @@ def criteria_markdown(report: ReportContent) -> list[str]:
 
 def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
     """Return the rows of all labels in their order; of more than `most` labels, of those with the largest errors."""
-    return [_label_row(errors, report.recommended_size) for errors in _listed_labels(report, most)]
+    found = _listed_labels(report, most)
+    names = short_names([errors.label for errors in found], LONGEST_LABEL)
+    return [_label_row(name, errors, report.recommended_size) for name, errors in zip(names, found, strict=True)]
+
+
+def short_names(names: Sequence[str], limit: int) -> list[str]:
+    """Return names of at most `limit` characters: their beginnings, or both ends where beginnings would be the same.
+
+    Examples
+    --------
+    >>> short_names(["iris versicolor", "rose"], 8), short_names(["model of May", "model of June"], 9)
+    (['iris ve…', 'rose'], ['mode… May', 'mode…June'])
+    """
+    whole = [printable(name) for name in names]
+    begun = [printable(name, limit) for name in whole]
+    if len(set(begun)) == len(set(whole)):
+        return begun
+    end = (limit - 1) // 2
+    return [name if len(name) <= limit else f"{name[: limit - 1 - end]}…{name[-end:]}" for name in whole]
 
 
 def _listed_labels(report: ReportContent, most: int) -> Sequence[LabelErrors]:
@@ -159,9 +178,9 @@ def _listed_labels(report: ReportContent, most: int) -> Sequence[LabelErrors]:
     return sorted(known, key=lambda errors: -errors.error)[:most]
 
 
-def _label_row(errors: LabelErrors, size: int | None) -> LabelRow:
+def _label_row(name: str, errors: LabelErrors, size: int | None) -> LabelRow:
     return LabelRow(
-        label=printable(errors.label, LONGEST_LABEL),
+        label=name,
         rows=str(errors.n_rows),
         error=error_text(errors.error, METRIC),
         interval=interval_text(errors.interval, METRIC),
@@ -274,15 +293,17 @@ def output_sentence(report: ReportContent) -> str:
 
 def output_rows(report: ReportContent) -> list[OutputRow]:
     """Return a row of text for each output, at most 30; none for a model of one output."""
+    shown = list(report.outputs.items())[:MOST_OUTPUTS]
+    names = short_names([name for name, _ in shown], OUTPUT_WIDTH)
     return [
         OutputRow(
-            name=printable(name, OUTPUT_WIDTH),
+            name=name,
             error=error_text(found.error, found.error_curve.metric),
             limit=error_text(found.error_curve.asymptote, found.error_curve.metric),
             size=recommended_text(found.recommendation),
             interval=recommended_interval_text(found.recommendation),
         )
-        for name, found in list(report.outputs.items())[:MOST_OUTPUTS]
+        for name, (_, found) in zip(names, shown, strict=True)
     ]
 
 

@@ -350,12 +350,14 @@ def _sentences(report: ReportContent) -> list[str]:
         )
     if not math.isnan(report.algorithmic_sd):
         on_fresh = report.data == "oob" and not report.algorithmic_sd_is_bound
+        spread = spread_text(report.algorithmic_sd, report.error_curve.metric)
         bound = "at most " if report.algorithmic_sd_is_bound else "about " if on_fresh else ""
+        if spread.startswith("<"):
+            bound, spread = "less than ", spread[1:]
         of_what = "error" if report.error_curve.metric_basis is None else printable(report.error_curve.metric, 40)
         sentences.append(
             f"Over random seeds, given this training set, the {of_what} of {members} has a standard deviation of "
-            f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} "
-            f"on {'fresh' if on_fresh else 'these'} rows."
+            f"{bound}{spread} on {'fresh' if on_fresh else 'these'} rows."
         )
     if not math.isnan(report.bias_variance.bias):
         parts, metric = report.bias_variance, report.error_curve.metric

@@ -77,6 +77,17 @@ def test_without_a_recommended_size_there_is_no_column_for_it() -> None:
         assert FEW_ROWS not in " ".join(text.split())
 
 
+def test_long_labels_that_begin_alike_stay_distinct() -> None:
+    begin = "the same beginning of every label, "
+    labels = [f"{begin}first", f"{begin}second", "short"]
+    report = report_with(3)
+    named = [replace(found, label=label) for found, label in zip(report.label_errors, labels, strict=True)]
+    report = replace(report, label_errors=tuple(named))
+    shown = [row.label for row in label_rows(report, 10)]
+    assert shown == ["the same…, first", "the same…second", "short"]
+    assert max(map(len, report.summary().splitlines())) <= 80
+
+
 @pytest.mark.parametrize("render", [markdown_summary, render_page])
 def test_names_of_labels_are_no_markup(render: object) -> None:
     report = report_with(2)

@@ -73,6 +73,12 @@ def test_summary_states_at_most_only_for_a_bound() -> None:
     assert "of at most" not in " ".join(summarize(REPORTS["custom_metric"]).split())
 
 
+def test_summary_of_a_deviation_that_rounds_to_nothing_states_its_bound_once() -> None:
+    for report in (REPORTS["classification"], replace(REPORTS["classification"], algorithmic_sd_is_bound=False)):
+        text = " ".join(summarize(replace(report, algorithmic_sd=1e-7)).split())
+        assert "a standard deviation of less than 0.01 percentage points on" in text
+
+
 def test_summary_states_where_the_curve_ends() -> None:
     text = " ".join(summarize(REPORTS["hypergeometric"]).split())
     assert "55 members (of 200: the curve ends) 4.18 %" in text

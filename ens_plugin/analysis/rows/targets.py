@@ -185,8 +185,8 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
         )
     if len(labels) < 2:
         raise InputError(
-            f"y holds a single label, {shown(labels[0])}: an error rate over one class does not describe the "
-            "others. Pass rows of at least two classes."
+            f"y holds a single label, {shown(labels[0])}: the error of one label does not describe the "
+            "others. Pass rows of at least two labels."
         )
     return np.array(codes, dtype=np.int64)[which]
 
