@@ -84,7 +84,7 @@ def test_long_labels_that_begin_alike_stay_distinct() -> None:
     named = [replace(found, label=label) for found, label in zip(report.label_errors, labels, strict=True)]
     report = replace(report, label_errors=tuple(named))
     shown = [row.label for row in label_rows(report, 10)]
-    assert shown == ["the same…, first", "the same…second", "short"]
+    assert shown == ["the same…, first", "the same… second", "short"]
     assert max(map(len, report.summary().splitlines())) <= 80
 
 
