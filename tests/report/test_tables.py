@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.report import LabelErrors, label_rows, markdown_summary, render_page
-from ens_plugin.report.tables import label_notes
+from ens_plugin.report import LabelErrors, label_notes, label_rows, markdown_summary, render_page
 from tests.reports import classification_report
 
 

@@ -14,7 +14,6 @@ from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.errors import EnsPluginWarning
 
 PACKAGE = "ens_plugin_walk"
@@ -44,7 +43,7 @@ def test_a_kernel_that_cannot_be_imported_changes_no_figure_and_is_warned_of(mon
     forest = RandomForestClassifier(20, random_state=0).fit(X, y)
     with pytest.warns(EnsPluginWarning, match=r"ens-plugin-walk finds no leaves \(.*the library finds the leaves"):
         found = ens_plugin.analyze(forest, X, y)
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    monkeypatch.setattr("ens_plugin.adapters.shared.trees.leaf_walk.is_installed", lambda: False)
     expected = ens_plugin.analyze(forest, X, y)
     assert found.metrics() == expected.metrics()
     np.testing.assert_array_equal(found.error_curve.error, expected.error_curve.error)
