@@ -88,7 +88,7 @@ for found in (report, by_auc):
 
 
 def cost(y: np.ndarray, p: np.ndarray) -> float:
-    """Return the mean squared error of the probabilities, with a weight of 20 for the rare label."""
+    """Return the squared error of the probabilities; the rare label counts 20 times."""
     return float(np.where(y == 1, 20 * p[:, 0] ** 2, p[:, 1] ** 2).mean())
 
 
