@@ -188,13 +188,14 @@ static PyObject *stop(PyObject *self, PyObject *arguments) {
 
 static PyObject *slice(PyObject *self, PyObject *arguments) {
     unsigned long long values, wanted, cuts, cut_starts, splits, split_starts, leaves, leaf_starts, codes, turns;
-    unsigned long long turn_starts, roots, table, outputs, bits, bag_of, in_bag, all, scores, starts, out, columns;
+    unsigned long long turn_starts, roots, table, outputs, bits, bag_of, in_bag, all, scores, starts, out, columns, reached;
     long long n_rows, n_features, n_trees, n_bytes, n_bag_bytes, n_out_bytes;
     int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKKKKK)L(KKKL)(KKLKK)(KKKLK)", &values, &wanted, &n_rows, &n_features, &is_double,
+    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKKKKK)L(KKKL)(KKLKK)(KKKLKK)", &values, &wanted, &n_rows, &n_features, &is_double,
                           &cuts, &cut_starts, &splits, &split_starts, &leaves, &leaf_starts, &codes, &turns,
                           &turn_starts, &n_trees, &roots, &table, &outputs, &n_bytes, &bits, &bag_of, &n_bag_bytes,
-                          &in_bag, &all, &scores, &starts, &out, &n_out_bytes, &columns))
+                          &in_bag, &all, &scores, &starts, &out, &n_out_bytes, &columns,
+                          &reached))
         return NULL;
     const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
     const Slices slices = {AT(cuts), AT(cut_starts), AT(splits), AT(split_starts), AT(leaves), AT(leaf_starts),
@@ -203,7 +204,7 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
     const Output output = {AT(table), AT(outputs), n_bytes};
     const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
     Space *space = new_space(slices.cut_starts[n_features], n_features);
-    ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), NULL, NULL, NULL, 0.0, 0.0};
+    ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), AT(reached), NULL, NULL, NULL};
     const int has_room = !scores || make_room(&sums, n_trees);
     if (space == NULL || !has_room) {
         if (space != NULL) free(space->room);

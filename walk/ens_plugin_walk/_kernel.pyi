@@ -49,7 +49,7 @@ def slice(
     n_trees: int,
     output: tuple[int, int, int, int],
     counts: tuple[int, int, int, int, int],
-    sums: tuple[int, int, int, int, int],
+    sums: tuple[int, int, int, int, int, int],
     /,
 ) -> None: ...
 def stop(
