@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ens_plugin_walk.draws import drawn_bits
+from ens_plugin_walk.draws import drawn_bits, product_bits
 from ens_plugin_walk.forest import Forest
 from ens_plugin_walk.labels import pure_labels
 from ens_plugin_walk.pairs import vote_pairs
@@ -17,6 +17,7 @@ __all__ = [
     "drawn_bits",
     "margin_sums",
     "move_values",
+    "product_bits",
     "pure_labels",
     "subset_votes",
     "value_sums",

@@ -115,6 +115,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #include "tallies.h"
 #include "draws.h"
+#include "products.h"
 #include "votes.h"
 #include "pairs.h"
 #include "labels.h"
@@ -357,6 +358,16 @@ static PyObject *draw(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *compare_products(PyObject *self, PyObject *arguments) {
+    unsigned long long words, powers, highest, bits;
+    long long n_words, n_rows;
+    if (!PyArg_ParseTuple(arguments, "KLKLKK", &words, &n_words, &powers, &n_rows, &highest, &bits)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    multiply(AT(words), n_words, AT(powers), n_rows, highest, AT(bits));
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyObject *label(PyObject *self, PyObject *arguments) {
     unsigned long long values, left, labels;
     long long step, n_bytes, n_nodes, n_labels, n_written;
@@ -428,6 +439,7 @@ static PyMethodDef functions[] = {
     {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
+    {"products", compare_products, METH_VARARGS, "Set the bits of the rows whose products with each word are small."},
     {"label", label, METH_VARARGS, "Write the label of each leaf; return whether each has one of probability 1."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
     {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},
