@@ -99,6 +99,19 @@ def test_document_of_another_form_is_an_error() -> None:
         decode(b"{L\x00\x00\x00\x00\x00\x00\x00\x01a?}")
 
 
+def test_document_that_ends_early_is_refused() -> None:
+    document = bytes(train(MULTI, X3, Y3).save_raw("ubj"))
+    for size in (0, *np.linspace(1, len(document) - 1, 300).astype(int).tolist()):
+        with pytest.raises(ValueError, match=r"document|buffer"):
+            decode(document[:size])
+
+
+@pytest.mark.parametrize("length", [-1, 2**62])
+def test_length_beyond_the_document_is_refused(length: int) -> None:
+    with pytest.raises(ValueError, match=rf"length {length} .* is none"):
+        decode(b"{L" + length.to_bytes(8, "big", signed=True) + b"a}")
+
+
 @pytest.mark.parametrize(("depth", "bits"), [(1, 24), (3, 24), (9, 24), (9, 6)])
 def test_leaves_are_the_library_s_own(depth: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether 24 trees share an output, a few, or none."""
