@@ -114,6 +114,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "stop_rows.h"
 
 #include "tallies.h"
+#include "class_trees.h"
 #include "draws.h"
 #include "products.h"
 #include "votes.h"
@@ -334,6 +335,25 @@ static PyObject *tally(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *tally_classes(PyObject *self, PyObject *arguments) {
+    unsigned long long values, leaves, bits, target, sums;
+    long long n_labels, n_trees, n_rows, n_leaves, n_bytes;
+    if (!PyArg_ParseTuple(arguments, "KKK(LLLLL)KK", &values, &leaves, &bits, &n_labels, &n_trees, &n_rows, &n_leaves,
+                          &n_bytes, &target, &sums))
+        return NULL;
+    const ClassTrees trees = {AT(values), AT(leaves), AT(bits), n_labels, n_trees, n_rows, n_leaves, n_bytes};
+    ClassSpace space;
+    if (!make_class_space(&trees, &space)) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    if (HAS_WIDE)
+        sum_classes_wide(&trees, AT(target), &space, AT(sums));
+    else
+        sum_classes(&trees, AT(target), &space, AT(sums));
+    Py_END_ALLOW_THREADS
+    free(space.supports);
+    Py_RETURN_NONE;
+}
+
 static PyObject *draw(PyObject *self, PyObject *arguments) {
     unsigned long long seeds, drawn;
     long long n_members, n_rows, n_draws;
@@ -438,6 +458,7 @@ static PyMethodDef functions[] = {
     {"number", number, METH_VARARGS, "Give leaves the codes by which rows are numbered."},
     {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
+    {"tally_classes", tally_classes, METH_VARARGS, "The same, where each label has trees and bags of its own."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
     {"products", compare_products, METH_VARARGS, "Set the bits of the rows whose products with each word are small."},
     {"label", label, METH_VARARGS, "Write the label of each leaf; return whether each has one of probability 1."},
