@@ -79,9 +79,7 @@ class SumsMargins(ABC):
     """Mixin for adapters that add up the members' margins of each row, by several numbers of each, in compiled code."""
 
     @abstractmethod
-    def margin_sums(
-        self, features: Any, bags: Bags | None, target: NDArray[np.int64]
-    ) -> NDArray[np.float64] | None:
+    def margin_sums(self, features: Any, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return sums over the members that count of each row, without their outputs.
 
         To the bit what :func:`~ens_plugin.core.tallies.margin_tally.margin_sums` finds from what `block` returns.
