@@ -51,7 +51,7 @@ def class_margin_sums(
     bags: Bags | None,
     target: NDArray[np.int64],
 ) -> NDArray[np.float64] | None:
-    """Return sums as ``margin_sums`` over members formed of the trees out of whose bags a row is; None without the walk.
+    """Return ``margin_sums`` of members formed of the trees out of whose bags a row is; None without the walk.
 
     Parameters
     ----------
