@@ -59,7 +59,7 @@ def margin_sums(supports: FloatArray, counted: NDArray[np.bool_], target: NDArra
     --------
     >>> supports = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 0.0]]])
     >>> margin_sums(supports, np.ones((3, 1), dtype=bool), np.array([0]))[[0, 1, 5, 6], 0].tolist()
-    [3.0, 1.0, 1.0, 3.0]
+    [3.0, 1.0, 1.0, 1.0]
     """
     return _sums(supports, counted, _labels(target, *supports.shape[1:]), 7)
 
