@@ -78,6 +78,29 @@ class SumsValues(ABC):
         """
 
 
+class SumsMargins(ABC):
+    """Mixin for adapters that add up the members' margins of each row, by several numbers of each, in compiled code."""
+
+    @abstractmethod
+    def margin_sums(self, features: Any, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return sums over the members that count of each row, without their outputs.
+
+        To the bit what :func:`~ens_plugin.core.tallies.margin_tally.margin_sums` finds from what `block` returns.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        bags : Bags or None
+            Of these rows; None for held-out rows, which are in no bag.
+        target : ndarray of int, shape (n_rows,)
+
+        Returns
+        -------
+        ndarray, shape (7, n_rows), or None
+            None where the compiled code is missing or would not be faster, or members have one number.
+        """
+
+
 class VerifiesRows(ABC):
     """Mixin for adapters that recognise training rows which are passed as held-out rows.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.trees.leaf_walk import compiled_function
 from ens_plugin.adapters.xgboost.document.model import Forest, TrainingParameters, Tree
 
 __all__ = ["Draws", "RowSampler", "first_outputs", "generator_outputs", "likely_draws", "powers_at", "tree_words"]
@@ -81,6 +82,10 @@ class RowSampler:
 
     def packed_words(self, words: WordArray) -> NDArray[np.uint8]:
         """Return :meth:`from_words` as ``np.packbits`` packs them, shape (n_words, ceil(n_rows / 8))."""
+        compiled = compiled_function("product_bits")
+        if compiled is not None:
+            found: NDArray[np.uint8] = compiled(words, self.powers, int(self.highest))
+            return found
         bits = np.empty((words.size, -(-self.n_rows // 8)), dtype=np.uint8)
         for start in range(0, self.n_rows, PACKED_ROWS):
             part = np.packbits(self.from_words(words, slice(start, start + PACKED_ROWS)), axis=1)

@@ -70,11 +70,12 @@ def target_sums(
     sums = {}
     for member, reached in leaves:
         n_leaves, in_bag = forest.trees[member].n_leaves, bags.member(member)
-        own = gradient[in_bag, forest.group[member]]
+        # By a column first: an index of both axes takes several times as long.
+        own, leaf = gradient[:, forest.group[member]][in_bag], reached[in_bag]
         sums[member] = ProofStatistics(
             {
-                "total": np.bincount(reached[in_bag], weights=own, minlength=n_leaves).astype(np.float64),
-                "size": np.bincount(reached[in_bag], np.abs(own) + largest[in_bag], n_leaves).astype(np.float64),
+                "total": np.bincount(leaf, weights=own, minlength=n_leaves).astype(np.float64),
+                "size": np.bincount(leaf, np.abs(own) + largest[in_bag], n_leaves).astype(np.float64),
             }
         )
     return sums

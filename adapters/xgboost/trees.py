@@ -18,6 +18,7 @@ from ens_plugin.adapters.capabilities import (
     Distributable,
     RowOrigin,
     SettlesRows,
+    SumsMargins,
     SumsValues,
     Truncatable,
     VerifiesRows,
@@ -31,6 +32,7 @@ from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
+from ens_plugin.adapters.xgboost.class_members import class_margin_sums, form_members
 from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
 from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
 from ens_plugin.adapters.xgboost.document.leaves import LeafReader
@@ -43,7 +45,7 @@ from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
-from ens_plugin.core.tallies.tally import both_scores, count_members
+from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 
 __all__ = ["XGBoostTreesAdapter"]
@@ -63,7 +65,7 @@ SUMMED_ROWS = 400_000
 
 
 class XGBoostTreesAdapter(
-    EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows, SumsValues
+    EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows, SumsValues, SumsMargins
 ):
     """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
@@ -177,6 +179,14 @@ class XGBoostTreesAdapter(
         known = None if features.sums is None else features.sums.read(bags)
         return known if known is not None else self.forest.walk.value_sums(features, lambda: self._leaf_margins, bags)
 
+    def margin_sums(self, features: Rows, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return sums of margins over the members that :meth:`block` forms; None without the compiled walk."""
+        is_plain = features.leaves is None and features.base_margin is None
+        if self.forest.n_groups == 1 or not is_plain or not self.reads_few_rows_fast:
+            return None
+        read = self._reader.read
+        return class_margin_sums(lambda rows: self._by_class(read(rows)), self._leaf_table, features, bags, target)
+
     def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
         """Return the outputs of some members, read by a copy of the booster that has their trees alone."""
         n_groups = self.forest.n_groups
@@ -198,14 +208,7 @@ class XGBoostTreesAdapter(
         is_oob, leaves = self._by_class(by_tree), self._byte_leaves(features, by_tree)
         # By leaf where leaves are bytes, which takes an eighth of the memory, else by row.
         margins = self._leaf_table if leaves is not None else self._by_class(self._tree_values(features, by_tree))
-        fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
-        counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
-        outputs = np.empty((self.n_members, self.forest.n_groups, counted.shape[1]))
-        move = self.forest.walk.move_values or move_values
-        for label in range(self.forest.n_groups):
-            of_leaf = () if leaves is None else (leaves[label],)
-            move(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)
-        return outputs.transpose(0, 2, 1), counted
+        return form_members(margins, is_oob, leaves, self.forest.walk.move_values or move_values)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""

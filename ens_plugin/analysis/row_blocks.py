@@ -10,7 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.capabilities import SumsValues
+from ens_plugin.adapters.capabilities import SumsMargins, SumsValues
 from ens_plugin.adapters.shared.compiled_sums import CompiledSums, compiled_sums
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.core.tallies.bags import BagProof, Bags
@@ -250,19 +250,40 @@ class BlockReader:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
         chosen = self.sampled[first:last]
         is_alone = not self.with_path and chosen.size * FEW_SAMPLED <= rows.stop - rows.start
-        if not is_alone or rows.start % 8 or not isinstance(self.adapter, SumsValues):
+        if not is_alone or rows.start % 8:
             return None
-        sums = self.adapter.value_sums(self.features[rows], None if self.bags is None else self.bags.part(rows))
-        if sums is None:
+        if (sums := self._sums(rows)) is None:
             return None
         # Its tally needs no outputs.
-        none, n_labels = np.empty((self.adapter.n_members, 0)), label_count(self.adapter)
-        block = RowBlock(none, none.astype(np.bool_), self._target_of(rows), n_labels)
-        tally = tally_block(block, self.adapter, CompiledSums(of_values=lambda _: sums))
-        outputs = self.adapter.outputs(self.features[chosen])
-        counted = np.ones(outputs.shape, dtype=bool) if self.bags is None else ~self.bags.at(chosen)
-        sampled = RowBlock(outputs, counted, self._target_of(chosen), n_labels)
-        return TalliedBlock(tally, Sample(self._both(sampled), chosen, self.weight[chosen]), None)
+        n_labels, shape = label_count(self.adapter), (self.adapter.n_members, 0)
+        outputs = np.empty((*shape, n_labels) if sums.of_margins else shape)
+        block = RowBlock(outputs, np.empty(shape, dtype=np.bool_), self._target_of(rows), n_labels)
+        tally = tally_block(block, self.adapter, sums)
+        return TalliedBlock(tally, Sample(self._both(self._apart(chosen, sums)), chosen, self.weight[chosen]), None)
+
+    def _sums(self, rows: slice) -> CompiledSums | None:
+        """Return what returns the sums of a block, which the adapter has computed; None where it does not."""
+        bags = None if self.bags is None else self.bags.part(rows)
+        if isinstance(self.adapter, SumsValues):
+            values = self.adapter.value_sums(self.features[rows], bags)
+            if values is not None:
+                return CompiledSums(of_values=lambda _: values)
+        if isinstance(self.adapter, SumsMargins):
+            margins = self.adapter.margin_sums(self.features[rows], bags, self._target_of(rows))
+            if margins is not None:
+                return CompiledSums(of_margins=lambda _: margins)
+        return None
+
+    def _apart(self, chosen: IntArray, sums: CompiledSums) -> RowBlock:
+        """Return the members' outputs for some rows, by position, whose sums are known."""
+        in_bag = None if self.bags is None else self.bags.at(chosen)
+        if sums.of_values:
+            outputs = self.adapter.outputs(self.features[chosen])
+            counted = np.ones(outputs.shape, dtype=bool) if in_bag is None else ~in_bag
+        else:
+            bags = None if in_bag is None else Bags.from_mask(in_bag)
+            outputs, counted = self.adapter.block(self.features[chosen], bags, slice(0, chosen.size))
+        return RowBlock(outputs, counted, self._target_of(chosen), label_count(self.adapter))
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
@@ -337,9 +358,12 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
     n_labels = label_count(adapter)
     # Raw scores of two labels are mostly one number.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
-    # Sums without outputs take little memory.
-    are_summed = isinstance(adapter, SumsValues) and n_outputs <= 1
-    n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast and not are_summed else BLOCK_BYTES
+    n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast else BLOCK_BYTES
+    # Sums without outputs take little memory; those of sampled rows do, of one row in four at most.
+    if isinstance(adapter, SumsValues) and n_outputs <= 1:
+        n_bytes = BLOCK_BYTES
+    elif isinstance(adapter, SumsMargins) and adapter.reads_few_rows_fast:
+        n_bytes = FEW_SAMPLED * BLOCK_BYTES
     rows = min(n_bytes // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import compiled_sums
+from ens_plugin.adapters.shared.row_queues import move_values
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.core.tallies import RowBlock
 from ens_plugin.core.tallies.margin_tally import margin_sums, score_sums
@@ -125,3 +126,55 @@ def test_sums_of_scores_do_not_depend_on_their_layout(layout: str) -> None:
     of_values = compiled_sums(other).of_values
     assert of_values is not None
     assert_same_bits(of_values(other), score_sums(block))
+
+
+@pytest.mark.parametrize("kind", ["normal", "tenths", "zeros"])
+@pytest.mark.parametrize(("n_rows", "n_labels"), [(1, 3), (31, 4), (32, 3), (200, 2), (77, 11)])
+def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_formed(
+    kind: str, n_rows: int, n_labels: int
+) -> None:
+    pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
+    from ens_plugin.adapters.xgboost.class_members import form_members
+    from ens_plugin_walk import class_margin_sums
+
+    rng, n_leaves = np.random.default_rng(n_rows), 7
+    values = drawn(rng, kind, (n_labels, N_MEMBERS, n_leaves))
+    leaves = rng.integers(0, n_leaves, (n_labels, N_MEMBERS, n_rows)).astype(np.uint8)
+    in_bag = rng.random((n_labels, N_MEMBERS, n_rows)) < rng.random((n_labels, 1, n_rows))
+    # Rows in every bag of a label, and in none of any.
+    in_bag[1, :, : n_rows // 8] = True
+    in_bag[:, :, n_rows // 2 : n_rows // 2 + 4] = False
+    target = rng.integers(0, n_labels, n_rows)
+    outputs, counted = form_members(values, ~in_bag, leaves, move_values)
+    expected = margin_sums(RowBlock(outputs, counted, target, n_labels))
+    # The bits of these rows among those of more.
+    padded = np.zeros((n_labels * N_MEMBERS, n_rows + 40), dtype=bool)
+    padded[:, 16 : 16 + n_rows] = in_bag.reshape(-1, n_rows)
+    bits = np.packbits(padded, axis=1)[:, 2 : 2 + -(-n_rows // 8)]
+    for own in (bits, np.ascontiguousarray(bits), np.asfortranarray(bits)):
+        assert_same_bits(class_margin_sums(values, leaves, own, target), expected)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"values": np.zeros((2, 3, 1))},
+        {"values": np.zeros((2, 4, 2))},
+        {"leaves": np.zeros((2, 3), np.uint8)},
+        {"bits": np.zeros((5, 2), np.uint8)},
+        {"bits": np.zeros((6, 1), np.uint8)},
+        {"target": np.full(9, 2)},
+    ],
+)
+def test_arrays_that_do_not_fit_each_other_are_refused(changed: dict[str, NDArray[Any]]) -> None:
+    from ens_plugin_walk import class_margin_sums
+
+    known: dict[str, NDArray[Any]] = {
+        "values": np.zeros((2, 3, 2)),
+        "leaves": np.ones((2, 3, 9), np.uint8),
+        "bits": np.zeros((6, 2), np.uint8),
+        "target": np.zeros(9, int),
+    }
+    assert class_margin_sums(**known).shape == (7, 9)
+    with pytest.raises(ValueError, match=r"shape|values|target"):
+        class_margin_sums(**{**known, **changed})

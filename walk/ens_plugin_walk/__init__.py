@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from ens_plugin_walk.draws import drawn_bits
+from ens_plugin_walk.draws import drawn_bits, product_bits
 from ens_plugin_walk.forest import Forest
 from ens_plugin_walk.labels import pure_labels
 from ens_plugin_walk.pairs import vote_pairs
 from ens_plugin_walk.queues import move_values
-from ens_plugin_walk.tallies import margin_sums, value_sums
+from ens_plugin_walk.tallies import class_margin_sums, margin_sums, value_sums
 from ens_plugin_walk.tree import Tree
 from ens_plugin_walk.votes import subset_votes
 
 __all__ = [
     "Forest",
     "Tree",
+    "class_margin_sums",
     "drawn_bits",
     "margin_sums",
     "move_values",
+    "product_bits",
     "pure_labels",
     "subset_votes",
     "value_sums",

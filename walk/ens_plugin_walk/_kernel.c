@@ -114,7 +114,9 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "stop_rows.h"
 
 #include "tallies.h"
+#include "class_trees.h"
 #include "draws.h"
+#include "products.h"
 #include "votes.h"
 #include "pairs.h"
 #include "labels.h"
@@ -188,13 +190,14 @@ static PyObject *stop(PyObject *Py_UNUSED(self), PyObject *arguments) {
 
 static PyObject *slice(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long values, wanted, cuts, cut_starts, splits, split_starts, leaves, leaf_starts, codes, turns;
-    unsigned long long turn_starts, roots, table, outputs, bits, bag_of, in_bag, all, scores, starts, out, columns;
+    unsigned long long turn_starts, roots, table, outputs, bits, bag_of, in_bag, all, scores, starts, out, columns, reached;
     long long n_rows, n_features, n_trees, n_bytes, n_bag_bytes, n_out_bytes;
     int is_double;
-    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKKKKK)L(KKKL)(KKLKK)(KKKLK)", &values, &wanted, &n_rows, &n_features, &is_double,
+    if (!PyArg_ParseTuple(arguments, "KKLLp(KKKKKKKKK)L(KKKL)(KKLKK)(KKKLKK)", &values, &wanted, &n_rows, &n_features, &is_double,
                           &cuts, &cut_starts, &splits, &split_starts, &leaves, &leaf_starts, &codes, &turns,
                           &turn_starts, &n_trees, &roots, &table, &outputs, &n_bytes, &bits, &bag_of, &n_bag_bytes,
-                          &in_bag, &all, &scores, &starts, &out, &n_out_bytes, &columns))
+                          &in_bag, &all, &scores, &starts, &out, &n_out_bytes, &columns,
+                          &reached))
         return NULL;
     const Rows rows = {AT(values), AT(wanted), n_rows, n_features};
     const Slices slices = {AT(cuts), AT(cut_starts), AT(splits), AT(split_starts), AT(leaves), AT(leaf_starts),
@@ -203,7 +206,7 @@ static PyObject *slice(PyObject *Py_UNUSED(self), PyObject *arguments) {
     const Output output = {AT(table), AT(outputs), n_bytes};
     const Counts counts = {AT(bits), AT(bag_of), n_bag_bytes, AT(in_bag), AT(all)};
     Space *space = new_space(slices.cut_starts[n_features], n_features);
-    ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), NULL, NULL, NULL, 0.0, 0.0};
+    ScoreSums sums = {AT(scores), AT(starts), AT(out), n_out_bytes, n_rows, AT(columns), AT(reached), NULL, NULL, NULL};
     const int has_room = !scores || make_room(&sums, n_trees);
     if (space == NULL || !has_room) {
         if (space != NULL) free(space->room);
@@ -332,6 +335,25 @@ static PyObject *tally(PyObject *Py_UNUSED(self), PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *tally_classes(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long values, leaves, bits, target, sums;
+    long long n_labels, n_trees, n_rows, n_leaves, n_bytes;
+    if (!PyArg_ParseTuple(arguments, "KKK(LLLLL)KK", &values, &leaves, &bits, &n_labels, &n_trees, &n_rows, &n_leaves,
+                          &n_bytes, &target, &sums))
+        return NULL;
+    const ClassTrees trees = {AT(values), AT(leaves), AT(bits), n_labels, n_trees, n_rows, n_leaves, n_bytes};
+    ClassSpace space;
+    if (!make_class_space(&trees, &space)) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    if (HAS_WIDE)
+        sum_classes_wide(&trees, AT(target), &space, AT(sums));
+    else
+        sum_classes(&trees, AT(target), &space, AT(sums));
+    Py_END_ALLOW_THREADS
+    free(space.supports);
+    Py_RETURN_NONE;
+}
+
 static PyObject *draw(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long seeds, drawn;
     long long n_members, n_rows, n_draws;
@@ -353,6 +375,16 @@ static PyObject *draw(PyObject *Py_UNUSED(self), PyObject *arguments) {
     }
     Py_END_ALLOW_THREADS
     free(space);
+    Py_RETURN_NONE;
+}
+
+static PyObject *compare_products(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long words, powers, highest, bits;
+    long long n_words, n_rows;
+    if (!PyArg_ParseTuple(arguments, "KLKLKK", &words, &n_words, &powers, &n_rows, &highest, &bits)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    multiply(AT(words), n_words, AT(powers), n_rows, highest, AT(bits));
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 
@@ -426,7 +458,9 @@ static PyMethodDef functions[] = {
     {"number", number, METH_VARARGS, "Give leaves the codes by which rows are numbered."},
     {"stop", stop, METH_VARARGS, "Sum the values of trees in turn until they settle each row."},
     {"tally", tally, METH_VARARGS, "Sum scores, or with a target margins, over the members that count of each row."},
+    {"tally_classes", tally_classes, METH_VARARGS, "The same, where each label has trees and bags of its own."},
     {"draw", draw, METH_VARARGS, "Set the bits of the rows that NumPy's generator of each seed draws."},
+    {"products", compare_products, METH_VARARGS, "Set the bits of the rows whose products with each word are small."},
     {"label", label, METH_VARARGS, "Write the label of each leaf; return whether each has one of probability 1."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
     {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},

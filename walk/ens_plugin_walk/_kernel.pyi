@@ -49,7 +49,7 @@ def slice(
     n_trees: int,
     output: tuple[int, int, int, int],
     counts: tuple[int, int, int, int, int],
-    sums: tuple[int, int, int, int, int],
+    sums: tuple[int, int, int, int, int, int],
     /,
 ) -> None: ...
 def stop(
@@ -82,7 +82,11 @@ def tally(
     sums: int,
     /,
 ) -> None: ...
+def tally_classes(
+    values: int, leaves: int, bits: int, shape: tuple[int, int, int, int, int], target: int, sums: int, /
+) -> None: ...
 def draw(seeds: int, n_members: int, n_rows: int, n_draws: int, bits: int, /) -> None: ...
+def products(words: int, n_words: int, powers: int, n_rows: int, highest: int, bits: int, /) -> None: ...
 def label(
     values: int,
     left: tuple[int, int, int],

@@ -142,7 +142,7 @@ class Forest:
         if slices is not None and slices.is_shorter(chosen, shape[1]):
             output = (address(roots), address(table), address(outputs), table.dtype.itemsize)
             _kernel.slice(
-                *of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0, 0)
+                *of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 0)
             )
             return outputs
         _kernel.walk(
@@ -204,7 +204,7 @@ class Forest:
         -------
         ndarray, shape (5, n_rows)
         """
-        return self._sums(features, table, bits, None)
+        return self._sums(features, table, bits, None)[0]
 
     def count_and_sum(
         self, features: NDArray[Any], table: NDArray[np.float64], bits: NDArray[np.uint8]
@@ -220,17 +220,18 @@ class Forest:
         in_bag, all : ndarrays of int, shape (n_nodes,)
         sums : ndarray, shape (5, n_rows)
         """
-        counts = np.zeros((2, 0 if self._slices is None else self._slices.leaves.size), np.int64)
-        sums = self._sums(features, table, bits, counts)
-        return *self._by_node(counts), sums
+        found = np.zeros(0 if self._slices is None else self._slices.leaves.size, np.int64)
+        sums, out_of_bag = self._sums(features, table, bits, found)
+        return *self._by_node(np.stack([found - out_of_bag, found])), sums
 
     def _sums(
         self,
         features: NDArray[Any],
         table: NDArray[np.float64],
         bits: NDArray[np.uint8] | None,
-        counts: NDArray[np.int64] | None,
-    ) -> NDArray[np.float64]:
+        found: NDArray[np.int64] | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return sums of values, and how many rows that count reach each leaf; add to `found` how many rows do."""
         rows, slices = self.checked_rows(features), self._slices
         if slices is None:
             raise ValueError("these trees are too large to add up their leaves")
@@ -239,18 +240,17 @@ class Forest:
             raise ValueError(f"the bits of {rows.shape[0]} rows have shape {out.shape}")
         if table.dtype != np.float64 or table.shape != self._nodes.shape:
             raise ValueError("the table is not one of values of this forest")
-        of_leaf = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
-        values, starts = slices.by_code(of_leaf)
+        places, starts = slices.code_places()
+        values, reached = np.zeros(starts[-1]), np.zeros(starts[-1], np.int64)
+        values[places] = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
         sums, n_bytes = np.empty((5, rows.shape[0])), 0 if out is None else out.shape[1]
-        own_bag, counted = np.arange(self.n_trees, dtype=np.int64), (0, 0, 0, 0, 0)
-        if counts is not None:
-            counted = (address(out), address(own_bag), n_bytes, address(counts[0]), address(counts[1]))
         _kernel.slice(
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
-            self.n_trees, (0, 0, 0, 0), counted,
-            (address(values), address(starts), address(out), n_bytes, address(sums)),
+            self.n_trees, (0, 0, 0, 0), (0, 0, 0, 0, address(found)),
+            (address(values), address(starts), address(out), n_bytes, address(sums),
+             0 if found is None else address(reached)),
         )  # fmt: skip
-        return sums
+        return sums, reached[places]
 
     @property
     def counts_leaves(self) -> bool:
@@ -288,7 +288,7 @@ class Forest:
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
             self.n_trees, (0, 0, 0, 0),
             (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
-            (0, 0, 0, 0, 0),
+            (0, 0, 0, 0, 0, 0),
         )  # fmt: skip
         return self._by_node(counts)
 

@@ -36,7 +36,7 @@ static INLINE void NAMED(compare)(const REAL *rows, int64_t n_rows, int64_t n_fe
     }
 }
 
-/* Writes the outputs; or counts where there are bits of bags, or adds up values where there are some, or both. */
+/* Writes the outputs; or counts where counts are asked for, or adds up values where there are some, or both. */
 static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, const Trees *trees, const Output *output,
                                      const Counts *counts, const ScoreSums *sums, Space *space) {
     const REAL *values = (const REAL *)rows->values;
@@ -45,7 +45,7 @@ static INLINE void NAMED(slice_rows)(const Rows *rows, const Slices *slices, con
         NAMED(compare)(values + start * rows->n_features, n_rows, rows->n_features, slices, space);
         for (int64_t tree = 0; tree < trees->n_trees; tree++) {
             reach_nodes(slices, tree, n_rows, space);
-            if (counts->bits != NULL) {
+            if (counts->all != NULL) {
                 count_rows(slices, tree, counts, start, space);
                 if (sums->values == NULL) continue;
             }

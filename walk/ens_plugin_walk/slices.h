@@ -4,6 +4,7 @@
 #if defined(__GNUC__)
 #define INLINE inline __attribute__((always_inline))
 #define COUNT_BITS(word) __builtin_popcountll(word)
+#define BITS_BELOW_LOWEST(word) __builtin_ctzll(word)
 #else
 #define INLINE inline
 static int64_t count_bits(uint64_t word) {
@@ -13,6 +14,7 @@ static int64_t count_bits(uint64_t word) {
     return (int64_t)(((word + (word >> 4)) & fours) * (~UINT64_C(0) / 255) >> 56);
 }
 #define COUNT_BITS(word) count_bits(word)
+#define BITS_BELOW_LOWEST(word) count_bits(((word) & (0 - (word))) - 1)
 #endif
 
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -28,7 +30,7 @@ static int64_t count_bits(uint64_t word) {
 /* Words that are handled together; leaves of a tree, whose numbers fit into a byte. */
 enum { WORDS = 4, TILE = 64 * WORDS, MOST_LEAVES = 256, PLANES = 8, LINE = 64 };
 
-/* Rows of a tile whose scores are added up together: those of all trees stay in the cache. */
+/* Rows of a tile whose scores are added up together. */
 enum { PART = 64 };
 
 typedef struct {
@@ -58,10 +60,10 @@ typedef struct {
 } Trees;
 
 typedef struct {
-    const uint8_t *bits; /* as of np.packbits; NULL where nothing is counted */
+    const uint8_t *bits;   /* as of np.packbits; NULL where rows in bag are not counted */
     const int64_t *bag_of; /* by tree */
     int64_t n_bytes;       /* of a bag */
-    int64_t *in_bag, *all; /* rows counted by leaf */
+    int64_t *in_bag, *all; /* rows counted by leaf; NULL where none are */
 } Counts;
 
 typedef struct {
@@ -70,9 +72,10 @@ typedef struct {
     const uint8_t *bits;     /* as of np.packbits, rows that do not count by tree; NULL where all count */
     int64_t n_bytes, n_rows; /* of a tree's bits, and of a column */
     double *columns;         /* as of sum_scores in tallies.h */
-    uint8_t *numbers, *counted; /* space for a tile of all trees */
-    double *scores;             /* space for a part of it */
-    double least, most;         /* of all values */
+    int64_t *reached;        /* rows that count by code, as the values; NULL where they are not counted */
+    uint64_t *counted;       /* space for the rows of a tile that count by tree, the first of a part highest */
+    uint8_t *numbers;        /* and for the codes of their leaves */
+    double *scores;          /* space for the scores of a part that count: by number, then by row */
 } ScoreSums;
 
 typedef struct {
@@ -85,16 +88,12 @@ typedef struct {
     void *room; /* what is to be freed */
 } Space;
 
-/* Return whether there is memory for what is kept of the rows of a tile; note the range of the values. */
+/* Return whether there is memory for what is kept of the rows of a tile. */
 static int make_room(ScoreSums *sums, int64_t n_trees) {
-    sums->scores = room_for(n_trees, PART * sizeof *sums->scores + 2 * TILE);
+    sums->scores = room_for(n_trees, PART * sizeof *sums->scores + TILE / PART * sizeof *sums->counted + TILE);
     if (sums->scores == NULL) return 0;
-    sums->numbers = (uint8_t *)(sums->scores + n_trees * PART);
-    sums->counted = sums->numbers + n_trees * TILE;
-    for (int64_t code = 0; code < sums->starts[n_trees]; code++) {
-        sums->least = sums->values[code] < sums->least ? sums->values[code] : sums->least;
-        sums->most = sums->values[code] > sums->most ? sums->values[code] : sums->most;
-    }
+    sums->counted = (uint64_t *)(sums->scores + n_trees * PART);
+    sums->numbers = (uint8_t *)(sums->counted + n_trees * (TILE / PART));
     return 1;
 }
 
@@ -239,64 +238,96 @@ static INLINE Bits bag_of_tile(const Counts *counts, int64_t tree, int64_t start
 
 static INLINE void count_rows(const Slices *slices, int64_t tree, const Counts *counts, int64_t start,
                               const Space *space) {
-    const Bits bag = bag_of_tile(counts, tree, start, space);
-    for (int64_t leaf = slices->leaf_starts[tree]; leaf < slices->leaf_starts[tree + 1]; leaf++) {
+    const int64_t first = slices->leaf_starts[tree], last = slices->leaf_starts[tree + 1];
+    for (int64_t leaf = first; leaf < last; leaf++) {
         const Bits *here = &space->reach[slices->leaves[leaf]];
-        int64_t drawn = 0, all = 0;
-        for (int w = 0; w < WORDS; w++) {
-            drawn += COUNT_BITS(here->word[w] & bag.word[w]);
-            all += COUNT_BITS(here->word[w]);
-        }
-        counts->in_bag[leaf] += drawn;
+        int64_t all = 0;
+        for (int w = 0; w < WORDS; w++) all += COUNT_BITS(here->word[w]);
         counts->all[leaf] += all;
+    }
+    if (counts->bits == NULL) return;
+    const Bits bag = bag_of_tile(counts, tree, start, space);
+    for (int64_t leaf = first; leaf < last; leaf++) {
+        const Bits *here = &space->reach[slices->leaves[leaf]];
+        int64_t drawn = 0;
+        for (int w = 0; w < WORDS; w++) drawn += COUNT_BITS(here->word[w] & bag.word[w]);
+        counts->in_bag[leaf] += drawn;
     }
 }
 
-/* Keep the leaf of each row in a tree, and whether the row counts. */
-static INLINE void keep_numbers(const ScoreSums *sums, int64_t tree, int64_t start, const Space *space) {
-    memcpy(sums->numbers + tree * TILE, space->numbers, TILE);
-    uint8_t out[TILE / 8] = {0}, *counted = sums->counted + tree * TILE;
-    if (sums->bits != NULL) copy_tile(sums->bits + tree * sums->n_bytes, sums->n_bytes, start, out);
-    for (int i = 0; i < TILE / 8; i++) memcpy(counted + 8 * i, &space->spread[255 & ~out[i]], 8);
+/* Return the rows of a part that count, the first of them highest; of rows that are not there, none do. */
+static INLINE uint64_t counted_rows(const uint8_t *out, int64_t n_rows) {
+    uint64_t word = 0;
+    for (int i = 0; i < PART / 8; i++) word = word << 8 | out[i];
+    return ~(word | (n_rows >= PART ? 0 : n_rows <= 0 ? ~UINT64_C(0) : ~UINT64_C(0) >> n_rows));
 }
 
-/* Count the members of a row whose score is at least the sum of all: mostly the sum is beyond every score. */
-static INLINE double count_deciding(const ScoreSums *sums, int64_t n_trees, int64_t place, int64_t row, double total,
-                                    double trials) {
-    if (total > sums->most) return 0.0;
-    if (total <= sums->least) return trials;
-    int64_t n_found = 0;
-    for (int64_t tree = 0; tree < n_trees; tree++)
-        n_found += sums->scores[tree * PART + row] >= total ? sums->counted[tree * TILE + place + row] : 0;
-    return (double)n_found;
+/* Keep the code of the leaf of each row in a tree, and the rows that count. */
+static INLINE void keep_numbers(const ScoreSums *sums, int64_t tree, int64_t start, const Space *space) {
+    memcpy(sums->numbers + tree * TILE, space->numbers, TILE);
+    uint8_t out[TILE / 8] = {0};
+    if (sums->bits != NULL) copy_tile(sums->bits + tree * sums->n_bytes, sums->n_bytes, start, out);
+    for (int64_t place = 0; place < TILE; place += PART)
+        sums->counted[(tree * TILE + place) / PART] = counted_rows(out + place / 8, sums->n_rows - start - place);
+}
+
+/* Write the scores of a part, if all count; return where those of each row end. */
+static INLINE void put_all_scores(const ScoreSums *sums, int64_t n_trees, int64_t place, int32_t *end) {
+    for (int64_t tree = 0; tree < n_trees; tree++) {
+        const double *values = sums->values + sums->starts[tree];
+        const uint8_t *numbers = sums->numbers + tree * TILE + place;
+        for (int row = 0; row < PART; row++) sums->scores[tree * PART + row] = values[numbers[row]];
+    }
+    for (int row = 0; row < PART; row++) end[row] = (int32_t)n_trees * PART + row;
+}
+
+/* Write the scores of a part that count, those of each row in the order of the trees; return where they end. */
+static INLINE void put_scores(const ScoreSums *sums, int64_t n_trees, int64_t place, int32_t *end) {
+    double *scores = sums->scores;
+    for (int row = 0; row < PART; row++) end[row] = row;
+    for (int64_t tree = 0; tree < n_trees; tree++) {
+        const double *values = sums->values + sums->starts[tree];
+        const uint8_t *numbers = sums->numbers + tree * TILE + place;
+        int64_t *reached = sums->reached == NULL ? NULL : sums->reached + sums->starts[tree];
+        for (uint64_t left = sums->counted[(tree * TILE + place) / PART]; left; left &= left - 1) {
+            const int row = PART - 1 - (int)BITS_BELOW_LOWEST(left);
+            const uint8_t code = numbers[row];
+            scores[end[row]] = values[code];
+            end[row] += PART;
+            if (reached != NULL) reached[code]++;
+        }
+    }
 }
 
 /* As sum_scores in tallies.h, for some rows of a tile whose leaves in all trees are known. */
 static INLINE void add_part(const ScoreSums *sums, int64_t n_trees, int64_t place, double found[5][PART]) {
     double *trials = found[0], *total = found[1], *squares = found[2], *positive = found[3], *deciding = found[4];
-    double mean[PART];
-    for (int64_t tree = 0; tree < n_trees; tree++) {
-        const double *values = sums->values + sums->starts[tree];
-        const uint8_t *numbers = sums->numbers + tree * TILE + place, *counted = sums->counted + tree * TILE + place;
-        double *own = sums->scores + tree * PART;
-        for (int i = 0; i < PART; i++) own[i] = values[numbers[i]];
-        for (int i = 0; i < PART; i++) {
-            const double counts = counted[i];
-            trials[i] += counts;
-            total[i] += own[i] * counts;
-            positive[i] += own[i] > 0.0 ? counts : 0.0;
-        }
+    double mean[PART], number = 0.0;
+    int32_t end[PART], most = 0;
+    if (sums->bits == NULL && sums->reached == NULL)
+        put_all_scores(sums, n_trees, place, end);
+    else
+        put_scores(sums, n_trees, place, end);
+    for (int i = 0; i < PART; i++) {
+        most = end[i] - i > most ? end[i] - i : most;
+        trials[i] = (double)((end[i] - i) / PART);
     }
+    /* Behind a row's last score is what another part left there. */
+    for (const double *own = sums->scores; own < sums->scores + most; own += PART, number += 1.0)
+        for (int i = 0; i < PART; i++) {
+            const double score = number < trials[i] ? own[i] : 0.0;
+            total[i] += score;
+            positive[i] += score > 0.0 ? 1.0 : 0.0;
+        }
     for (int i = 0; i < PART; i++) mean[i] = total[i] / (trials[i] > 1.0 ? trials[i] : 1.0);
-    for (int64_t tree = 0; tree < n_trees; tree++) {
-        const double *own = sums->scores + tree * PART;
-        const uint8_t *counted = sums->counted + tree * TILE + place;
+    number = 0.0;
+    for (const double *own = sums->scores; own < sums->scores + most; own += PART, number += 1.0)
         for (int i = 0; i < PART; i++) {
-            const double deviation = (own[i] - mean[i]) * (double)counted[i];
+            const double counts = number < trials[i] ? 1.0 : 0.0;
+            const double deviation = number < trials[i] ? own[i] - mean[i] : 0.0;
             squares[i] += deviation * deviation;
+            deciding[i] += own[i] >= total[i] ? counts : 0.0;
         }
-    }
-    for (int i = 0; i < PART; i++) deciding[i] = count_deciding(sums, n_trees, place, i, total[i], trials[i]);
 }
 
 static INLINE void add_scores(const ScoreSums *sums, int64_t n_trees, int64_t start, int64_t n_rows) {

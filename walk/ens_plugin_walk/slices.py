@@ -51,14 +51,11 @@ class Slices(NamedTuple):
         )
         return tuple(map(address, by_tree))
 
-    def by_code(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], IntArray]:
-        """Return the values of leaves by their codes, one tree after the other, and where those of each tree start."""
+    def code_places(self) -> tuple[IntArray, IntArray]:
+        """Return the place of each leaf in an array by code, one tree after the other, and where each tree starts."""
         n_leaves = np.diff(self.leaf_starts)
-        n_codes = 1 << np.ceil(np.log2(n_leaves)).astype(np.int64)
-        starts = _starts(n_codes)
-        found = np.zeros(starts[-1])
-        found[np.repeat(starts[:-1], n_leaves) + self.codes] = values
-        return found, starts
+        starts = _starts(1 << np.ceil(np.log2(n_leaves)).astype(np.int64))
+        return np.repeat(starts[:-1], n_leaves) + self.codes, starts
 
 
 def slices_of(nodes: NDArray[Any], roots: IntArray, n_features: int) -> Slices | None:

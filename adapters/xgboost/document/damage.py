@@ -159,6 +159,7 @@ def _check_categories(tree: dict[str, Any], n_nodes: int, is_binary: bool) -> No
 def _numbers(part: dict[str, Any], name: str, kind: str, size: int | None, is_binary: bool) -> NDArray[Any]:
     """Return an array of the document after checking its type (in JSON only its kind), and its size if given."""
     values = np.asarray(part[name])
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
     wanted = np.dtype(kind)
     has_kind = values.dtype == wanted if is_binary and isinstance(part[name], np.ndarray) else _fits(values, wanted)
     if values.ndim != 1 or (values.size and not has_kind):

@@ -62,4 +62,7 @@ class KeptSums:
         known = self._store.bags
         if bags is None or known is None or self._rows.start % 8:
             return None
-        return self._sums if np.array_equal(known.part(self._rows).bits, bags.bits) else None
+        own = known.part(self._rows).bits
+        # Mostly they are the same bits in memory, which need not be compared.
+        is_same = own.__array_interface__ == bags.bits.__array_interface__ or np.array_equal(own, bags.bits)
+        return self._sums if is_same else None

@@ -21,6 +21,8 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 LEAF = -1
+# Arrays by node that are read often, so that they get the processor's own order of bytes.
+_READ_ARRAYS = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian")
 # Attribute of a truncated booster: the parallel trees of each class that were grown.
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 
@@ -295,6 +297,8 @@ def _tree(tree: dict[str, Any]) -> Tree:
             "The trees of this booster have a vector in each leaf (multi_strategy='multi_output_tree'); ens_plugin "
             "covers trees with one value per leaf. Train with multi_strategy='one_output_per_tree'."
         )
+    for name in _READ_ARRAYS:
+        tree[name] = tree[name].astype(tree[name].dtype.newbyteorder("="))
     return Tree(
         is_leaf=tree["left_children"] == LEAF,
         values=tree["split_conditions"],

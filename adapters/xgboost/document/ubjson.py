@@ -15,15 +15,20 @@ from numpy.typing import NDArray
 __all__ = ["decode", "encode"]
 
 _NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
-_DTYPES = {code: np.dtype(name) for code, name in _NUMBERS.items()}
+_DTYPES = {ord(code): np.dtype(name) for code, name in _NUMBERS.items()}
 # Of single numbers, of which a document has thousands, struct reads each ten times as fast as NumPy.
-_FORMS = {code: struct.Struct(f">{form}") for code, form in zip(_NUMBERS, "bBhiqfd", strict=True)}
+_FORMS = {ord(code): struct.Struct(f">{form}") for code, form in zip(_NUMBERS, "bBhiqfd", strict=True)}
 _CODES = {np.dtype(name).str[1:]: code for code, name in _NUMBERS.items()}
-_CONSTANTS = {b"T": True, b"F": False, b"Z": None, b"N": None}
+_CONSTANTS = {ord(code): value for code, value in ((b"T", True), (b"F", False), (b"Z", None), (b"N", None))}
+# Bytes are compared as numbers, and the form of nearly all lengths is tried first: a document has thousands of each.
+_OBJECT, _OBJECT_END, _ARRAY, _ARRAY_END, _TEXT, _OF_TYPE, _OF_LENGTH, _LONG = b"{}[]S$#L"
+_read_long = struct.Struct(">q").unpack_from
 
 
 def decode(document: bytes | bytearray) -> Any:
     """Return the document as dicts, lists, strings and numbers; arrays of one type as NumPy arrays.
+
+    These are views of the document, in its order of bytes: of thousands of small arrays, most are not looked at.
 
     Raises
     ------
@@ -35,7 +40,10 @@ def decode(document: bytes | bytearray) -> Any:
     >>> decode(encode({"name": "gbtree", "trees": [{"id": 3}]}))
     {'name': 'gbtree', 'trees': [{'id': 3}]}
     """
-    value, _ = _value(bytes(document), 0)
+    try:
+        value, _ = _value(bytes(document), 0)
+    except (IndexError, struct.error) as error:
+        raise ValueError(f"the model document ends within a value, at byte {len(document)}") from error
     return value
 
 
@@ -47,63 +55,71 @@ def encode(value: Any) -> bytearray:
 
 
 def _value(data: bytes, at: int) -> tuple[Any, int]:
-    marker = data[at : at + 1]
-    if marker == b"{":
-        return _object(data, at + 1)
-    if marker == b"[":
-        return _array(data, at + 1)
-    if marker == b"S":
+    marker = data[at]
+    if marker == _TEXT:
         return _text(data, at + 1)
+    if marker == _ARRAY:
+        return _array(data, at + 1)
+    if marker == _OBJECT:
+        return _object(data, at + 1)
     if marker in _CONSTANTS:
         return _CONSTANTS[marker], at + 1
     return _number(data, at)
 
 
 def _number(data: bytes, at: int) -> tuple[Any, int]:
-    marker = data[at : at + 1]
-    if marker not in _NUMBERS:
-        raise ValueError(f"unknown marker {marker!r} at byte {at} of the model document")
+    marker = data[at]
+    if marker not in _FORMS:
+        raise ValueError(f"unknown marker {bytes([marker])!r} at byte {at} of the model document")
     form = _FORMS[marker]
-    try:
-        return form.unpack_from(data, at + 1)[0], at + 1 + form.size
-    except struct.error as error:
-        raise ValueError(f"the model document ends within the number at byte {at}") from error
+    return form.unpack_from(data, at + 1)[0], at + 1 + form.size
+
+
+def _length(data: bytes, at: int) -> tuple[int, int]:
+    """Return a length and the position behind it."""
+    if data[at] == _LONG:
+        length, stop = _read_long(data, at + 1)[0], at + 9
+    else:
+        length, stop = _number(data, at)
+    if not 0 <= length <= len(data):
+        raise ValueError(f"the length {length} at byte {at} of the model document is none")
+    return length, stop
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
-    length, at = _number(data, at)
-    return data[at : at + length].decode(), at + length
+    length, start = _length(data, at)
+    stop = start + length
+    return data[start:stop].decode(), stop
 
 
 def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     found: dict[str, Any] = {}
-    while data[at : at + 1] != b"}":
+    while data[at] != _OBJECT_END:
         key, at = _text(data, at)
         found[key], at = _value(data, at)
     return found, at + 1
 
 
 def _array(data: bytes, at: int) -> tuple[Any, int]:
-    if data[at : at + 1] == b"$":
+    if data[at] == _OF_TYPE:
         return _typed_array(data, at + 1)
     items: list[Any] = []
-    if data[at : at + 1] == b"#":
-        length, at = _number(data, at + 1)
+    if data[at] == _OF_LENGTH:
+        length, at = _length(data, at + 1)
         for _ in range(length):
             item, at = _value(data, at)
             items.append(item)
         return items, at
-    while data[at : at + 1] != b"]":
+    while data[at] != _ARRAY_END:
         item, at = _value(data, at)
         items.append(item)
     return items, at + 1
 
 
 def _typed_array(data: bytes, at: int) -> tuple[NDArray[Any], int]:
-    dtype = _DTYPES[data[at : at + 1]]
-    length, start = _number(data, at + 2)
-    stop = start + length * dtype.itemsize
-    return np.frombuffer(data, dtype, length, start).astype(dtype.newbyteorder("=")), stop
+    dtype = _DTYPES[data[at]]
+    length, start = _length(data, at + 2)
+    return np.frombuffer(data, dtype, length, start), start + length * dtype.itemsize
 
 
 def _append(parts: list[bytes], value: Any) -> None:

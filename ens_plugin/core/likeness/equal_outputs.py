@@ -100,7 +100,7 @@ def _chance_of_rival(block: RowBlock) -> FloatArray:
     margins = member_margins(leading, strongest_rival(support, lead)) * block.counted
     trials = np.maximum(count_members(block.counted), 2.0)
     mean = margins.sum(axis=0) / trials
-    squares = (margins.astype(np.float64) ** 2).sum(axis=0) / trials - mean**2
+    squares = np.square(margins, dtype=np.float64).sum(axis=0) / trials - mean**2
     error = np.sqrt(np.maximum(squares, 0.0) / (trials - 1.0))
     return np.asarray(ndtr(-mean / np.where(error > 0, error, 1.0)) * (error > 0))
 

@@ -143,9 +143,12 @@ def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[A
     flat, (by_member, by_row, *by_label) = _as_stored(stored)
     for start in range(0, rows.size, ROWS_AT_ONCE):
         some = rows[start : start + ROWS_AT_ONCE]
-        row, member = np.nonzero(block.counted[:, some].T)
-        first = np.searchsorted(row, np.arange(some.size))
-        place = member.take(first + np.arange(n_members)[:, None]) * by_member + some * by_row
+        # Positions in one row of numbers, which are found in less time than those along two axes.
+        begin = np.arange(some.size) * block.counted.shape[0]
+        counted = np.flatnonzero(block.counted[:, some].T.ravel())
+        first = np.searchsorted(counted, begin)
+        member = counted.take(first + np.arange(n_members)[:, None]) - begin
+        place = member * by_member + some * by_row
         own = outputs[..., start : start + some.size]
         if is_alone:
             own[:] = flat.take(place)

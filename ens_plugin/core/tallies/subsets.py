@@ -68,7 +68,7 @@ class ScoreBlock(RowBlock):
     @cached_property
     def support(self) -> FloatArray:
         """Return the summed scores over the members that count, shape (n_rows, 2); read-only."""
-        total = sum_over_members(self.score / 2.0, self.counted)
+        total = sum_over_members(self.score, self.counted) / 2.0
         # 0 less a total that is 0 is not -0.
         support = np.column_stack([0.0 - total, total])
         support.flags.writeable = False

@@ -298,7 +298,12 @@ def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tup
 
 def _are_votes(outputs: NDArray[Any]) -> bool:
     """Return whether all outputs are small whole numbers, of any type: probabilities of 0 and 1 are votes too."""
-    return outputs.dtype.kind in "bi" or bool((np.clip(np.rint(outputs), -1.0, 1.0) == outputs).all())
+    # Nearly always, the first member shows that some are not.
+    return outputs.dtype.kind in "bi" or (_are_whole(outputs[:1]) and _are_whole(outputs))
+
+
+def _are_whole(outputs: NDArray[Any]) -> bool:
+    return bool((np.clip(np.rint(outputs), -1.0, 1.0) == outputs).all())
 
 
 def _centred(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:

@@ -19,6 +19,7 @@ from ens_plugin.errors import (
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
+from ens_plugin.adapters.shared.trees import leaf_walk  # noqa: E402
 from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
 from ens_plugin.adapters.xgboost.document import LeafReader, read_forest, read_leaves  # noqa: E402
 from ens_plugin.adapters.xgboost.document.ubjson import decode, encode  # noqa: E402
@@ -73,7 +74,10 @@ def test_masks_are_those_of_the_definition(share: float) -> None:
         assert own.tolist() == expected
 
 
-def test_packed_masks_are_those_of_each_row() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_packed_masks_are_those_of_each_row(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    if not compiled:
+        monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
     sampler, words = RowSampler(20_003, 0.6), np.array([1, 77, 2**32 - 1], dtype=np.uint64)
     unpacked = np.unpackbits(sampler.packed_words(words), axis=1, count=20_003).astype(bool)
     np.testing.assert_array_equal(unpacked, sampler.from_words(words))
@@ -93,6 +97,19 @@ def test_document_survives_decoding_and_encoding() -> None:
 def test_document_of_another_form_is_an_error() -> None:
     with pytest.raises(ValueError, match="unknown marker"):
         decode(b"{L\x00\x00\x00\x00\x00\x00\x00\x01a?}")
+
+
+def test_document_that_ends_early_is_refused() -> None:
+    document = bytes(train(MULTI, X3, Y3).save_raw("ubj"))
+    for size in (0, *np.linspace(1, len(document) - 1, 300).astype(int).tolist()):
+        with pytest.raises(ValueError, match=r"document|buffer"):
+            decode(document[:size])
+
+
+@pytest.mark.parametrize("length", [-1, 2**62])
+def test_length_beyond_the_document_is_refused(length: int) -> None:
+    with pytest.raises(ValueError, match=rf"length {length} .* is none"):
+        decode(b"{L" + length.to_bytes(8, "big", signed=True) + b"a}")
 
 
 @pytest.mark.parametrize(("depth", "bits"), [(1, 24), (3, 24), (9, 24), (9, 6)])

@@ -1,0 +1,64 @@
+"""Sums over members that are formed of trees with bags of their own are those of the outputs of these members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ens_plugin
+from ens_plugin.adapters import find_adapter
+from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.analysis.row_blocks import block_rows
+from ens_plugin.core.tallies import RowBlock
+from ens_plugin.core.tallies.margin_tally import margin_sums
+from tests.extras import NEEDS_WALK, xgboost
+
+pytestmark = NEEDS_WALK
+
+N_ROWS, N_LABELS, N_TREES = 701, 3, 30
+RNG = np.random.default_rng(0)
+X = RNG.integers(0, 9, (N_ROWS, 4)).astype(np.float32)
+Y = (X[:, 0] + RNG.normal(0.0, 3.0, N_ROWS)).clip(0, 8).astype(int) // 3
+
+
+def trained(n_trees: int = N_TREES) -> Any:
+    return xgboost.XGBRFClassifier(n_estimators=n_trees, max_depth=4, random_state=3, n_jobs=1).fit(X, Y)
+
+
+@pytest.mark.parametrize("is_held_out", [False, True])
+@pytest.mark.parametrize("rows", [slice(0, N_ROWS), slice(64, 360)])
+def test_sums_are_those_of_the_members_outputs(is_held_out: bool, rows: slice) -> None:
+    adapter: Any = find_adapter(trained())
+    features = adapter.prepare(X)
+    bags = None if is_held_out else adapter.bags(X, features, Y)
+    outputs, counted = adapter.block(features[rows], bags, rows)
+    own = None if bags is None else bags.part(rows)
+    found = adapter.margin_sums(features[rows], own, Y[rows])
+    np.testing.assert_array_equal(found, margin_sums(RowBlock(outputs, counted, Y[rows], N_LABELS)))
+
+
+def test_members_with_one_number_or_without_the_walk_have_no_such_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = xgboost.XGBRFClassifier(n_estimators=N_TREES, max_depth=4, random_state=3, n_jobs=1).fit(X, Y > 0)
+    adapter: Any = find_adapter(model)
+    assert adapter.margin_sums(adapter.prepare(X), None, (Y > 0).astype(int)) is None
+    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    adapter = find_adapter(trained())
+    assert adapter.margin_sums(adapter.prepare(X), None, Y) is None
+
+
+def test_report_is_the_same_without_the_walk_where_few_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 100)
+    with_walk = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
+    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    without = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
+    assert {**without.to_dict(), "created": None} == {**with_walk.to_dict(), "created": None}
+
+
+def test_blocks_without_outputs_are_higher() -> None:
+    adapter: Any = find_adapter(trained(400))
+    before = block_rows(adapter, 1_000_000)
+    adapter.prepare(X)
+    assert adapter.reads_few_rows_fast
+    assert block_rows(adapter, 1_000_000) > before
