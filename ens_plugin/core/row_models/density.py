@@ -36,7 +36,7 @@ class RowGroups(NamedTuple):
 
     Attributes
     ----------
-    likelihood : ndarray or BandMatrix, shape (n_groups, 400)
+    likelihood : ndarray, BandMatrix or ProductMatrix, shape (n_groups, 400)
         Likelihood of each group's rows at each grid point, scaled so that its maximum is 1.
     counts : ndarray, shape (n_groups,)
         Rows (or their weight) in each group.

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.columns import sums_by_code, whole_counts
+from ens_plugin.core.row_models.band import Likelihood
+from ens_plugin.core.row_models.binomial_likelihood import binomial_likelihood
 from ens_plugin.core.row_models.density import GRID, Density, RowGroups, fit_density
 from ens_plugin.core.row_models.majority import (
     MOST_CACHED,
@@ -67,7 +69,7 @@ class Mixture:
         Effective votes that one member is worth; 1 for hard votes.
     density : Density or None
         The fitted density; None for a point mass (no member is wrong on any row, or all are).
-    likelihood : ndarray, shape (n_groups, n_points)
+    likelihood : ndarray or ProductMatrix, shape (n_groups, n_points)
         Likelihood of each group of equal rows at each point.
     counts : ndarray, shape (n_groups,)
         Weight of each group.
@@ -79,7 +81,7 @@ class Mixture:
     weights: FloatArray
     votes_per_member: float
     density: Density | None
-    likelihood: FloatArray
+    likelihood: Likelihood
     counts: FloatArray
     group: IntArray
 
@@ -193,7 +195,7 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
         return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
     votes = votes_per_member
     k_group, n_group, counts, group = group_counts(k, n, row_weight, entry_weight.rows, votes)
-    likelihood = _binomial_likelihood(k_group, n_group)
+    likelihood = binomial_likelihood(k_group, n_group)
     start = _moment_beta(k_group, n_group, counts)
     density = fit_density(
         RowGroups(likelihood, counts),
@@ -320,22 +322,12 @@ def _nearly_equal(k: FloatArray, n: FloatArray, counts: FloatArray) -> RowGroups
     )
     if counts_of.size * LEAST_REDUCTION > k.size:
         return None
-    return RowGroups(_binomial_likelihood(k_of / counts_of, n_of / counts_of), counts_of)
+    return RowGroups(binomial_likelihood(k_of / counts_of, n_of / counts_of), counts_of)
 
 
 def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:
     """Return asin(sqrt(k/n)) scaled to 0 to 256, whose variance does not depend on k/n; unit cells group rows."""
     return np.asarray(np.arcsin(np.sqrt(k / n)) * (512 / np.pi))
-
-
-def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
-    """Return the likelihood of each group at each point, shape (n_groups, 400), columns contiguous for the fit."""
-    log_likelihood = np.column_stack([np.log(GRID), np.log1p(-GRID)]) @ np.stack([k, n - k])
-    # The largest value is at one of the two points around k/n; to look at all of them takes as long as the rest.
-    below = np.clip(np.floor(k / n * GRID.size - 0.5).astype(np.intp), 0, GRID.size - 2)
-    rows = np.arange(k.size)
-    log_likelihood -= np.maximum(log_likelihood[below, rows], log_likelihood[below + 1, rows])
-    return np.asarray(np.exp(log_likelihood, out=log_likelihood).T)
 
 
 def _moment_beta(k: FloatArray, n: FloatArray, counts: FloatArray) -> tuple[float, float]:
