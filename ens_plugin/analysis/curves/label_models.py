@@ -23,7 +23,6 @@ from ens_plugin.core.tallies.tally import (
     AnyTally,
     MarginTally,
     SupportTally,
-    count_members,
     parts_of,
     sum_squares_over_members,
 )
@@ -114,7 +113,7 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
     support = block.support
     is_vote = block.outputs.ndim == 2
     squares = support if is_vote else sum_squares_over_members(block.outputs, block.counted)
-    votes = LabelVotes(support, squares, count_members(block.counted), block.target)
+    votes = LabelVotes(support, squares, block.trials, block.target)
     return fit_rival_shift(votes, part.weight)
 
 

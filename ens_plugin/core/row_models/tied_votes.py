@@ -10,7 +10,6 @@ from ens_plugin.core.row_models.mixture import FEW_ROWS, Mixture, fit_mixture
 from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.tallies.row_weight import as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import count_members, wrong_support
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["even_size_shift", "tie_probability"]
@@ -71,9 +70,7 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     even = np.asarray(sizes, dtype=np.float64)
     even = even + even % 2.0
     block = sample.block
-    trials = count_members(block.counted)
-    is_wrong = wrong_support(block)
-    wrong = count_members((is_wrong if is_wrong.dtype == np.bool_ else is_wrong != 0) & block.counted)
+    trials, wrong = block.trials, np.where(block.target == 0, block.support[:, 1], block.support[:, 0])
     shift = np.zeros(even.size)
     for label, sign in ((0, -0.5), (1, 0.5)):
         rows = np.flatnonzero((block.target == label) & (trials > 0) & (sample.weight > 0))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.columns import in_few_bytes
 from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, sum_over_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 from ens_plugin.errors import InputError
@@ -133,7 +134,8 @@ class Sample:
     def select(self, chosen: IntArray) -> Sample:
         """Return the sample reduced to some of its rows, by position in the sample."""
         block = self.block
-        part = block.like(block.stored[:, chosen], block.counted[:, chosen], block.target[chosen])
+        stored, counted = (_columns(values, chosen) for values in (block.stored, block.counted))
+        part = block.like(stored, counted, block.target[chosen])
         return Sample(part, self.rows[chosen], self.weight[chosen])
 
     def empty(self, n_rows: int) -> Sample:
@@ -168,6 +170,12 @@ class Sample:
         return Sample(kept.block, position[kept.rows], kept.weight)
 
 
+def _columns(values: NDArray[Any], chosen: IntArray) -> NDArray[Any]:
+    """Return the values of some rows, shape (n_members, n_chosen, ...)."""
+    # A take is faster, and keeps each member's values together, but copies all values that are stored otherwise.
+    return values.take(chosen, axis=1) if values.flags.c_contiguous else values[:, chosen]
+
+
 def content_order(block: RowBlock) -> IntArray:
     """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows.
 
@@ -182,7 +190,12 @@ def content_order(block: RowBlock) -> IntArray:
         value *= factor
         value *= counts
         place += value
-    return np.lexsort((place, np.modf(place * 1e3)[0], block.target))
+    part = np.modf(place * 1e3)[0]
+    order = np.argsort(part)
+    if np.any(part[order[1:]] == part[order[:-1]]):
+        return np.lexsort((place, part, block.target))
+    # Without equal parts, which is so nearly always, this is the same order, in a fourth of the time.
+    return order[np.argsort(in_few_bytes(block.target[order], block.n_labels), kind="stable")]
 
 
 def _mixed_outputs(block: RowBlock, member: int, factors: FloatArray) -> FloatArray:
