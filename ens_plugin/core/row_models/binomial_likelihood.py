@@ -13,7 +13,7 @@ from ens_plugin.core.validation import FloatArray
 
 __all__ = ["binomial_likelihood"]
 
-# Products of binomial coefficients and likelihoods of so many votes are far from the largest numbers.
+# Binomial coefficients and powers of so many votes are far from the largest and smallest numbers, where p is near k/n.
 MOST_VOTES = 200
 # How many times fewer numbers the two matrices have than their product.
 LEAST_REDUCTION = 1.5
@@ -22,7 +22,7 @@ LEAST_REDUCTION = 1.5
 def binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray | ProductMatrix:
     r"""Return the likelihood of k of n votes for each group at each point of the grid, shape (n_groups, 400).
 
-    The largest of each group is 1, to rounding.
+    The largest of each group is 1, to rounding; what is below 1e-240 may be 0.
 
     Notes
     -----
@@ -30,19 +30,24 @@ def binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray | ProductMat
 
     .. math:: p^k (1-p)^{n-k} = \sum_j \binom{N-n}{j} p^{k+j} (1-p)^{N-k-j},
 
-    so that N + 1 likelihoods of N votes are enough; their factors are positive, and nothing is lost to rounding.
+    so that the powers of N votes are enough; all factors are positive, and nothing is lost to rounding.
     """
     most = n.max()
     n_numbers = (most + 1.0) * (k.size + GRID.size)
     are_few = most <= MOST_VOTES and n_numbers * LEAST_REDUCTION <= k.size * GRID.size
     if not are_few or np.any(k % 1.0) or np.any(n % 1.0):
         return _likelihood(k, n)
-    k_inner = np.arange(most + 1.0)
-    n_inner = np.full(k_inner.size, most)
-    left = _shifted(_choices(int(most - n.min()))[(most - n).astype(np.intp)], k.astype(np.intp), k_inner.size)
-    left *= np.exp(_largest_log(k_inner, n_inner))
-    left *= np.exp(-_largest_log(k, n))[:, None]
-    return ProductMatrix(left, _likelihood(k_inner, n_inner))
+    choices = _choices(int(most - n.min()))[(most - n).astype(np.intp)] * np.exp(-_largest_log(k, n))[:, None]
+    return ProductMatrix(_shifted(choices, k.astype(np.intp), int(most) + 1), _powers(int(most)))
+
+
+@lru_cache(maxsize=8)
+def _powers(most: int) -> FloatArray:
+    """Return p^k (1-p)^(most-k) of each k at each point of the grid, shape (most + 1, 400)."""
+    k = np.arange(most + 1.0)
+    powers = np.exp(np.outer(k, np.log(GRID)) + np.outer(most - k, np.log1p(-GRID)))
+    powers.flags.writeable = False
+    return np.asarray(powers)
 
 
 def _shifted(rows: FloatArray, places: NDArray[np.intp], width: int) -> FloatArray:

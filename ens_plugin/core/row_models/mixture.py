@@ -274,7 +274,19 @@ def group_counts(
         group = pair_index(k, n) if votes == 1.0 else pair_index(k * votes, n * votes)
     if not whole or group.max() >= MAX_GROUPS:
         group = _cell_index(k, n, rows, votes)
+        counts = sums_by_code(group, weight, int(group.max()) + 1)
+        return *_means_of_cells(k, n, weight, votes, group, counts), counts, group
     counts = sums_by_code(group, weight, int(group.max()) + 1)
+    k_group, n_group = np.empty((2, counts.size))
+    for part in _parts(k.size):
+        k_group[group[part]], n_group[group[part]] = k[part] * votes, n[part] * votes
+    return k_group, n_group, counts, group
+
+
+def _means_of_cells(
+    k: FloatArray, n: FloatArray, weight: FloatArray, votes: float, group: IntArray, counts: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weighted mean votes of the rows of each cell, and their number."""
     total, k_sum, n_sum = np.zeros((3, counts.size))
     for part in _parts(k.size):
         here = group[part]
@@ -283,7 +295,7 @@ def group_counts(
         total += np.bincount(here, mass, counts.size)
         k_sum += np.bincount(here, mass * (k[part] * votes), counts.size)
         n_sum += np.bincount(here, mass * (n[part] * votes), counts.size)
-    return k_sum / total, n_sum / total, counts, group
+    return k_sum / total, n_sum / total
 
 
 def _parts(n_entries: int) -> list[slice]:

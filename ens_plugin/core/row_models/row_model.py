@@ -91,8 +91,11 @@ def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
     ndarray, shape (..., n_points); each sums to 1
     """
     densities = np.atleast_2d(weights)
-    evidence = np.maximum(densities @ model.likelihood.T, 1e-300)
-    means = ((model.counts / evidence) @ model.likelihood) * densities / model.counts.sum()
+    # In place, because memory of many densities times groups takes longer to get than to fill.
+    evidence = densities @ model.likelihood.T
+    np.maximum(evidence, 1e-300, out=evidence)
+    np.divide(model.counts, evidence, out=evidence)
+    means = (evidence @ model.likelihood) * densities / model.counts.sum()
     return np.asarray(means.reshape(weights.shape))
 
 

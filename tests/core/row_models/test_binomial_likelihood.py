@@ -34,7 +34,7 @@ def test_whole_votes_make_a_product_of_two_matrices(fewest: int, most: int) -> N
     found = binomial_likelihood(k, n)
     assert isinstance(found, ProductMatrix)
     assert found.shape == (k.size, GRID.size)
-    np.testing.assert_allclose(np.asarray(found), scaled_probabilities(k, n), rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(np.asarray(found), scaled_probabilities(k, n), rtol=1e-11, atol=1e-240)
 
 
 def test_products_are_those_with_the_whole_matrix() -> None:
@@ -59,4 +59,4 @@ def test_other_votes_make_the_whole_matrix(changed: str) -> None:
     assert isinstance(found, np.ndarray)
     log_likelihood = k[:, None] * np.log(GRID) + (n - k)[:, None] * np.log1p(-GRID)
     expected = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-240)
