@@ -71,6 +71,7 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     even = even + even % 2.0
     block = sample.block
     trials, wrong = block.trials, np.where(block.target == 0, block.support[:, 1], block.support[:, 0])
+    by_point = tie_probability(model.support, even)
     shift = np.zeros(even.size)
     for label, sign in ((0, -0.5), (1, 0.5)):
         rows = np.flatnonzero((block.target == label) & (trials > 0) & (sample.weight > 0))
@@ -80,9 +81,11 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
         share = weight.sum() / sample.weight[trials > 0].sum()
         if as_row_weight(weight, rows.size).n_effective >= FEW_ROWS:
             own = fit_mixture(wrong[rows], trials[rows], weight)
-            ties = tie_probability(own.support, even) @ own.weights
+            # The points are the same unless no member is wrong about these rows, or all are.
+            is_grid = own.support is model.support
+            ties = (by_point if is_grid else tie_probability(own.support, even)) @ own.weights
         else:
-            by_row = row_means(model, tie_probability(model.support, even), sample.rows[rows])
+            by_row = row_means(model, by_point, sample.rows[rows])
             ties = by_row @ weight / weight.sum()
         shift += sign * share * ties
     return shift
