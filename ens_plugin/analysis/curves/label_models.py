@@ -157,9 +157,11 @@ def _spreads(tally: SupportTally) -> FloatArray:
 
 def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
     """Return whether the tally counts hard votes for one of two labels."""
-    return isinstance(tally, SupportTally) and all(
-        np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally)
-    )
+    if not isinstance(tally, SupportTally):
+        return False
+    # Of votes both are mostly one array.
+    wrong, squares = vars(tally)["wrong"], vars(tally)["squares"]
+    return wrong is squares or all(np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally))
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
