@@ -18,7 +18,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
@@ -51,6 +51,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     growth_is_known,
     held_outputs,
     leaf_outputs,
+    outputs_by_tree,
     pure_labels,
     reached_labels,
     tree_splits,
@@ -129,7 +130,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         if walked is not None:
             return walked
         if members is None:
-            return outputs_by_member(self._tree_outputs, range(self.n_members), features, wanted)
+            return outputs_by_tree(self.model.estimators_, self._tree_outputs, features, wanted)
         chosen = slice(members.start, members.stop)
         trees = self.model.estimators_[chosen]
         if self._labels is not None:
