@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -99,7 +100,7 @@ class Sample:
 
     def random_rows(self, n_rows: int) -> IntArray:
         """Return positions in the sample of `n_rows` of its rows at most, always the same ones, ascending."""
-        return np.sort(np.random.default_rng(0).permutation(self.rows.size)[:n_rows])
+        return np.sort(_random_order(self.rows.size)[:n_rows])
 
     def keep(self, usable: NDArray[np.bool_]) -> Sample:
         """Return the sample without the rows that are not usable, its `rows` renumbered among the usable rows."""
@@ -107,6 +108,14 @@ class Sample:
         stays = usable[self.rows]
         kept = self if stays.all() else self.select(np.flatnonzero(stays))
         return Sample(kept.block, position[kept.rows], kept.weight)
+
+
+@lru_cache(maxsize=2)
+def _random_order(n_rows: int) -> IntArray:
+    """Return an order of so many rows, always the same one; read-only."""
+    order = np.random.default_rng(0).permutation(n_rows)
+    order.flags.writeable = False
+    return order
 
 
 def _columns(values: NDArray[Any], chosen: IntArray) -> NDArray[Any]:
