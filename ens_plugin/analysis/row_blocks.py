@@ -20,7 +20,7 @@ from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, t
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.score_block import ScoreBlock
+from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
     AnyTally,

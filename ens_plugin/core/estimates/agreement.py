@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
 
-from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_means
 from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival

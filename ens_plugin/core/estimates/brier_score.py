@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
-from ens_plugin.core.tallies.score_block import ScoreBlock
+from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, sum_squares_over_members
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import BSpline
 
-from ens_plugin.core.row_models.band import Likelihood
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["GRID", "Density", "RowGroups", "fit_density", "refit_density", "rougher_density"]

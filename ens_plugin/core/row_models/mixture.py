@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.columns import sums_by_code, whole_counts
-from ens_plugin.core.row_models.band import Likelihood
-from ens_plugin.core.row_models.binomial_likelihood import binomial_likelihood
 from ens_plugin.core.row_models.density import GRID, Density, RowGroups, fit_density
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
+from ens_plugin.core.row_models.likelihoods.binomial import binomial_likelihood
 from ens_plugin.core.row_models.majority import (
     MOST_CACHED,
     grid_agreement,

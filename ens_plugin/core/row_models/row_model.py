@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.validation import FloatArray
 
 __all__ = [

@@ -12,7 +12,7 @@ from ens_plugin.core.tallies.representation import Representation, bounds_by_mem
 from ens_plugin.core.tallies.row_groups import design_effect, group_sums, small_number_factor
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.core.tallies.score_block import ScoreBlock
+from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
 from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
 from ens_plugin.core.tallies.tally import (

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.content_order import content_order, move_rows
+from ens_plugin.core.tallies.samples.content_order import content_order, move_rows
 from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_over_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.core.row_models.binomial_likelihood import binomial_likelihood
 from ens_plugin.core.row_models.density import GRID
-from ens_plugin.core.row_models.product_matrix import ProductMatrix
+from ens_plugin.core.row_models.likelihoods.binomial import binomial_likelihood
+from ens_plugin.core.row_models.likelihoods.product import ProductMatrix
 
 
 def drawn_votes(fewest: int, most: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.tallies.content_order import content_order, move_rows
+from ens_plugin.core.tallies.samples.content_order import content_order, move_rows
 from ens_plugin.core.tallies.tally import RowBlock
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.row_models.product_matrix import ProductMatrix
+from ens_plugin.core.row_models.likelihoods.product import ProductMatrix
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["BandMatrix", "Likelihood"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.columns import in_few_bytes
-from ens_plugin.core.tallies.score_block import ScoreBlock
+from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, IntArray
 

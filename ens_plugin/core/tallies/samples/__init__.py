@@ -1,0 +1,1 @@
+"""Sampled rows: those of two labels with one score, and their order by content."""
