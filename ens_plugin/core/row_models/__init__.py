@@ -6,6 +6,8 @@ from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_err
 from ens_plugin.core.row_models.density import GRID, cell_weights, design
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
 from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
+from ens_plugin.core.row_models.likelihoods.binomial import binomial_likelihood
+from ens_plugin.core.row_models.likelihoods.product import ProductMatrix
 from ens_plugin.core.row_models.majority import (
     majority_curve,
     majority_error,
@@ -35,9 +37,11 @@ __all__ = [
     "LabelVotes",
     "MarginModel",
     "Mixture",
+    "ProductMatrix",
     "RowModel",
     "anchor_models",
     "as_rough_as_known",
+    "binomial_likelihood",
     "cell_weights",
     "design",
     "effective_votes",

@@ -7,9 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.core.row_models.density import GRID
-from ens_plugin.core.row_models.likelihoods.binomial import binomial_likelihood
-from ens_plugin.core.row_models.likelihoods.product import ProductMatrix
+from ens_plugin.core.row_models import GRID, ProductMatrix, binomial_likelihood
 
 
 def drawn_votes(fewest: int, most: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

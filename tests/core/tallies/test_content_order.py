@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.tallies.samples.content_order import content_order, move_rows
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tallies import RowBlock
+from ens_plugin.core.tallies.samples import content_order, move_rows
 
 
 def drawn_labels(n_labels: int, dtype: type, *, are_repeated: bool) -> RowBlock:
