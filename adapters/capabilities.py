@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags
-from ens_plugin.adapters.shared.draws import DrawCounts
-from ens_plugin.adapters.shared.trees.leaf_cover import RowOrigin
-from ens_plugin.core.stopping import StoppingTable
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.adapters.shared.trees.row_origin import RowOrigin
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import BagError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.adapters.shared.distributed_bags import DistributedBags
+    from ens_plugin.adapters.shared.draws import DrawCounts
+    from ens_plugin.core.stopping import StoppingTable
+    from ens_plugin.core.tallies.bags import Bags
 
 __all__ = [
     "CombinesMembers",
@@ -355,7 +358,7 @@ def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> D
     if isinstance(adapter, Distributable):
         return adapter.distributed_bags(n_rows, candidate)
     raise BagError(
-        f"The bags of a {type(adapter.model).__name__} do not follow from a row's position alone, so its rows "
-        'cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze the '
-        "training rows on one machine with ens_plugin.analyze."
+        f"The bags of {with_article(type(adapter.model).__name__)} do not follow from a row's position alone, so its "
+        'rows cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze '
+        "the training rows on one machine with ens_plugin.analyze."
     )

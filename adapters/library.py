@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.training import FitSite, Trainer, fit_methods
+if TYPE_CHECKING:
+    from ens_plugin.adapters.training import FitSite, Trainer
 
 __all__ = [
     "FileReadable",
@@ -139,6 +140,8 @@ class NamedEnsembles(Trainable):
     @classmethod
     def fit_sites(cls) -> Sequence[FitSite]:
         """Return the ``fit`` methods of the ensembles."""
+        from ens_plugin.adapters.training import fit_methods
+
         module = import_module(cls.module)
         return fit_methods(*(getattr(module, name) for name in cls.ensembles))
 

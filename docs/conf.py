@@ -98,11 +98,17 @@ html_sidebars = {"index": [], "faq": [], "glossary": []}
 toc_object_entries_show_parents = "hide"
 
 _PAGE = re.compile(r"``docs/([\w/-]+)\.md``")
+_TYPE = re.compile(r"^\s*\*\*[^*]+\*\* : ")
 
 
 def _link_pages(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Make a link of each path of a page that a docstring names, so that the build finds a wrong one."""
     lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
+
+
+def _keep_quotes(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Keep the quotation marks of types as they are, to be copied: data : {"oob", "holdout"}."""
+    lines[:] = [line.replace('"', r"\"") if _TYPE.match(line) else line for line in lines]
 
 
 def _show_example(app: Any, ctx: Any, lines: list[str]) -> None:
@@ -147,6 +153,7 @@ def _check_options(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Register what docstrings go through, and what is written before pages are read."""
     app.connect("autodoc-process-docstring", _link_pages)
+    app.connect("autodoc-process-docstring", _keep_quotes)
     app.connect("builder-inited", _write_schema)
     app.connect("sphinx-click-process-epilog", _show_example)
     app.connect("build-finished", _check_search)

@@ -12,13 +12,11 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import betainc
-from scipy.stats import beta
 
 from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
 from ens_plugin.report import MetricBasis
 from ens_plugin.report.basis import LabelBasis
+from tests.plain_reports import odd_sizes, report_on_labels, report_on_values
 
 __all__ = [
     "HOSTILE_STRINGS",
@@ -39,8 +37,6 @@ __all__ = [
     "small_classification_report",
 ]
 
-FloatArray = NDArray[np.float64]
-
 HOSTILE_STRINGS = (
     "<script>alert(1)</script>",
     "\"><img src=http://evil.example/x onerror='alert(1)'>",
@@ -51,17 +47,15 @@ HOSTILE_STRINGS = (
     "long " + "x" * 10_000,
 )
 
-VERSIONS = {"ens_plugin": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.0", "scikit-learn": "1.9.1"}
-
 
 def classification_report() -> EnsembleReport:
     """Breast cancer: 200 trees are already more than needed."""
-    return _classification(n_members=200, n_rows=569, weights=(0.92, 0.08), shapes=((0.25, 5.0), (3.0, 3.2)))
+    return report_on_labels(n_members=200, n_rows=569, weights=(0.92, 0.08), shapes=((0.25, 5.0), (3.0, 3.2)))
 
 
 def large_classification_report() -> EnsembleReport:
     """Digits: 300 trees are fewer than needed, and the answer lies far to the right."""
-    report = _classification(
+    report = report_on_labels(
         n_members=300, n_rows=1797, weights=(0.88, 0.12), shapes=((0.5, 5.0), (20.0, 24.0)), aggregation="mean_proba"
     )
     return replace(report, error_curve=replace(report.error_curve, estimator="margin"))
@@ -69,7 +63,7 @@ def large_classification_report() -> EnsembleReport:
 
 def small_classification_report() -> EnsembleReport:
     """Forty rows and ten members: wide intervals, a warning, an even size between tabulated ones."""
-    report = _classification(n_members=10, n_rows=40, weights=(0.8, 0.2), shapes=((0.8, 6.0), (2.0, 2.0)))
+    report = report_on_labels(n_members=10, n_rows=40, weights=(0.8, 0.2), shapes=((0.8, 6.0), (2.0, 2.0)))
     warnings = (
         "3 of 40 rows had fewer than 2 out-of-bag members and were left out.",
         "Only 37 rows entered the estimates; intervals are wide and the recommended size is rough.",
@@ -79,12 +73,12 @@ def small_classification_report() -> EnsembleReport:
 
 def rising_report() -> EnsembleReport:
     """Members so weak that a larger ensemble errs more: the curve rises."""
-    return _classification(n_members=51, n_rows=400, weights=(0.45, 0.55), shapes=((9.0, 14.0), (18.0, 12.0)))
+    return report_on_labels(n_members=51, n_rows=400, weights=(0.45, 0.55), shapes=((9.0, 14.0), (18.0, 12.0)))
 
 
 def capped_report() -> EnsembleReport:
     """Many rows near one half: no size up to 20001 is enough."""
-    report = _classification(n_members=100, n_rows=2000, weights=(0.3, 0.7), shapes=((0.5, 6.0), (150.0, 151.0)))
+    report = report_on_labels(n_members=100, n_rows=2000, weights=(0.3, 0.7), shapes=((0.5, 6.0), (150.0, 151.0)))
     recommendation = replace(
         report.recommendation,
         size=None,
@@ -132,7 +126,7 @@ def hypergeometric_report() -> EnsembleReport:
 
 def perfect_report() -> EnsembleReport:
     """No member ever errs: error 0, one member is enough."""
-    sizes = _odd_sizes(20_001)
+    sizes = odd_sizes(20_001)
     zero, upper = np.zeros(sizes.size), np.full(sizes.size, 0.0255)
     curve = ErrorCurve(sizes, zero, zero, upper, 0.0, (0.0, 0.0255), 0.0, "deconvolved", "0-1 error", 0.95, 0.0)
     recommendation = SizeRecommendation(
@@ -153,12 +147,12 @@ def perfect_report() -> EnsembleReport:
 
 def regression_report() -> EnsembleReport:
     """Diabetes: mean squared error in squared target units."""
-    return _regression(n_members=100, limit=3120.0, variance=4080.0, half_width=410.0)
+    return report_on_values(n_members=100, limit=3120.0, variance=4080.0, half_width=410.0)
 
 
 def negative_asymptote_report() -> EnsembleReport:
     """Almost no error at infinity: the unbiased estimate came out negative and is reported as 0."""
-    report = _regression(n_members=20, limit=0.0, variance=0.0021, half_width=0.0004)
+    report = report_on_values(n_members=20, limit=0.0, variance=0.0021, half_width=0.0004)
     curve = replace(report.error_curve, asymptote_raw=-0.00002, asymptote_interval=(0.0, 0.0004))
     recommendation = replace(report.recommendation, size=None, interval=(4001, None), values=np.full(3, 1e6))
     recommendation = replace(recommendation, sizes=np.array([1, 101, 20_001]))
@@ -273,141 +267,3 @@ def label_report(label: str | None, metric: str = "f1") -> EnsembleReport:
         recommendation=replace(advice, of_metric=metric),
         basis=replace(report.basis, labels=labels),
     )
-
-
-def _classification(
-    n_members: int,
-    n_rows: int,
-    weights: tuple[float, float],
-    shapes: tuple[tuple[float, float], tuple[float, float]],
-    aggregation: str = "vote",
-) -> EnsembleReport:
-    parts = [beta(*shape).cdf(np.linspace(0, 1, 2001)) for shape in shapes]
-    density = np.diff(np.average(parts, axis=0, weights=weights))
-    sizes = _odd_sizes(20_001)
-    centres, error_of, agreement_of = _votes()
-    error, agreement = error_of @ density, agreement_of @ density
-    limit = float(density[centres > 0.5].sum())
-    lower, upper = _wilson(error, n_rows)
-    low, high = _wilson(np.array([limit]), n_rows)
-    curve = ErrorCurve(
-        sizes,
-        error,
-        lower,
-        upper,
-        limit,
-        (float(low[0]), float(high[0])),
-        limit,
-        "deconvolved",
-        "0-1 error",
-        0.95,
-        0.0012,
-    )
-    enough = np.flatnonzero(agreement >= 0.99)
-    size = int(sizes[enough[0]]) if enough.size else None
-    now = float(np.interp(1.0 / n_members, 1.0 / sizes[::-1], agreement[::-1]))
-    recommendation = SizeRecommendation(
-        size=size,
-        criterion="agreement",
-        confidence=0.99,
-        tolerance=None,
-        agreement=now,
-        interval=(max(1, (size or 20_001) // 2 | 1), size * 2 | 1 if size and size <= 10_000 else None),
-        reason=f"{size} members predict the same label as infinitely many on 99 % of the rows; "
-        f"{n_members} members do on {100 * now:.1f} %.",
-        max_size=20_001,
-        sizes=sizes,
-        values=agreement,
-    )
-    bias_variance = BiasVariance(
-        member_error=float(centres @ density),
-        member_variance=float(np.minimum(centres, 1.0 - centres) @ density),
-        ensemble_error=curve.at(n_members),
-        asymptotic_error=limit,
-        bias=limit,
-        loss="0-1 error",
-    )
-    return EnsembleReport(
-        task="classification",
-        model="RandomForestClassifier",
-        n_members=n_members,
-        n_rows=n_rows,
-        rows_without_oob=0,
-        mean_oob_members=0.368 * n_members,
-        aggregation=aggregation,
-        bags="recorded",
-        data="oob",
-        error_curve=curve,
-        recommendation=recommendation,
-        bias_variance=bias_variance,
-        algorithmic_sd=0.0021,
-        algorithmic_sd_is_bound=True,
-        created="2026-11-21T06:32:10+00:00",
-        versions=dict(VERSIONS),
-    )
-
-
-def _regression(n_members: int, limit: float, variance: float, half_width: float) -> EnsembleReport:
-    sizes = _odd_sizes(20_001)
-    error = limit + variance / sizes
-    lower, upper = np.maximum(error - half_width, 0.0), error + half_width
-    interval = (max(limit - half_width, 0.0), limit + half_width)
-    curve = ErrorCurve(
-        sizes, error, lower, upper, limit, interval, limit, "closed_form", "mean squared error", 0.95, 0.0
-    )
-    size = math.ceil(variance / (0.01 * limit)) if limit else None
-    excess = variance / sizes / limit if limit else np.full(sizes.size, 1e6)
-    recommendation = SizeRecommendation(
-        size=size,
-        criterion="excess_error",
-        confidence=None,
-        tolerance=0.01,
-        agreement=None,
-        interval=(size - 21, size + 26) if size else (4001, None),
-        reason=f"With {size} members the mean squared error is at most 1 % above that of infinitely many.",
-        max_size=20_001,
-        sizes=sizes,
-        values=excess,
-    )
-    bias_variance = BiasVariance(limit + variance, variance, limit + variance / n_members, limit, limit, "squared loss")
-    return EnsembleReport(
-        task="regression",
-        model="RandomForestRegressor",
-        n_members=n_members,
-        n_rows=442,
-        rows_without_oob=0,
-        mean_oob_members=0.368 * n_members,
-        aggregation="mean",
-        bags="recorded",
-        data="oob",
-        error_curve=curve,
-        recommendation=recommendation,
-        bias_variance=bias_variance,
-        algorithmic_sd=half_width / 20,
-        algorithmic_sd_is_bound=True,
-        created="2026-11-21T06:32:10+00:00",
-        versions=dict(VERSIONS),
-    )
-
-
-def _odd_sizes(largest: int) -> NDArray[np.int64]:
-    return np.unique(np.round(np.geomspace(1, largest, 140)).astype(np.int64) // 2 * 2 + 1)
-
-
-@cache
-def _votes() -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Chances that a member errs, and by size those that the majority errs or agrees with an infinite one: seconds."""
-    centres, sizes = (np.arange(2000) + 0.5) / 2000, _odd_sizes(20_001)
-    return centres, _majority_tail(centres, sizes), _majority_tail(np.maximum(centres, 1.0 - centres), sizes)
-
-
-def _majority_tail(probability: FloatArray, sizes: NDArray[np.int64]) -> FloatArray:
-    half = (sizes[:, None] + 1) / 2
-    return np.asarray(betainc(half, half, probability[None, :]), dtype=np.float64)
-
-
-def _wilson(error: FloatArray, n_rows: int) -> tuple[FloatArray, FloatArray]:
-    z = 1.96
-    centre = (error + z**2 / (2 * n_rows)) / (1 + z**2 / n_rows)
-    half = z * np.sqrt(error * (1 - error) / n_rows + z**2 / (4 * n_rows**2)) / (1 + z**2 / n_rows)
-    return np.maximum(centre - half, 0.0), centre + half

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_from_bags, counts_of_rows
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.validation import as_array, counted
+from ens_plugin.core.validation import as_array, counted, with_article
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["GivenBags", "check_in_bag"]
@@ -134,7 +134,9 @@ def _checked_mask(mask: NDArray[np.bool_], n_members: int, n_rows: int | None, n
 def _as_sequence(in_bag: ArrayLike | Sequence[ArrayLike], name: str) -> list[ArrayLike]:
     has_no_length = isinstance(in_bag, np.ndarray) and in_bag.ndim == 0
     if has_no_length or not isinstance(in_bag, (Sequence, np.ndarray)) or isinstance(in_bag, (str, bytes)):
-        raise InputError(f"{name} must be a mask of bool or one index array per member, got a {type(in_bag).__name__}.")
+        raise InputError(
+            f"{name} must be a mask of bool or one index array per member, got {with_article(type(in_bag).__name__)}."
+        )
     return list(in_bag)
 
 

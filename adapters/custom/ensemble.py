@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_labels, checked_numbers, reason_of
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
-from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown
+from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown, with_article
 from ens_plugin.errors import DataMismatchError, InputError
 
 __all__ = ["CustomEnsemble", "EstimatorEnsemble", "FrameRows"]
@@ -322,7 +322,8 @@ def _check_models(models: list[Any]) -> None:
     lacking = [index for index, model in enumerate(models) if not hasattr(model, "predict")]
     if lacking:
         raise InputError(
-            f"models[{lacking[0]}] is a {type(models[lacking[0]]).__name__} without predict; pass fitted models."
+            f"models[{lacking[0]}] is {with_article(type(models[lacking[0]]).__name__)} without predict; pass fitted "
+            "models."
         )
 
 

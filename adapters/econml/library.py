@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from ens_plugin.adapters.library import NamedEnsembles
 from ens_plugin.adapters.training import Trainer
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["EconML"]
@@ -22,6 +23,7 @@ class EconML(NamedEnsembles):
     def trainer(cls, estimator: Any) -> Trainer:
         """Raise UnsupportedModelError: members are groups of trees, which `n_estimators` does not count."""
         raise UnsupportedModelError(
-            f"A {type(estimator).__name__} cannot be grown: its members are groups of trees that share half of the "
-            "rows. Train it with the n_estimators you can afford, and cut it with ens_plugin.truncate."
+            f"{with_article(type(estimator).__name__, 'A')} cannot be grown: its members are groups of trees that "
+            "share half of the rows. Train it with the n_estimators you can afford, and cut it with "
+            "ens_plugin.truncate."
         )

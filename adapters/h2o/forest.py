@@ -37,7 +37,7 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
 
     @classmethod
     def accepts(cls, model: object) -> bool:
-        """Return whether `model` is a H2ORandomForestEstimator."""
+        """Return whether `model` is an H2ORandomForestEstimator."""
         return isinstance(model, H2ORandomForestEstimator)
 
     def describe(self) -> EnsembleInfo:

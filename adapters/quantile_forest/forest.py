@@ -14,6 +14,7 @@ from ens_plugin.adapters.base import EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import check_fitted
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["QuantileForestAdapter"]
@@ -85,8 +86,9 @@ class QuantileForestAdapter(SklearnForestAdapter):
     def truncated(self, size: int) -> Any:
         """Raise UnsupportedModelError: the kept values of all trees are in one compiled table."""
         raise UnsupportedModelError(
-            f"The trees of a {type(self.model).__name__} share one table of training values, from which none can be "
-            f"removed. Train one with n_estimators={size}: with the same random_state, its trees are the first {size}."
+            f"The trees of {with_article(type(self.model).__name__)} share one table of training values, from which "
+            f"none can be removed. Train one with n_estimators={size}: with the same random_state, its trees are the "
+            f"first {size}."
         )
 
     @cached_property

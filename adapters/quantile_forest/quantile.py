@@ -13,6 +13,7 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.capabilities import CombinesMembers, RowOrigin, VerifiesRows
 from ens_plugin.adapters.quantile_forest.at_quantile import QuantileAt
 from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 
 if TYPE_CHECKING:
@@ -102,6 +103,6 @@ def _adapter_of(forest: Any) -> QuantileForestAdapter:
     if not QuantileForestAdapter.accepts(forest):
         raise UnsupportedModelError(
             "quantile_at takes a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor of quantile-forest, not "
-            f"a {type(forest).__name__}."
+            f"{with_article(type(forest).__name__)}."
         )
     return QuantileForestAdapter(forest)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
-from ens_plugin.adapters.shared.labels import label_codes
-from ens_plugin.adapters.shared.row_queues import ROWS_TOGETHER, move_values
-from ens_plugin.adapters.shared.threads import in_threads
-from ens_plugin.adapters.shared.trees.kept_leaves import ROWS_OF_PIECE, KeptLeaves
-from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves, target_ranges
+from typing import TYPE_CHECKING
+
+from ens_plugin.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
+    from ens_plugin.adapters.shared.labels import label_codes
+    from ens_plugin.adapters.shared.row_queues import ROWS_TOGETHER, move_values
+    from ens_plugin.adapters.shared.threads import in_threads
+    from ens_plugin.adapters.shared.trees.kept_leaves import ROWS_OF_PIECE, KeptLeaves
+    from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves, target_ranges
 
 __all__ = [
     "ROWS_OF_PIECE",
@@ -21,3 +26,18 @@ __all__ = [
     "move_values",
     "target_ranges",
 ]
+
+_HOME_OF = {
+    "KeptLeaves": "ens_plugin.adapters.shared.trees.kept_leaves",
+    "ProofStatistics": "ens_plugin.adapters.shared.distributed_bags",
+    "ROWS_OF_PIECE": "ens_plugin.adapters.shared.trees.kept_leaves",
+    "ROWS_TOGETHER": "ens_plugin.adapters.shared.row_queues",
+    "count_leaves": "ens_plugin.adapters.shared.trees.leaf_counts",
+    "in_threads": "ens_plugin.adapters.shared.threads",
+    "label_codes": "ens_plugin.adapters.shared.labels",
+    "merge_sums": "ens_plugin.adapters.shared.distributed_bags",
+    "move_values": "ens_plugin.adapters.shared.row_queues",
+    "target_ranges": "ens_plugin.adapters.shared.trees.leaf_counts",
+}
+
+__getattr__ = lazy_names(__name__, _HOME_OF)

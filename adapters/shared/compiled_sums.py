@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ens_plugin.adapters.shared.trees import leaf_walk
-from ens_plugin.core.tallies.contests import VoteCounts, count_votes_by
-from ens_plugin.core.tallies.tally import RowBlock, Sums
-from ens_plugin.core.uncertainty.pair_covariance import PairSums
+from ens_plugin.core import tallies
+
+if TYPE_CHECKING:
+    from ens_plugin.core.tallies.contests import VoteCounts
+    from ens_plugin.core.tallies.tally import RowBlock, Sums
+    from ens_plugin.core.uncertainty.pair_covariance import PairSums
 
 __all__ = ["CompiledSums", "compiled_sums", "subset_counts", "vote_pairs"]
 
@@ -47,7 +50,7 @@ def subset_counts() -> VoteCounts:
     """Return the function that counts the votes of subsets: that of ens-plugin-walk, or ``count_votes_by``."""
     count = leaf_walk.compiled_function("subset_votes")
     if count is None:
-        return count_votes_by
+        return tallies.count_votes_by
     return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)
 
 

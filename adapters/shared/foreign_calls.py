@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import LARGEST_VALUE, one_line
+from ens_plugin.core.validation import LARGEST_VALUE, one_line, with_article
 from ens_plugin.errors import EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
 
 __all__ = ["call_model", "checked_labels", "checked_numbers", "model_errors", "reason_of", "refusals"]
@@ -50,8 +50,8 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
         array = np.asarray(outputs, dtype=np.float64)
     except Exception as error:  # a user's model may return anything
         raise InputError(
-            f"Model {member} returned a {type(outputs).__name__} that holds no numbers ({reason_of(error)}); it must "
-            "return one output for each row."
+            f"Model {member} returned {with_article(type(outputs).__name__)} that holds no numbers "
+            f"({reason_of(error)}); it must return one output for each row."
         ) from error
     _check_shape(array, shape, member)
     if not (np.abs(array) <= LARGEST_VALUE).all():
@@ -74,8 +74,8 @@ def checked_labels(outputs: Any, n_rows: int, member: int) -> NDArray[Any]:
         array = np.asarray(outputs)
     except Exception as error:  # a user's model may return anything
         raise InputError(
-            f"Model {member} returned a {type(outputs).__name__} that is no array ({reason_of(error)}); it must return "
-            "one label for each row."
+            f"Model {member} returned {with_article(type(outputs).__name__)} that is no array ({reason_of(error)}); it "
+            "must return one label for each row."
         ) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

@@ -101,7 +101,7 @@ def _unequal(members: Sequence[Any]) -> dict[str, list[str]]:
     if len(kinds) > 1:
         return {"the class": [type(member).__name__ for member in members]}
     found = _by_attributes(members) if all(hasattr(member, "tree_") for member in members) else _by_get_params(members)
-    unequal = {name: values for name, values in found.items() if any(value is not values[0] for value in values)}
+    unequal = {name: values for name, values in found.items() if len(set(map(id, values))) > 1}
     texts = {name: [_text(value) for value in values] for name, values in unequal.items()}
     return {name: own for name, own in texts.items() if len(set(own)) > 1}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from os import PathLike
 
+from ens_plugin.core.validation import with_article
+
 __all__ = ["GROWABLE", "no_adapter", "several_outputs"]
 
 GROWABLE = (
@@ -101,9 +103,9 @@ def no_adapter(model: object) -> str:
         return _NO_MEANS[name]
     if isinstance(model, (str, PathLike)):
         return (
-            f"{str(model)!r:.80} is a {name}, not a fitted ensemble. Load the model first, with joblib.load or "
-            "mlflow.sklearn.load_model for example, or use the command line, which takes paths and URIs: ens-plugin "
-            "analyze MODEL."
+            f"{str(model)!r:.80} is {with_article(name)}, not a fitted ensemble. Load the model first, with "
+            "joblib.load or mlflow.sklearn.load_model for example, or use the command line, which takes paths and "
+            "URIs: ens-plugin analyze MODEL."
         )
     if isinstance(model, type):
         return (
@@ -114,30 +116,31 @@ def no_adapter(model: object) -> str:
         text = shared.get(_WRAPPERS[name], _WRAPPERS[name])
         return text.replace("{name}", name)
     if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
-        return f"No adapter accepts a {name}. {_NO_SIZE} {_SUPPORTED}"
+        return f"No adapter accepts {with_article(name)}. {_NO_SIZE} {_SUPPORTED}"
     if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
         return several_outputs(name, len(model.estimators_))
     home = type(model).__module__
     if home.startswith("ydf."):
         return (
-            f"A {name} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
+            f"{with_article(name, 'A')} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
             f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
         )
     library = home.partition(".")[0]
     if library == "h2o":
         return (
-            f"A {name} of H2O is not covered: of H2O's models H2ORandomForestEstimator is, on held-out rows. "
-            f"{_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
+            f"{with_article(name, 'A')} of H2O is not covered: of H2O's models H2ORandomForestEstimator is, on "
+            f"held-out rows. {_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
         )
     if library == "cuml":
-        return f"No adapter accepts a {name} of cuml. {_CUML}"
+        return f"No adapter accepts {with_article(name)} of cuml. {_CUML}"
     if home.startswith("pyspark.ml."):
         return (
-            f"A {name} of Spark ML is not covered: of Spark ML's models RandomForestClassificationModel and "
-            "RandomForestRegressionModel are, alone, as the last stage of a PipelineModel, or as the best of a search. "
-            f"{_NO_SIZE if name.startswith('GBT') else _SUPPORTED}"
+            f"{with_article(name, 'A')} of Spark ML is not covered: of Spark ML's models "
+            "RandomForestClassificationModel and RandomForestRegressionModel are, alone, as the last stage of a "
+            f"PipelineModel, or as the best of a search. {_NO_SIZE if name.startswith('GBT') else _SUPPORTED}"
         )
-    return f"No adapter accepts a {home}.{name}. {_SUPPORTED}"
+    full_name = with_article(f"{home}.{name}")
+    return f"No adapter accepts {full_name}. {_SUPPORTED}"
 
 
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:

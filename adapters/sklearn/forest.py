@@ -7,7 +7,7 @@ from copy import copy
 from functools import cached_property, lru_cache, partial
 from numbers import Integral
 from threading import local
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,10 +21,8 @@ from sklearn.ensemble import (
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
-from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.refusals import several_outputs
-from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
     check_fitted,
@@ -62,6 +60,9 @@ from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.shared.draws import DrawCounts
 
 __all__ = ["SklearnForestAdapter"]
 
@@ -158,6 +159,8 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
+        from ens_plugin.adapters.shared.draws import counts_of_rows
+
         self.bags(X, features, y)
         weight = drawing_weight(self.model)
         drawn = map(self._draw, range(self.n_members))
@@ -181,6 +184,8 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the errors and leaves of all."""
+        from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
+
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
         trees = self.model.estimators_

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.unwrap.spark_wrappers import java_reason
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import ClusterError
 
 __all__ = ["CategoryTable", "Tree", "read_trees", "running_session"]
@@ -121,8 +122,8 @@ def running_session(model: Any) -> Any:
         session = None
     if session is None or SparkContext._active_spark_context is None:
         raise ClusterError(
-            f"No Spark session is active, and the trees of a {type(model).__name__} are in Spark; start the session "
-            "first and load the model in it."
+            f"No Spark session is active, and the trees of {with_article(type(model).__name__)} are in Spark; start "
+            "the session first and load the model in it."
         )
     return session
 

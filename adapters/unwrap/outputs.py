@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, replace_ensemble
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 
 __all__ = [
@@ -175,7 +176,8 @@ class MemberOutput:
         found = np.asarray(self.member.predict(X))
         if found.ndim != 2:
             raise UnsupportedModelError(
-                f"A {type(self.member).__name__} was trained on several outputs and predicts one; refit all members."
+                f"{with_article(type(self.member).__name__, 'A')} was trained on several outputs and predicts one; "
+                "refit all members."
             )
         return np.asarray(found[:, self.output])
 

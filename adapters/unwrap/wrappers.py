@@ -8,7 +8,7 @@ from copy import copy, deepcopy
 from typing import Any
 
 from ens_plugin.adapters.unwrap.spark_wrappers import held_model
-from ens_plugin.core.validation import one_line
+from ens_plugin.core.validation import one_line, with_article
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
 __all__ = ["inner_ensemble", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
@@ -88,11 +88,12 @@ def refuse_resampled(model: Any) -> None:
     for name, step in model.steps[:-1]:
         if hasattr(step, "fit_resample"):
             raise UnsupportedModelError(
-                f"Step {name!r} of the pipeline, a {type(step).__name__}, resamples the rows: the ensemble was not "
-                "trained on those that were given. Out-of-bag rows would have copies or near-copies in the bag, or "
-                "other shares of the labels, and the out-of-bag error would be wrong. Pass rows no member was trained "
-                "on with {data='holdout'}, or balance inside each bag (class_weight='balanced_subsample', or "
-                "imbalanced-learn's BalancedRandomForestClassifier) in place of this step."
+                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, resamples the rows: the "
+                "ensemble was not trained on those that were given. Out-of-bag rows would have copies or near-copies "
+                "in the bag, or other shares of the labels, and the out-of-bag error would be wrong. Pass rows no "
+                "member was trained on with {data='holdout'}, or balance inside each bag "
+                "(class_weight='balanced_subsample', or imbalanced-learn's BalancedRandomForestClassifier) in place of "
+                "this step."
             )
 
 
@@ -236,8 +237,9 @@ def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
     for name, step in steps:
         if step is not None and step != "passthrough" and not hasattr(step, "transform"):
             raise UnsupportedModelError(
-                f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform, so the rows its ensemble "
-                "was trained on cannot be computed. Pass the ensemble itself with the rows it was fitted on."
+                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, has no transform, so the rows "
+                "its ensemble was trained on cannot be computed. Pass the ensemble itself with the rows it was fitted "
+                "on."
             )
     if not steps:
         return X

@@ -65,7 +65,7 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
             return partial(_retrained, "n_estimators")
         if not isinstance(estimator, (xgboost.XGBClassifier, xgboost.XGBRegressor)):
             raise UnsupportedModelError(
-                f"A {type(estimator).__module__}.{type(estimator).__name__} cannot be grown: a Booster only exists "
+                f"An {type(estimator).__module__}.{type(estimator).__name__} cannot be grown: a Booster only exists "
                 "once it is trained. Pass an unfitted XGBRFClassifier, XGBRFRegressor, or XGBClassifier or "
                 f"XGBRegressor with n_estimators=1, learning_rate=1 and subsample below 1. {GROWABLE}."
             )

@@ -32,7 +32,7 @@ STAGES: Mapping[str, Sequence[str]] = {
         f"{ANALYSIS}.curves.label_models:row_models",
     ),
     "averages over subsets": (
-        f"{CORE}.tallies.subset_rates:subset_rates",
+        f"{CORE}.tallies.subset_rates:rates_of_subsets",
         f"{CORE}.estimates.agreement:subset_ratio",
         f"{CORE}.row_models.anchoring:anchor_models",
     ),

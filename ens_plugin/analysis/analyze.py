@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,8 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.unwrap.outputs import has_own_bags, output_count, output_ensemble
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
+from ens_plugin.analysis import checks
 from ens_plugin.analysis.arguments import granted_threads
-from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric
-from ens_plugin.analysis.checks.judged_rows import JudgedRows, judge_rows
 from ens_plugin.analysis.checks.supervised_steps import (
     cross_fitting_explained,
     doubts_about_transformed_rows,
@@ -23,12 +22,15 @@ from ens_plugin.analysis.checks.supervised_steps import (
 from ens_plugin.analysis.model_rows import RowChoice, read_rows
 from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.analysis.outputs import analyze_outputs
-from ens_plugin.analysis.row_blocks import Progress
 from ens_plugin.analysis.rows.targets import refuse_own_loss, target_array
 from ens_plugin.core.validation import as_array
 from ens_plugin.errors import UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.checks.judged_metric import JudgedMetric
+    from ens_plugin.analysis.checks.judged_rows import JudgedRows
+    from ens_plugin.analysis.row_blocks import Progress
+    from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
 
@@ -175,6 +177,9 @@ def run_analysis(
         if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
+        # Few models have several outputs.
+        from ens_plugin.analysis.outputs import analyze_outputs
+
         report = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
         return with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
 
@@ -227,8 +232,10 @@ def _analyzed(
         if not judges:
             return report, None
         if settings.metric is not None:
-            return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
-        return report, judge_rows(adapter, evidence, rows.target, settings.data, report.error)
+            return report, checks.judge_metric(
+                adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error
+            )
+        return report, checks.judge_rows(adapter, evidence, rows.target, settings.data, report.error)
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:

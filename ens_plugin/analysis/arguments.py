@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
+from ens_plugin.analysis import metrics
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.analysis.metrics.resolution import check_metric, resolve_metric
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.options import (
     CLASSIFICATION_ESTIMATORS,
     CRITERIA,
@@ -26,6 +27,10 @@ from ens_plugin.analysis.options import (
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight, shown
 from ens_plugin.errors import InputError, TooFewMembersError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
 __all__ = [
     "NO_METRIC",
@@ -78,7 +83,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
     check_options(options)
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
-    metric = resolve_metric(options.metric, adapter)
+    metric = _resolved_metric(options, adapter)
     estimator = _resolve_estimator(options.estimator, adapter.info.task, metric)
     return ResolvedOptions(
         estimator=estimator,
@@ -99,7 +104,8 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
 
 def check_options(options: AnalysisOptions) -> None:
     """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that is wrong for any model."""
-    check_metric(options.metric)
+    if options.metric is not None:
+        metrics.check_metric(options.metric)
     if not isinstance(options.criterion, str) or options.criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(options.criterion)}.")
     for name in ("confidence", "tolerance", "interval_level"):
@@ -115,6 +121,13 @@ def check_options(options: AnalysisOptions) -> None:
         )
     if options.tolerance is not None and not MIN_TOLERANCE <= options.tolerance < np.inf:
         raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
+
+
+def _resolved_metric(options: AnalysisOptions, adapter: EnsembleAdapter) -> ResolvedMetric | None:
+    """Return the metric of an analysis; most have none, and load nothing of the metrics."""
+    if options.metric is None and not isinstance(adapter, JudgedByLoss):
+        return None
+    return metrics.resolve_metric(options.metric, adapter)
 
 
 def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:
@@ -204,9 +217,15 @@ def granted_threads(n_jobs: int | None) -> Iterator[None]:
     """
     with (
         parallel_config(backend="threading", n_jobs=_n_threads(n_jobs)),
-        threadpool_limits(limits=1, user_api="blas"),
+        _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas"),
     ):
         yield
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> ThreadpoolController:
+    """Return the thread pools of the loaded libraries, searched for anew only if modules were imported since."""
+    return ThreadpoolController()
 
 
 def clip_sizes_to_oob(

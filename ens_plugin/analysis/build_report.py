@@ -5,39 +5,36 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.distributions import installed_version
+from ens_plugin.analysis import curves, metric_curves
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, single_row_caution, with_criteria
 from ens_plugin.analysis.curves.classification import estimate_classification
-from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
-from ens_plugin.analysis.curves.regression import estimate_regression
-from ens_plugin.analysis.curves.stratified import estimate_by_members, largest_shared_size
-from ens_plugin.analysis.metric_curves.label_metric import TwoErrors
-from ens_plugin.analysis.metric_curves.metric_curve import estimate_own_loss, with_metric_curve
-from ens_plugin.analysis.metric_curves.rare_labels import FEWEST_OF_LABEL
-from ens_plugin.analysis.metric_curves.two_errors import two_errors
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
-from ens_plugin.core.estimates.grouped_tally import GroupedValues
-from ens_plugin.core.tallies.bags import BagProof
-from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.tally import select_rows
-from ens_plugin.core.uncertainty.error_draws import ErrorDraws
-from ens_plugin.core.uncertainty.paired_losses import row_losses
+from ens_plugin.core import uncertainty
+from ens_plugin.core.tallies.tally import AnyTally, select_rows
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report.estimates import EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+    from ens_plugin.analysis.metric_curves.label_metric import TwoErrors
+    from ens_plugin.core.tallies.bags import BagProof
+    from ens_plugin.core.tallies.row_weight import RowWeight
+    from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 
 __all__ = ["UNCHECKED_ROWS", "build_report"]
 
@@ -87,7 +84,7 @@ def build_report(
     evidence = shares.evidence
     shared = None if shares.is_even else _shared_size(evidence, usable)
     if evidence.weight.groups is not None:
-        assert not isinstance(evidence.tally, GroupedValues)
+        assert isinstance(evidence.tally, AnyTally)
         weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
         evidence = replace(evidence, weight=weight)
     if not sizes_given and settings.estimator == "hypergeometric":
@@ -118,7 +115,7 @@ def _own_loss_estimates(
     """Return the estimates of an ensemble that is judged by a loss of its own, or the metric in its place."""
     rows = evidence.rows_of_metric
     groups = None if evidence.weight.groups is None else evidence.weight.groups[rows.rows]
-    return estimate_own_loss(adapter, rows, sampled_labels, settings, limit=shared, groups=groups)
+    return metric_curves.estimate_own_loss(adapter, rows, sampled_labels, settings, limit=shared, groups=groups)
 
 
 def _common_estimates(
@@ -137,7 +134,7 @@ def _common_estimates(
     if settings.metric is not None:
         metric_rows = evidence.rows_of_metric
         own_groups = None if evidence.weight.groups is None else evidence.weight.groups[metric_rows.rows]
-        estimates = with_metric_curve(
+        estimates = metric_curves.with_metric_curve(
             estimates, settings.metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
             label_errors=partial(
                 _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=is_even
@@ -156,14 +153,18 @@ def _with_repeats(
     target: NDArray[Any],
 ) -> EnsembleReport:
     """Return the report with the number of repeated rows, and doubts where copies may bias the estimates."""
-    assert not isinstance(evidence.tally, GroupedValues)
+    assert isinstance(evidence.tally, AnyTally)
     used = usable & (evidence.weight.total > 0)
     doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     if np.any(repeats.copied & used):
         part = repeats.take(np.flatnonzero(used))
         # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
-        losses = (~part.copied).astype(float) if isinstance(adapter, JudgedByLoss) else row_losses(evidence.tally)[used]
+        losses = (
+            (~part.copied).astype(float)
+            if isinstance(adapter, JudgedByLoss)
+            else uncertainty.row_losses(evidence.tally)[used]
+        )
         doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
     if repeats.appended and adapter.classes is not None:
         doubts = (*doubts, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
@@ -211,7 +212,7 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
 
 
 def _shared_size(evidence: TalliedRows, usable: NDArray[np.bool_]) -> int:
-    return largest_shared_size(evidence.tally.trials[usable], evidence.sample.keep(usable).rows)
+    return curves.largest_shared_size(evidence.tally.trials[usable], evidence.sample.keep(usable).rows)
 
 
 def _estimate(
@@ -224,8 +225,8 @@ def _estimate(
 ) -> Estimates:
     rows = _usable_part(evidence, usable)
     if adapter.info.task == "regression":
-        return estimate_regression(rows, adapter.n_members, settings)
-    estimate = estimate_classification if is_even else estimate_by_members
+        return curves.estimate_regression(rows, adapter.n_members, settings)
+    estimate = estimate_classification if is_even else curves.estimate_by_members
     return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
 
 
@@ -238,9 +239,9 @@ def _usable_part(evidence: TalliedRows, usable: NDArray[np.bool_]) -> TalliedRow
         crossed = replace(crossed, sampled=crossed.sampled[usable[evidence.sample.rows]])
     return replace(
         evidence,
-        tally=replace(tally, trials=tally.trials[usable])
-        if isinstance(tally, GroupedValues)
-        else select_rows(tally, usable),
+        tally=select_rows(tally, usable)
+        if isinstance(tally, AnyTally)
+        else replace(tally, trials=tally.trials[usable]),
         sample=evidence.sample.keep(usable),
         weight=evidence.weight.select(usable),
         label=None if evidence.label is None else evidence.label[usable],
@@ -258,7 +259,11 @@ def _two_errors(
     is_even: bool,
 ) -> TwoErrors | None:
     """Return the errors of the rows of each of two labels; None for more labels, few rows, and rows of a cluster."""
-    if label_count(adapter) != 2 or isinstance(evidence.tally, GroupedValues) or whole is None:
+    # Only metrics of labels come here.
+    from ens_plugin.analysis.metric_curves.rare_labels import FEWEST_OF_LABEL
+    from ens_plugin.analysis.metric_curves.two_errors import two_errors
+
+    if label_count(adapter) != 2 or not isinstance(evidence.tally, AnyTally) or whole is None:
         return None
     rows = _usable_part(evidence, usable)
     if rows.label is None or min(np.bincount(rows.label[rows.sample.rows], minlength=2)) < FEWEST_OF_LABEL:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support
+from ens_plugin.core import row_models as fits
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import mean_error
-from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.tied_votes import tie_probability
 from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
@@ -134,7 +134,7 @@ def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray, code: int) ->
         error[even] += (0.5 if code else -0.5) * ties
         return error, float(density_error_sd(model, untied[:1])[0])
     assert isinstance(tally, MarginTally)
-    margins = fit_margins(tally.mean, tally.sd, tally.trials, weight)
+    margins = fits.fit_margins(tally.mean, tally.sd, tally.trials, weight)
     return mean_error([margins], sizes), float(posterior_error_sd(margins, sizes[:1])[0])
 
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
+from ens_plugin.analysis import checks
 from ens_plugin.analysis.arguments import row_weights
-from ens_plugin.analysis.checks.changed_rows import doubt_about_changed_rows
 from ens_plugin.analysis.checks.distinct_rows import RowLikeness, row_likeness
-from ens_plugin.analysis.checks.held_out_rows import judge_held_out_rows
 from ens_plugin.analysis.checks.near_copies import near_copy_doubts
 from ens_plugin.analysis.checks.refused_rows import training_bags
 from ens_plugin.analysis.checks.row_order import is_sorted
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import BlockReader
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import held_out_copies, refuse_copies
@@ -28,9 +25,13 @@ from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, 
 from ens_plugin.core.columns import in_few_bytes
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
-from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.validation import FloatArray, counted, shown
 from ens_plugin.errors import InputError
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+    from ens_plugin.analysis.options import AnalysisOptions
+    from ens_plugin.core.tallies.subsets import Sample
 
 __all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "outputs_of_some", "read_rows"]
 
@@ -150,8 +151,8 @@ def read_rows(
     adapter.check_members(features)
     rows = ModelRows(adapter, features, labels, target, weight, likeness)
     if options.data == "holdout":
-        doubts, warnings = judge_held_out_rows(adapter, features, labels)
-        changed = doubt_about_changed_rows(adapter, features, target)
+        doubts, warnings = checks.judge_held_out_rows(adapter, features, labels)
+        changed = checks.doubt_about_changed_rows(adapter, features, target)
         if options.groups is None:
             doubts = (*held_out_copies(hashed, target, weight), *doubts)
         return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
@@ -189,8 +190,8 @@ def _refuse_one_value(
     value = shown(labels.tolist()[0])
     if adapter.classes is not None:
         raise InputError(
-            f"All rows with a positive sample_weight have the label {value}: an error rate over one class does not "
-            "describe the others. Give rows of at least two classes some weight."
+            f"All rows with a positive sample_weight have the label {value}: the error of one label does not "
+            "describe the others. Give rows of at least two labels some weight."
         )
     if metric is not None and metric.is_share:
         raise InputError(

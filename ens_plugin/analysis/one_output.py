@@ -21,9 +21,8 @@ from ens_plugin.analysis.model_rows import ModelRows
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
 from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
-from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import take_rows
+from ens_plugin.core.tallies.tally import AnyTally, take_rows
 from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["open_model", "report_on_rows", "tally_model_rows", "with_member_findings"]
@@ -124,7 +123,7 @@ def report_on_rows(
     )
     report = with_distinct_rows(report, adapter, evidence, rows.likeness, settings)
     groups = None if rows.groups is None else rows.groups[sampled]
-    assert not isinstance(evidence.tally, GroupedValues)
+    assert isinstance(evidence.tally, AnyTally)
     report = with_label_errors(report, adapter, evidence.sample, take_rows(evidence.tally, sampled), groups)
     basis = replace(report.basis, doubts=(*rows.doubts, *report.basis.doubts))
     return replace(report, basis=basis, warnings=(*rows.warnings, *report.warnings))

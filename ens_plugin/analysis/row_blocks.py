@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import SumsValues
 from ens_plugin.adapters.shared.compiled_sums import CompiledSums, compiled_sums
 from ens_plugin.adapters.shared.threads import in_threads
-from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
@@ -33,7 +31,11 @@ from ens_plugin.core.tallies.tally import (
     tally_support,
     tally_values,
 )
-from ens_plugin.core.validation import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+    from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
     "BlockReader",
@@ -115,7 +117,7 @@ class TalliedRows:
 
     def part(self, mask: NDArray[np.bool_]) -> TalliedRows:
         """Return some of the rows, each an entry of the tally; `metric_sample` and `path` remain those of all."""
-        assert not isinstance(self.tally, GroupedValues)
+        assert isinstance(self.tally, AnyTally)
         return replace(
             self,
             tally=select_rows(self.tally, mask),

@@ -22,9 +22,9 @@ EXPERIMENTS = {name: f"ens-plugin demo: {name}" for name in ("breast cancer", "d
 
 EXPLANATION = """\
 Error        at the current number of trees, from the out-of-bag rows of each
-             tree: share of wrong labels; diabetes: mean squared error, in squared
-             points of disease progression (root: {rmse}). In brackets its
-             {level} interval.
+             tree: share of wrong labels; diabetes: mean squared error, in
+             squared points of disease progression (root: {rmse}).
+             In brackets its {level} interval.
 Infinite     the same error with infinitely many trees.
 Needed       trees until the probabilities (mean Brier score) are within 0.5 %
              of the infinite forest's; diabetes: until the error is within 1 %.

@@ -91,7 +91,7 @@ def demo(tracking_uri: str | None) -> None:
     shown = demonstrations()
     click.echo(results_table(shown))
     log_demonstrations(shown, uri, experiments)
-    click.echo(f"\nLogged {len(shown)} runs to MLflow, each to an experiment of its own. To see the first curve:\n")
+    click.echo(f"\nLogged {len(shown)} runs to MLflow, each to an experiment of its own.\nTo see the first curve:\n")
     click.echo(browse_hint(uri, next(iter(experiments.values()))))
 
 

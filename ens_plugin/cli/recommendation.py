@@ -154,6 +154,11 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
     if report.basis.doubts:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
     size, ratio = report.recommended_size, report.size_ratio
+    if size is None and ratio is not None and ratio > 1.0:
+        # The ratio to the largest size considered; more members than that are needed.
+        now, most = members_text(report.n_members), report.recommendation.max_size
+        sentence = f"{now}: less than {ratio:.2f} times as many as needed, which are more than {most}."
+        return Check("max_size_ratio", ratio <= limit, ratio, limit, sentence)
     if size is None or ratio is None:
         # The demand is on ensembles larger than needed; one for which no size is large enough meets it.
         return Check("max_size_ratio", True, None, limit, "The ensemble is not larger than recommended.")

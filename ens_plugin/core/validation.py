@@ -43,6 +43,7 @@ __all__ = [
     "printable",
     "row_parts",
     "shown",
+    "with_article",
     "with_missing",
 ]
 
@@ -58,6 +59,9 @@ LARGEST = 1e100  # of weights: their squares, summed over rows, stay finite
 LARGEST_VALUE = 1e30  # of targets and outputs: intervals need the sixth powers of errors, and their products
 _WHOLE = re.compile(r"(-?\d+)\.0")
 _SWITCHES = {"False": "0", "True": "1"}
+# Names that begin with the sound of a vowel, some of them because their letters are spoken, as of XGBClassifier.
+_VOWEL = re.compile(r"[AEIOUaeiou]|[FHLMNRSX](?=[0-9B-DF-HJ-NP-TV-Z][0-9A-Z])|h2o|mlflow|ndarray|xgb")
+_NO_VOWEL = re.compile(r"One|Uni|Uint|Use|Eu", re.IGNORECASE)
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -71,7 +75,7 @@ def shown(value: object, limit: int = 80) -> str:
     try:
         text = repr(value)
     except Exception:  # a user's class may raise anything
-        text = f"a {type(value).__name__}"
+        text = with_article(type(value).__name__)
     return one_line(text, limit)
 
 
@@ -119,6 +123,18 @@ def counted(count: object, one: str, many: str | None = None, of: str = "") -> s
     text = str(count)
     among = f" of {of}" if of else ""
     return f"{text}{among} {one if text == '1' else many or f'{one}s'}"
+
+
+def with_article(name: str, article: str = "a") -> str:
+    """Return the name of a class after "a" or "an"; or after "A" or "An", if that is the `article`.
+
+    Examples
+    --------
+    >>> with_article("RandomForestClassifier"), with_article("AdaBoostClassifier", "A"), with_article("XGBClassifier")
+    ('a RandomForestClassifier', 'An AdaBoostClassifier', 'an XGBClassifier')
+    """
+    is_an = _VOWEL.match(name) and not _NO_VOWEL.match(name)
+    return f"{article}{'n' if is_an else ''} {name}"
 
 
 def label_text(label: object) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ens_plugin.analysis.rows.hashes import as_table
-from ens_plugin.core.validation import as_array
+from ens_plugin.core.validation import as_array, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.oob.training_rows import TrainingRows
 
@@ -103,8 +103,8 @@ def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
         table = as_table(rows.features, rows.inner) if rows.inner is X else None
     if table is None or table.ndim != 2:
         raise InputError(
-            f"X is a {type(X).__name__}, whose columns cannot be permuted; pass the training rows as an array, a "
-            "sparse matrix or a pandas DataFrame of two dimensions."
+            f"X is {with_article(type(X).__name__)}, whose columns cannot be permuted; pass the training rows as an "
+            "array, a sparse matrix or a pandas DataFrame of two dimensions."
         )
     if hasattr(table, "tocsc"):
         table = table.tocsc()

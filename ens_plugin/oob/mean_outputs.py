@@ -11,7 +11,7 @@ from ens_plugin.adapters.capabilities import CombinesMembers
 from ens_plugin.analysis.row_blocks import block_rows, label_count
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, with_article
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["MeanOutputs", "mean_outputs", "refuse_other_than_means", "summed_outputs"]
@@ -36,8 +36,9 @@ def refuse_other_than_means(adapter: EnsembleAdapter) -> None:
     """Raise UnsupportedModelError for an ensemble that does not predict the mean of its members."""
     if isinstance(adapter, CombinesMembers):
         raise UnsupportedModelError(
-            f"This function takes the mean of each row's out-of-bag members, and a {type(adapter.model).__name__} does "
-            "not predict means. Pass the forest itself for its mean; ens_plugin.analyze takes both."
+            "This function takes the mean of each row's out-of-bag members, and "
+            f"{with_article(type(adapter.model).__name__)} does not predict means. Pass the forest itself for its "
+            "mean; ens_plugin.analyze takes both."
         )
 
 

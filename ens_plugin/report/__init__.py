@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
     from ens_plugin.report.quantities import error_text, interval_text
     from ens_plugin.report.serialization import report_from_dict
-    from ens_plugin.report.tables import label_rows
+    from ens_plugin.report.tables import label_notes, label_rows
     from ens_plugin.report.text import gain_sentence, markdown_summary, printable, summarize, verdict
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "error_text",
     "gain_sentence",
     "interval_text",
+    "label_notes",
     "label_rows",
     "markdown_summary",
     "plot_agreement",
@@ -46,6 +47,7 @@ _HOME_OF = {
     "error_text": "ens_plugin.report.quantities",
     "gain_sentence": "ens_plugin.report.text",
     "interval_text": "ens_plugin.report.quantities",
+    "label_notes": "ens_plugin.report.tables",
     "label_rows": "ens_plugin.report.tables",
     "markdown_summary": "ens_plugin.report.text",
     "plot_agreement": "ens_plugin.report.plots",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import printable, with_article
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
         return ax
     if ax is not None:
         raise InputError(
-            f"ax is a {type(ax).__name__} and no axes of matplotlib; pass one, such as axes[0] of "
+            f"ax is {with_article(type(ax).__name__)} and no axes of matplotlib; pass one, such as axes[0] of "
             "figure, axes = plt.subplots(1, 2), or leave ax out for a new figure."
         )
     import matplotlib

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ens_plugin.core.validation import counted, printable
+from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import ErrorCurve
 from ens_plugin.report.quantities import level_text, members_text
 from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.tables import short_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +101,9 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        return str(self.to_frame().drop(columns=["model", "doubts"]).to_string(line_width=80))
+        short = dict(zip(self.reports, short_names(list(self.reports), 24), strict=True))
+        frame = self.to_frame().drop(columns=["model", "doubts"]).rename(index=short)
+        return str(frame.to_string(line_width=80))
 
     def _repr_html_(self) -> str:
         from ens_plugin.report.html.cards import comparison_card
@@ -163,7 +166,8 @@ def compare(
 def _named(reports: Any, names: Sequence[str] | None) -> dict[str, EnsembleReport]:
     if isinstance(reports, EnsembleReport) or not _is_list(reports):
         raise InputError(
-            f"reports is a {type(reports).__name__}; pass a list of reports, or a dictionary of reports by their names."
+            f"reports is {with_article(type(reports).__name__)}; pass a list of reports, or a dictionary of reports "
+            "by their names."
         )
     if isinstance(reports, Mapping):
         if names is not None:
@@ -187,8 +191,8 @@ def _check_reports(found: list[Any]) -> None:
     for place, report in enumerate(found):
         if not isinstance(report, EnsembleReport):
             raise InputError(
-                f"Entry {place} of reports is a {type(report).__name__} and not a report; pass what ens_plugin.analyze "
-                "returns for a model and its rows."
+                f"Entry {place} of reports is {with_article(type(report).__name__)} and not a report; pass what "
+                "ens_plugin.analyze returns for a model and its rows."
             )
 
 

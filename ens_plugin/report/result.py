@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.content import FEWEST_ROWS, ReportContent
-from ens_plugin.report.serialization import indented_json, report_from_dict, report_to_dict
-from ens_plugin.report.text import summarize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,10 +108,14 @@ class EnsembleReport(ReportContent):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain Python objects that ``json`` can write (NaN as None)."""
+        from ens_plugin.report.serialization import report_to_dict
+
         return report_to_dict(self)
 
     def to_json(self) -> str:
         """Return the whole report as JSON text; floats keep every bit."""
+        from ens_plugin.report.serialization import indented_json
+
         return indented_json(self.to_dict())
 
     @classmethod
@@ -137,6 +139,8 @@ class EnsembleReport(ReportContent):
             raise InputError(
                 f"This is not JSON ({str(error)[:200]}); pass the text of a report.json written by to_json()."
             ) from error
+        from ens_plugin.report.serialization import report_from_dict
+
         return report_from_dict(cls, content)
 
     @overload
@@ -241,4 +245,6 @@ class EnsembleReport(ReportContent):
 
     def summary(self) -> str:
         """Return a plain-text summary, at most 80 columns wide."""
+        from ens_plugin.report.text import summarize
+
         return summarize(self)

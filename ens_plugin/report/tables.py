@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
-from ens_plugin.report.content import ReportContent
+from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.estimates import LabelErrors, SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
@@ -35,15 +35,16 @@ __all__ = [
     "criteria_rows",
     "escaped_markdown",
     "first_rows",
-    "hidden_labels",
     "label_lines",
     "label_markdown",
+    "label_notes",
     "label_rows",
     "output_lines",
     "output_markdown",
     "output_rows",
     "output_sentence",
     "predictors",
+    "short_names",
     "wrapped",
 ]
 
@@ -80,7 +81,9 @@ class LabelRow(NamedTuple):
 
     Attributes
     ----------
-    label, rows, error, interval, recommended : str
+    label, rows, error, interval : str
+    recommended : str
+        Error at the recommended size; a dash where the label has too few rows for it, and empty without such a size.
     predicted : tuple of str
         Rows by predicted label, in the order of the labels.
     """
@@ -146,20 +149,42 @@ def criteria_markdown(report: ReportContent) -> list[str]:
 
 def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
     """Return the rows of all labels in their order; of more than `most` labels, of those with the largest errors."""
+    found = _listed_labels(report, most)
+    names = short_names([errors.label for errors in found], LONGEST_LABEL)
+    return [_label_row(name, errors, report.recommended_size) for name, errors in zip(names, found, strict=True)]
+
+
+def short_names(names: Sequence[str], limit: int) -> list[str]:
+    """Return names of at most `limit` characters: their beginnings, or both ends where beginnings would be the same.
+
+    Examples
+    --------
+    >>> short_names(["iris versicolor", "rose"], 8), short_names(["model of May", "model of June"], 9)
+    (['iris ve…', 'rose'], ['mode… May', 'mode…June'])
+    """
+    whole = [printable(name) for name in names]
+    begun = [printable(name, limit) for name in whole]
+    if len(set(begun)) == len(set(whole)):
+        return begun
+    end = (limit - 1) // 2
+    return [name if len(name) <= limit else f"{name[: limit - 1 - end]}…{name[-end:]}" for name in whole]
+
+
+def _listed_labels(report: ReportContent, most: int) -> Sequence[LabelErrors]:
     found = report.label_errors
-    if len(found) > most:
-        known = [errors for errors in found if errors.n_rows]
-        found = tuple(sorted(known, key=lambda errors: -errors.error)[:most])
-    return [_label_row(errors) for errors in found]
+    if len(found) <= most:
+        return found
+    known = [errors for errors in found if errors.n_rows]
+    return sorted(known, key=lambda errors: -errors.error)[:most]
 
 
-def _label_row(errors: LabelErrors) -> LabelRow:
+def _label_row(name: str, errors: LabelErrors, size: int | None) -> LabelRow:
     return LabelRow(
-        label=printable(errors.label, LONGEST_LABEL),
+        label=name,
         rows=str(errors.n_rows),
         error=error_text(errors.error, METRIC),
         interval=interval_text(errors.interval, METRIC),
-        recommended=_or_dash(error_text(errors.recommended_error, METRIC)),
+        recommended="" if size is None else _or_dash(error_text(errors.recommended_error, METRIC)),
         predicted=tuple(map(str, errors.predicted)),
     )
 
@@ -168,8 +193,22 @@ def _or_dash(text: str) -> str:
     return "-" if text == NOT_KNOWN else text
 
 
-def hidden_labels(report: ReportContent, most: int) -> str:
-    """Return a sentence on the labels that :func:`label_rows` leaves out; empty where it returns all."""
+def label_notes(report: ReportContent, most: int) -> list[str]:
+    """Return sentences on the dashes of :func:`label_rows`, and on the labels that it leaves out, if any."""
+    return [note for note in (_dash_note(report, most), _hidden_labels(report, most)) if note]
+
+
+def _dash_note(report: ReportContent, most: int) -> str:
+    if report.recommended_size is None:
+        return ""
+    unknown = [found.n_rows for found in _listed_labels(report, most) if math.isnan(found.recommended_error)]
+    if not unknown:
+        return ""
+    alike = " of equal weight, each of a group of its own" if max(unknown) >= FEWEST_ROWS else ""
+    return f"A dash: too few rows for the error at another size, which takes {FEWEST_ROWS}{alike}."
+
+
+def _hidden_labels(report: ReportContent, most: int) -> str:
     more = len(report.label_errors) - most
     if more <= 0:
         return ""
@@ -190,8 +229,8 @@ def label_lines(report: ReportContent, most: int) -> list[str]:
     level = level_text(report.error_curve.interval_level)
     size = report.recommended_size
     head = LabelRow("", "rows", members_text(report.n_members), f"{level} interval", f"with {size}" if size else "", ())
-    more = hidden_labels(report, most)
-    return ["Error by label:", *map(_line, [head, *rows]), *([f"  {more}"] if more else [])]
+    notes = [line for note in label_notes(report, most) for line in wrapped(note, indent="  ")]
+    return ["Error by label:", *map(_line, [head, *rows]), *notes]
 
 
 def _line(row: LabelRow) -> str:
@@ -206,10 +245,10 @@ def label_markdown(report: ReportContent, most: int) -> list[str]:
         return []
     cells = [[escaped_markdown(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
     size = report.recommended_size
-    names = ["label", "rows", "error", "interval", f"error with {size}" if size else "error at the recommended size"]
-    more = hidden_labels(report, most)
-    lines = [f"| {' | '.join(each)} |" for each in (names, ["---"] * len(names), *cells)]
-    return [*lines, "", *([more, ""] if more else [])]
+    names = ["label", "rows", "error", "interval", *([f"error with {size}"] if size else [])]
+    table = (names, ["---"] * len(names), *(row[: len(names)] for row in cells))
+    lines = [f"| {' | '.join(each)} |" for each in table]
+    return [*lines, "", *(line for note in label_notes(report, most) for line in (note, ""))]
 
 
 def confusion_lines(report: ReportContent, most: int) -> list[str]:
@@ -254,15 +293,17 @@ def output_sentence(report: ReportContent) -> str:
 
 def output_rows(report: ReportContent) -> list[OutputRow]:
     """Return a row of text for each output, at most 30; none for a model of one output."""
+    shown = list(report.outputs.items())[:MOST_OUTPUTS]
+    names = short_names([name for name, _ in shown], OUTPUT_WIDTH)
     return [
         OutputRow(
-            name=printable(name, OUTPUT_WIDTH),
+            name=name,
             error=error_text(found.error, found.error_curve.metric),
             limit=error_text(found.error_curve.asymptote, found.error_curve.metric),
             size=recommended_text(found.recommendation),
             interval=recommended_interval_text(found.recommendation),
         )
-        for name, found in list(report.outputs.items())[:MOST_OUTPUTS]
+        for name, (_, found) in zip(names, shown, strict=True)
     ]
 
 

@@ -141,6 +141,11 @@ def verdict(report: ReportContent) -> str:
         return f"it is not known whether {members} enough."
     if not report.is_actionable:
         return f"{report.too_few_rows_text} to decide whether {members} enough."
+    if size is None and recommendation.max_size < now:
+        return (
+            f"it is not known whether {members} enough{_demand(recommendation)}: more than "
+            f"{recommendation.max_size} are needed, the largest size considered."
+        )
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
     known_to = known_to_words(recommendation)
@@ -345,12 +350,14 @@ def _sentences(report: ReportContent) -> list[str]:
         )
     if not math.isnan(report.algorithmic_sd):
         on_fresh = report.data == "oob" and not report.algorithmic_sd_is_bound
+        spread = spread_text(report.algorithmic_sd, report.error_curve.metric)
         bound = "at most " if report.algorithmic_sd_is_bound else "about " if on_fresh else ""
+        if spread.startswith("<"):
+            bound, spread = "less than ", spread[1:]
         of_what = "error" if report.error_curve.metric_basis is None else printable(report.error_curve.metric, 40)
         sentences.append(
             f"Over random seeds, given this training set, the {of_what} of {members} has a standard deviation of "
-            f"{bound}{spread_text(report.algorithmic_sd, report.error_curve.metric)} "
-            f"on {'fresh' if on_fresh else 'these'} rows."
+            f"{bound}{spread} on {'fresh' if on_fresh else 'these'} rows."
         )
     if not math.isnan(report.bias_variance.bias):
         parts, metric = report.bias_variance, report.error_curve.metric

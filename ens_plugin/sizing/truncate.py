@@ -10,7 +10,7 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.outputs import first_members, output_count
 from ens_plugin.adapters.unwrap.wrappers import replace_ensemble
-from ens_plugin.core.validation import counted, shown
+from ens_plugin.core.validation import counted, shown, with_article
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = ["truncate"]
@@ -84,8 +84,9 @@ def _truncated(ensemble: Any, size: int) -> Any:
         )
     if not isinstance(adapter, Truncatable):
         raise UnsupportedModelError(
-            f"A {type(ensemble).__name__} cannot be cut to fewer members: its adapter, {type(adapter).__name__}, does "
-            f"not implement that. Train one with {counted(size, 'member')} instead. If the adapter is your own, derive "
-            "it from ens_plugin.adapters.Truncatable too, which help(ens_plugin.adapters.Truncatable) describes."
+            f"{with_article(type(ensemble).__name__, 'A')} cannot be cut to fewer members: its adapter, "
+            f"{type(adapter).__name__}, does not implement that. Train one with {counted(size, 'member')} instead. If "
+            "the adapter is your own, derive it from ens_plugin.adapters.Truncatable too, which "
+            "help(ens_plugin.adapters.Truncatable) describes."
         )
     return adapter.truncated(int(size))

@@ -17,7 +17,7 @@ def draw(path: str) -> ens_plugin.EnsembleReport:
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(n_estimators=800, random_state=0, n_jobs=-1).fit(X, y)
     report = ens_plugin.analyze(forest, X, y)
-    with plt.rc_context({"figure.figsize": (7.2, 4.2)}):
+    with plt.rc_context({"figure.figsize": (5.6, 3.6)}):
         axes = report.plot()
         figure = plt.gcf()
     # What is written in the picture is kept beside it, so that a test can read it.

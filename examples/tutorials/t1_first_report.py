@@ -67,7 +67,8 @@ print(report.recommended_size, report.recommendation.interval)
 # your forest.
 
 small = ens_plugin.truncate(forest, report.recommended_size)
-print(len(small.estimators_), "trees; same label for", (small.predict(X) == forest.predict(X)).mean(), "of the rows")
+same = (small.predict(X) == forest.predict(X)).mean()
+print(f"{len(small.estimators_)} trees; the same label on {same:.1%} of the rows")
 
 # %%
 # What if the rows are not the right ones?
@@ -90,7 +91,7 @@ except DataMismatchError as error:
 
 half = RandomForestClassifier(500, random_state=0).fit(X[::2], y[::2])
 held_out = ens_plugin.analyze(half, X[1::2], y[1::2], data="holdout")
-print(held_out.summary().splitlines()[0])
+print(held_out.summary().split("\n\n")[0])
 
 # %%
 # Where to go from here

@@ -17,8 +17,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 
-X, y = make_classification(2500, n_features=12, n_informative=6, weights=[0.96], flip_y=0.02, random_state=7)
-forest = RandomForestClassifier(200, min_samples_leaf=3, random_state=0, n_jobs=2).fit(X, y)
+X, y = make_classification(
+    2500, n_features=12, n_informative=6, weights=[0.96], flip_y=0.02, random_state=7
+)
+forest = RandomForestClassifier(200, min_samples_leaf=3, random_state=0, n_jobs=2)
+forest.fit(X, y)
 print(f"{y.mean():.1%} of the rows have the rare label")
 
 # %%
@@ -54,9 +57,12 @@ axes = by_auc.plot()
 # Average precision looks at the rare label alone.  It improves for longer:
 
 by_precision = ens_plugin.analyze(forest, X, y, metric="average_precision")
-for name, found in {"error": report, "roc_auc": by_auc, "average_precision": by_precision}.items():
-    recommended = found.recommendation
-    print(f"{name:18}  {recommended.size} trees, interval {recommended.interval}, by {recommended.criterion}")
+reports = {"error": report, "roc_auc": by_auc, "average_precision": by_precision}
+for name, found in reports.items():
+    size, interval = found.recommended_size, found.recommendation.interval
+    print(
+        f"{name:18}  {size} trees, interval {interval}, by {found.recommendation.criterion}"
+    )
 
 # %%
 # The first of these sizes is that of the plain report.  It is chosen by the probabilities (the Brier score), not by the
@@ -82,7 +88,7 @@ for found in (report, by_auc):
 
 
 def cost(y: np.ndarray, p: np.ndarray) -> float:
-    """Return the mean squared error of the probabilities, with a weight of 20 for the rare label."""
+    """Return the squared error of the probabilities; the rare label counts 20 times."""
     return float(np.where(y == 1, 20 * p[:, 0] ** 2, p[:, 1] ** 2).mean())
 
 
@@ -96,11 +102,12 @@ print(by_cost.summary().split("\n\n")[0])
 # ``class_weight="balanced_subsample"`` makes rows of the rare label count more in the training of each tree.  Nothing
 # changes for the analysis: pass the same rows, without weights.  The report is of the forest that you have.
 
-weighted = RandomForestClassifier(200, min_samples_leaf=3, class_weight="balanced_subsample", random_state=0, n_jobs=2)
-weighted.fit(X, y)
-compared = ens_plugin.compare(
-    {"plain": by_precision, "class_weight": ens_plugin.analyze(weighted, X, y, metric="average_precision")}
+weighted = RandomForestClassifier(
+    200, min_samples_leaf=3, class_weight="balanced_subsample", random_state=0, n_jobs=2
 )
+weighted.fit(X, y)
+by_weights = ens_plugin.analyze(weighted, X, y, metric="average_precision")
+compared = ens_plugin.compare({"plain": by_precision, "class_weight": by_weights})
 axes = compared.plot()
 
 # %%
@@ -113,7 +120,8 @@ compared.to_frame()
 
 from ens_plugin.errors import TooFewMembersError
 
-balanced = RandomForestClassifier(200, class_weight="balanced", random_state=0, n_jobs=2).fit(X, y)
+balanced = RandomForestClassifier(200, class_weight="balanced", random_state=0)
+balanced.fit(X, y)
 try:
     ens_plugin.analyze(balanced, X, y)
 except TooFewMembersError as error:

@@ -44,7 +44,9 @@ ens_plugin.autolog(max_overhead=math.inf)
 with mlflow.start_run() as run:
     forest = RandomForestClassifier(400, random_state=0).fit(X, y)
     settings = {"serialization_format": "cloudpickle", "pip_requirements": []}
-    mlflow.sklearn.log_model(forest, name="model", registered_model_name="churn", **settings)
+    mlflow.sklearn.log_model(
+        forest, name="model", registered_model_name="churn", **settings
+    )
 ens_plugin.autolog(disable=True)
 
 logged = mlflow.get_run(run.info.run_id).data.metrics
@@ -79,7 +81,8 @@ print(decision)
 # would be among the tags of the version:
 
 version = mlflow.MlflowClient().get_model_version("churn", "1")
-print({name: value for name, value in version.tags.items() if name in ("ens.gate", "ens.gate.reasons")})
+for name in ("ens.gate", "ens.gate.reasons"):
+    print(f"{name}: {version.tags[name]}")
 
 # %%
 # Cut the model to the size it needs
@@ -107,7 +110,8 @@ from ens_plugin.cli.main import cli
 
 joblib.dump(forest, "forest.joblib")
 X.assign(diagnosis=y).to_csv("train.csv", index=False)
-command = "recommend forest.joblib --data train.csv --target diagnosis --max-size-ratio 1.2"
+command = "recommend forest.joblib --data train.csv --target diagnosis"
+command += " --max-size-ratio 1.2"
 job = CliRunner().invoke(cli, command.split())
 print("$ ens-plugin", command)
 print(job.stdout)

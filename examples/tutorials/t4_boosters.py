@@ -43,7 +43,9 @@ axes = report.plot()
 # ``XGBRFRegressor`` trains all its trees in one round.  The same goes for ``num_parallel_tree`` with one boosting
 # round.  The learning rate has to be 1, because one round with a smaller one predicts a fraction of the target only.
 
-parallel = xgboost.XGBRFRegressor(n_estimators=150, subsample=0.63, max_depth=8, random_state=0).fit(X, y)
+parallel = xgboost.XGBRFRegressor(
+    n_estimators=150, subsample=0.63, max_depth=8, random_state=0
+).fit(X, y)
 other = ens_plugin.analyze(parallel, X, y)
 print(other.summary().split("\n\n")[0])
 
@@ -87,7 +89,7 @@ print(
 from ens_plugin.errors import EnsPluginError
 
 boosted = xgboost.XGBRegressor(n_estimators=50, random_state=0).fit(X, y)
-all_rows = xgboost.XGBRFRegressor(n_estimators=50, subsample=1.0, random_state=0).fit(X, y)
+all_rows = xgboost.XGBRFRegressor(n_estimators=50, subsample=1.0).fit(X, y)
 for model in (boosted, all_rows):
     try:
         ens_plugin.analyze(model, X, y)

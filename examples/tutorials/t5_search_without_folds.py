@@ -19,13 +19,17 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 
 import ens_plugin
 
-X, y = make_classification(6000, n_features=20, n_informative=8, flip_y=0.1, random_state=0)
+X, y = make_classification(
+    6000, n_features=20, n_informative=8, flip_y=0.1, random_state=0
+)
 X, X_test, y, y_test = train_test_split(X, y, train_size=1500, random_state=0)
 grid = {"max_features": [0.1, 0.3, 1.0], "min_samples_leaf": [1, 20]}
 forest = RandomForestClassifier(60, random_state=0)
 
 start = perf_counter()
-search = GridSearchCV(forest, grid, scoring=ens_plugin.make_oob_scorer(), cv=ens_plugin.OneFold()).fit(X, y)
+search = GridSearchCV(
+    forest, grid, scoring=ens_plugin.make_oob_scorer(), cv=ens_plugin.OneFold()
+).fit(X, y)
 seconds = perf_counter() - start
 
 start = perf_counter()
@@ -37,7 +41,8 @@ seconds_of_folds = perf_counter() - start
 # ---------------
 
 for name, found in {"without folds": search, "five folds": folds}.items():
-    print(f"{name:14} test accuracy {found.best_estimator_.score(X_test, y_test):.3f}", found.best_params_)
+    accuracy = found.best_estimator_.score(X_test, y_test)
+    print(f"{name:14} test accuracy {accuracy:.3f}", found.best_params_)
 
 # %%
 # The scores are minus the error, estimated for infinitely many trees: settings are compared as if each had enough of
@@ -45,10 +50,16 @@ for name, found in {"without folds": search, "five folds": folds}.items():
 
 import matplotlib.pyplot as plt
 
-names = [f"{p['max_features']}, {p['min_samples_leaf']}" for p in search.cv_results_["params"]]
+names = [
+    f"{p['max_features']}, {p['min_samples_leaf']}"
+    for p in search.cv_results_["params"]
+]
 figure, axes = plt.subplots(layout="constrained")
-axes.plot(names, -search.cv_results_["mean_test_score"], "o", label="out of bag, infinitely many trees")
-axes.plot(names, 1 - folds.cv_results_["mean_test_score"], "s", mfc="none", label="five folds, 60 trees")
+without, with_folds = (
+    found.cv_results_["mean_test_score"] for found in (search, folds)
+)
+axes.plot(names, -without, "o", label="out of bag, infinitely many trees")
+axes.plot(names, 1 - with_folds, "s", mfc="none", label="five folds, 60 trees")
 axes.set(xlabel="max_features, min_samples_leaf", ylabel="error")
 axes.tick_params(axis="x", rotation=45)
 axes.legend()

@@ -139,7 +139,7 @@ def test_of_a_class_a_model_has_to_be_fitted() -> None:
 )
 def test_boosting_is_refused_with_its_reason(booster: object) -> None:
     with pytest.raises(
-        UnsupportedModelError, match=rf"a {type(booster).__name__}\. Members of boosting correct one anot"
+        UnsupportedModelError, match=rf"an? {type(booster).__name__}\. Members of boosting correct one anot"
     ):
         find_adapter(booster)
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from ens_plugin import analyze
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Task
@@ -158,3 +161,44 @@ def test_weights_default_to_one_and_exclude_a_metric() -> None:
     with pytest.raises(InputError, match="metric"):
         row_weights([1, 2, 3], 3, METRIC)
     np.testing.assert_array_equal(row_weights([1, 2, 3], 3, replace(METRIC, takes_weights=True)), [1.0, 2.0, 3.0])
+
+
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_in_each_analysis_and_its_own_number_after() -> None:
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestRegressor(50, random_state=0).fit(X, y)
+    seen: list[set[int]] = []
+
+    def squared_error(target: Any, mean: Any) -> float:
+        seen.append(blas_threads())
+        return float(np.mean((target - mean) ** 2))
+
+    for n_threads in (2, 3):
+        with threadpool_limits(n_threads, "blas"):
+            analyze(forest, X, y, metric=squared_error)
+            assert blas_threads() == {n_threads}
+    assert {1} in seen
+    assert all(found == {1} for found in seen)
+
+
+def test_thread_pools_are_searched_for_again_once_modules_were_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    analyze(forest, X, y)  # what it imports is imported
+    analyze(forest, X, y)
+    searches: list[object] = []
+    search = ThreadpoolController.__init__
+
+    def recorded(self: Any) -> None:
+        searches.append(self)
+        search(self)
+
+    monkeypatch.setattr(ThreadpoolController, "__init__", recorded)
+    analyze(forest, X, y)
+    assert searches == []
+    monkeypatch.setitem(sys.modules, "a_module_with_a_blas", ModuleType("a_module_with_a_blas"))
+    analyze(forest, X, y)
+    assert len(searches) == 1

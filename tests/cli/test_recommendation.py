@@ -60,6 +60,17 @@ def test_no_size_large_enough_is_a_no_even_without_demands() -> None:
     assert not answer_to(report(size=None), Limits(max_size_ratio=1.0)).passed
 
 
+@pytest.mark.parametrize(("limit", "passed"), [(1.99, False), (2.0, True)])
+def test_ratio_of_an_ensemble_larger_than_all_sizes_considered_is_below_that_to_the_largest(
+    limit: float, passed: bool
+) -> None:
+    found = report(size=None, n_members=202)
+    found = replace(found, recommendation=replace(found.recommendation, max_size=101))
+    check = checks_of(found, Limits(max_size_ratio=limit))[1]
+    assert (check.passed, check.value) == (passed, 2.0)
+    assert check.sentence == "202 members: less than 2.00 times as many as needed, which are more than 101."
+
+
 @pytest.mark.parametrize(("n_rows", "passed"), [(30, True), (29, False)])
 def test_few_rows_meet_no_demand_on_the_size(n_rows: int, passed: bool) -> None:
     answer = answer_to(report(size=200, n_rows=n_rows), Limits(max_size_ratio=1.0))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
-from pkgutil import walk_packages
+from pkgutil import iter_modules, walk_packages
 
 import pytest
 
@@ -47,4 +47,8 @@ def test_every_exported_name_is_defined_and_hides_no_module(package: str) -> Non
     module = import_module(package)
     names = getattr(module, "__all__", [])
     assert len(names) == len(set(names))
+    # A name that is loaded at its first use would be hidden by a module of that name which is imported before.
+    for found in iter_modules(module.__path__):
+        if found.name in names:
+            import_module(f"{package}.{found.name}")
     assert [name for name in names if ismodule(getattr(module, name))] == []

@@ -44,6 +44,30 @@ def test_import_of_an_analysis_loads_no_page_and_no_figures(tmp_path: Path) -> N
     assert run_python(code, tmp_path) == "[]"
 
 
+@pytest.mark.slow
+def test_a_plain_analysis_loads_nothing_for_metrics_more_outputs_held_out_rows_and_text(tmp_path: Path) -> None:
+    code = """
+import sys
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+import ens_plugin
+X, y = load_breast_cancer(return_X_y=True)
+report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
+parts = ("adapters.training", "analysis.checks.held_out", "analysis.checks.judged", "analysis.curves.regression",
+    "analysis.metric_curves.", "analysis.metrics.", "analysis.outputs", "core.stopping.", "report.serialization",
+    "report.text")
+found = lambda: {part for part in parts if any(name.startswith(f"ens_plugin.{part}") for name in sys.modules)}
+print(found())
+ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y, metric="roc_auc")
+str(report), report.to_json()
+print(sorted(found()))
+"""
+    before, after = run_python(code, tmp_path).splitlines()
+    assert before == "set()"
+    assert "analysis.metrics." in after
+    assert "report.serialization" in after
+
+
 @pytest.mark.parametrize("name", ens_plugin.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     assert getattr(ens_plugin, name) is not None

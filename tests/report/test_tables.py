@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.report import LabelErrors, label_rows, markdown_summary, render_page
+from ens_plugin.report import LabelErrors, label_notes, label_rows, markdown_summary, render_page
 from tests.reports import classification_report
 
 
@@ -39,10 +39,52 @@ def test_of_many_labels_those_with_the_largest_errors_are_listed() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_unknown_errors_are_dashes() -> None:
-    report = report_with(2)
-    unknown = replace(report.label_errors[0], recommended_error=float("nan"), asymptote=float("nan"))
-    assert label_rows(replace(report, label_errors=(unknown, report.label_errors[1])), 10)[0].recommended == "-"
+def report_with_rows(*n_rows: int) -> EnsembleReport:
+    """A report whose first label has no error at another size, with so many rows by label."""
+    report, nan = report_with(len(n_rows)), float("nan")
+    labels = [replace(found, predicted=(rows,)) for found, rows in zip(report.label_errors, n_rows, strict=True)]
+    return replace(report, label_errors=(replace(labels[0], recommended_error=nan, asymptote=nan), *labels[1:]))
+
+
+FEW_ROWS = "A dash: too few rows for the error at another size, which takes 30"
+
+
+@pytest.mark.parametrize(("n_rows", "ending"), [(29, "."), (80, " of equal weight, each of a group of its own.")])
+def test_unknown_errors_are_dashes_that_every_surface_explains(n_rows: int, ending: str) -> None:
+    report = report_with_rows(n_rows, 500)
+    assert [row.recommended for row in label_rows(report, 10)] == ["-", "0.05 %"]
+    for text in (report.summary(), markdown_summary(report), render_page(report)):
+        assert f"{FEW_ROWS}{ending}" in " ".join(text.replace("\xa0", " ").split())
+    assert max(map(len, report.summary().splitlines())) <= 80
+
+
+def test_only_dashes_that_are_shown_are_explained() -> None:
+    report = report_with_rows(29, 500, 500)
+    assert not any(FEW_ROWS in note for note in label_notes(report, 2))
+    assert len(label_notes(report, 3)) == 1
+    assert label_notes(report_with(2), 10) == []
+
+
+def test_without_a_recommended_size_there_is_no_column_for_it() -> None:
+    report = report_with_rows(29, 500)
+    sizeless = replace(report, recommendation=replace(report.recommendation, size=None))
+    assert [row.recommended for row in label_rows(sizeless, 10)] == ["", ""]
+    assert "| label | rows | error | interval |\n" in markdown_summary(sizeless)
+    page = render_page(sizeless)
+    assert page.count("<th>error with") == 0 < render_page(report).count("<th>error with")
+    for text in (sizeless.summary(), markdown_summary(sizeless), page):
+        assert FEW_ROWS not in " ".join(text.split())
+
+
+def test_long_labels_that_begin_alike_stay_distinct() -> None:
+    begin = "the same beginning of every label, "
+    labels = [f"{begin}first", f"{begin}second", "short"]
+    report = report_with(3)
+    named = [replace(found, label=label) for found, label in zip(report.label_errors, labels, strict=True)]
+    report = replace(report, label_errors=tuple(named))
+    shown = [row.label for row in label_rows(report, 10)]
+    assert shown == ["the same…, first", "the same… second", "short"]
+    assert max(map(len, report.summary().splitlines())) <= 80
 
 
 @pytest.mark.parametrize("render", [markdown_summary, render_page])

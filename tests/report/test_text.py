@@ -73,6 +73,12 @@ def test_summary_states_at_most_only_for_a_bound() -> None:
     assert "of at most" not in " ".join(summarize(REPORTS["custom_metric"]).split())
 
 
+def test_summary_of_a_deviation_that_rounds_to_nothing_states_its_bound_once() -> None:
+    for report in (REPORTS["classification"], replace(REPORTS["classification"], algorithmic_sd_is_bound=False)):
+        text = " ".join(summarize(replace(report, algorithmic_sd=1e-7)).split())
+        assert "a standard deviation of less than 0.01 percentage points on" in text
+
+
 def test_summary_states_where_the_curve_ends() -> None:
     text = " ".join(summarize(REPORTS["hypergeometric"]).split())
     assert "55 members (of 200: the curve ends) 4.18 %" in text
@@ -148,6 +154,20 @@ def test_only_the_headline_of_a_doubted_report_is_bold_in_markdown() -> None:
         "**RandomForestClassifier: do not rely on these figures.** Many rows are copies. Name groups."
     )
     assert "do not rely on these figures. Many rows are copies. Name groups." in " ".join(summarize(doubted).split())
+
+
+def test_without_a_size_as_large_as_the_ensemble_nothing_is_known_of_it() -> None:
+    report = REPORTS["classification"]
+    recommendation = replace(report.recommendation, size=None, interval=(101, None), max_size=101)
+    for n_members, words in (
+        (101, "101 members are too few for 99 % agreement of labels, and even 101 would be."),
+        (
+            102,
+            "it is not known whether 102 members are enough for 99 % agreement of labels: more than 101 are needed, "
+            "the largest size considered.",
+        ),
+    ):
+        assert verdict(replace(report, n_members=n_members, recommendation=recommendation)) == words
 
 
 def test_verdict_names_the_demand_of_a_regression() -> None:

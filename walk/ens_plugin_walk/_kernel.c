@@ -121,7 +121,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
-static PyObject *put_tree(PyObject *self, PyObject *arguments) {
+static PyObject *put_tree(PyObject *Py_UNUSED(self), PyObject *arguments) {
     Column columns[5];
     unsigned long long addresses[5], set, nodes, order, space;
     long long steps[5], sizes[5], n_nodes, n_features, n_sets, found = -1;
@@ -142,7 +142,7 @@ static PyObject *put_tree(PyObject *self, PyObject *arguments) {
     return PyLong_FromLongLong(found);
 }
 
-static PyObject *walk(PyObject *self, PyObject *arguments) {
+static PyObject *walk(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long values, wanted, nodes, roots, words, starts, table, outputs;
     long long n_rows, n_features, n_trees, n_bytes;
     double least;
@@ -165,7 +165,7 @@ static PyObject *walk(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *stop(PyObject *self, PyObject *arguments) {
+static PyObject *stop(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long values, nodes, roots, words, starts, table, checkpoints, lower, upper, totals, queries;
     long long n_rows, n_features, n_trees, n_checkpoints;
     double least;
@@ -186,7 +186,7 @@ static PyObject *stop(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *slice(PyObject *self, PyObject *arguments) {
+static PyObject *slice(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long values, wanted, cuts, cut_starts, splits, split_starts, leaves, leaf_starts, codes, turns;
     unsigned long long turn_starts, roots, table, outputs, bits, bag_of, in_bag, all, scores, starts, out, columns;
     long long n_rows, n_features, n_trees, n_bytes, n_bag_bytes, n_out_bytes;
@@ -221,7 +221,7 @@ static PyObject *slice(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *number(PyObject *self, PyObject *arguments) {
+static PyObject *number(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long splits, split_starts, leaves, leaf_starts, codes, turns, turn_starts;
     long long n_trees;
     if (!PyArg_ParseTuple(arguments, "KKKKLKKK", &splits, &split_starts, &leaves, &leaf_starts, &n_trees, &codes, &turns,
@@ -300,7 +300,7 @@ WIDE static int64_t serve_wide(const Queues *queues, double *queue, double *outp
     return serve_rows(queues, queue, outputs);
 }
 
-static PyObject *serve(PyObject *self, PyObject *arguments) {
+static PyObject *serve(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long values, leaves, taken, filled, outputs;
     long long n_members, n_rows, n_leaves, stride, n_short;
     if (!PyArg_ParseTuple(arguments, "KKKKLLLLK", &values, &leaves, &taken, &filled, &n_members, &n_rows, &n_leaves,
@@ -316,7 +316,7 @@ static PyObject *serve(PyObject *self, PyObject *arguments) {
     return PyLong_FromLongLong(n_short);
 }
 
-static PyObject *tally(PyObject *self, PyObject *arguments) {
+static PyObject *tally(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long outputs, counted, target, sums;
     long long n_members, n_rows, n_labels, by_member, by_row, by_label;
     if (!PyArg_ParseTuple(arguments, "KK(LLL)(LLL)KK", &outputs, &counted, &n_members, &n_rows, &n_labels, &by_member,
@@ -332,7 +332,7 @@ static PyObject *tally(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *draw(PyObject *self, PyObject *arguments) {
+static PyObject *draw(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long seeds, drawn;
     long long n_members, n_rows, n_draws;
     if (!PyArg_ParseTuple(arguments, "KLLLK", &seeds, &n_members, &n_rows, &n_draws, &drawn)) return NULL;
@@ -356,7 +356,7 @@ static PyObject *draw(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *label(PyObject *self, PyObject *arguments) {
+static PyObject *label(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long values, left, labels;
     long long step, n_bytes, n_nodes, n_labels, n_written;
     int found;
@@ -370,7 +370,7 @@ static PyObject *label(PyObject *self, PyObject *arguments) {
     return PyBool_FromLong(found);
 }
 
-static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
+static PyObject *elect_by_subset(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long votes, places, of_true, wrong, apart;
     long long n_members, n_rows, n_slots, n_subsets, size;
     int base;
@@ -390,7 +390,7 @@ static PyObject *elect_by_subset(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *pair_votes(PyObject *self, PyObject *arguments) {
+static PyObject *pair_votes(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long votes[2], counted[2], slopes[2], sums;
     long long n_rows[2], n_members, freedom;
     int is_same;

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-__all__ = ["LeafCover", "RowOrigin", "judge_origin", "measure_cover"]
+if TYPE_CHECKING:
+    from ens_plugin.adapters.shared.trees.row_origin import RowOrigin
 
-RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
+__all__ = ["LeafCover", "judge_origin", "measure_cover"]
 
 IntArray = NDArray[np.integer]
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, probe_rows
-from ens_plugin.core.stopping import StoppingTable
-from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from ens_plugin.core.stopping import StoppingTable
+    from ens_plugin.core.tallies.bags import Bags
 
 __all__ = ["COMPARED_ROWS", "LeafWalk", "Table", "compared_rows", "compiled_function", "is_installed"]
 

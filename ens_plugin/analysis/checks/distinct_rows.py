@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.criteria import choose_criterion, probability_size
-from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
-from ens_plugin.analysis.row_blocks import TalliedRows
 from ens_plugin.analysis.rows.groups import encode_groups
-from ens_plugin.analysis.rows.hashes import HashedRows
 from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats, identical_rows
-from ens_plugin.core.estimates.cell_votes import (
-    CellVotes,
-    cell_agreement,
-    cell_size,
-    cell_size_draws,
-    gather_cells,
-    has_few_cells,
-)
+from ens_plugin.core import estimates
 from ens_plugin.core.likeness.equal_outputs import are_alike, output_cells
 from ens_plugin.core.likeness.repeated_rows import numbered
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import counted
-from ens_plugin.report.estimates import SizeRecommendation
-from ens_plugin.report.result import EnsembleReport
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.analysis.curves.estimates import ResolvedOptions
+    from ens_plugin.analysis.row_blocks import TalliedRows
+    from ens_plugin.analysis.rows.hashes import HashedRows
+    from ens_plugin.core.estimates.cell_votes import CellVotes
+    from ens_plugin.report.estimates import SizeRecommendation
+    from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["RowLikeness", "row_cells", "row_likeness", "with_distinct_rows"]
 
@@ -138,11 +134,11 @@ def with_distinct_rows(
     cell = likeness.cell[used]
     n_distinct = int(np.count_nonzero(np.bincount(cell)))
     basis = replace(report.basis, n_distinct=n_distinct)
-    if report.task != "classification" or not has_few_cells(cell):
+    if report.task != "classification" or not estimates.has_few_cells(cell):
         return _with_alike_rows(replace(report, basis=basis), evidence, settings)
     weight = evidence.weight.select(used)
     sample = evidence.sample.keep(used)
-    cells = gather_cells(sample, cell, weight.total, weight.n_effective)
+    cells = estimates.gather_cells(sample, cell, weight.total, weight.n_effective)
     by_agreement = _by_agreement(report, cells, settings)
     by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
     by_name = {found.criterion: found for found in (by_agreement, by_probability) if found is not None}
@@ -171,7 +167,9 @@ def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: Re
     if cell is None:
         return report
     part = replace(part, rows=np.arange(cell.size))
-    by_agreement = _by_agreement(report, gather_cells(part, cell, part.weight, evidence.weight.n_effective), settings)
+    by_agreement = _by_agreement(
+        report, estimates.gather_cells(part, cell, part.weight, evidence.weight.n_effective), settings
+    )
     criteria = tuple(
         replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
         for found in report.criteria
@@ -187,20 +185,20 @@ def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: Re
 def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:
     confidence, max_size = settings.confidence, settings.max_size
     before = next(found for found in report.criteria if found.criterion == "agreement")
-    size = cell_size(cells, confidence, max_size)
-    draws = cell_size_draws(cells, confidence, max_size, settings.random_state)
+    size = estimates.cell_size(cells, confidence, max_size)
+    draws = estimates.cell_size_draws(cells, confidence, max_size, settings.random_state)
     low, high = size_interval(draws, settings.interval_level, max_size)
     # The expected agreement can need a larger size than nearly all draws.
     low = min(low, size or max_size)
     high = None if high is None or size is None else max(high, size)
-    agreement = float(cell_agreement(cells, [report.n_members])[0])
+    agreement = float(estimates.cell_agreement(cells, [report.n_members])[0])
     return replace(
         before,
         size=size,
         agreement=agreement,
         interval=(low, high),
         reason=agreement_reason(size, agreement, report.n_members, settings),
-        values=cell_agreement(cells, before.sizes),
+        values=estimates.cell_agreement(cells, before.sizes),
     )
 
 

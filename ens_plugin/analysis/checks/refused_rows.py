@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import Distributable, VerifiesRows
-from ens_plugin.analysis.checks.changed_rows import changed_rows_share
-from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.analysis import checks
 from ens_plugin.errors import DataMismatchError, EnsPluginError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.core.tallies.bags import Bags
 
 __all__ = ["training_bags"]
 
@@ -56,7 +58,7 @@ def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any]
     if not _are_refused_without_target(adapter, X, features):
         return None
     try:
-        if changed_rows_share(adapter, features, target) is not None:
+        if checks.changed_rows_share(adapter, features, target) is not None:
             return _CHANGED
         is_known = isinstance(adapter, VerifiesRows) and adapter.verify_rows(features, labels) == "training"
     except EnsPluginError:

@@ -10,7 +10,7 @@ from typing import Any
 from scipy.stats import norm
 
 from ens_plugin.adapters.unwrap.supervised_steps import SupervisedStep, supervised_steps
-from ens_plugin.core.validation import counted, printable
+from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.report.result import EnsembleReport
 
@@ -75,10 +75,10 @@ def cross_fitting_explained(model: Any) -> Iterator[None]:
         if not crossed:
             raise
         raise DataMismatchError(
-            f"{error.template} Step {printable(crossed[0].name, 60)!r} of the pipeline, a {crossed[0].kind}, may be "
-            "the reason: it gives training rows other values in fit_transform than in transform. Pass the ensemble, "
-            "model[-1], with the rows that it was trained on: sklearn.base.clone(model[:-1]).fit_transform(X, y), "
-            "where the step's random_state is a number."
+            f"{error.template} Step {printable(crossed[0].name, 60)!r} of the pipeline, "
+            f"{with_article(crossed[0].kind)}, may be the reason: it gives training rows other values in fit_transform "
+            "than in transform. Pass the ensemble, model[-1], with the rows that it was trained on: "
+            "sklearn.base.clone(model[:-1]).fit_transform(X, y), where the step's random_state is a number."
         ) from error
 
 
@@ -120,9 +120,9 @@ def _doubt(step: SupervisedStep, n_rows: int) -> str:
     )
     share = 100 * chance_share(step, n_rows)
     return (
-        f"Step {printable(step.name, 60)!r} of the pipeline, a {printable(step.kind, 60)}, was fitted to the target of "
-        f"all rows, so no row is new to the ensemble, and the out-of-bag error may be far too low. {learned}: in "
-        f"{counted(n_rows, 'row')}, that explains {share:.2g} % of the target's variance even where all columns are "
-        "noise. Fit the step within each member, as BaggingClassifier(make_pipeline(step, tree)) does, or pass "
-        "held-out rows."
+        f"Step {printable(step.name, 60)!r} of the pipeline, {with_article(printable(step.kind, 60))}, was fitted to "
+        "the target of all rows, so no row is new to the ensemble, and the out-of-bag error may be far too low. "
+        f"{learned}: in {counted(n_rows, 'row')}, that explains {share:.2g} % of the target's variance even where all "
+        "columns are noise. Fit the step within each member, as BaggingClassifier(make_pipeline(step, tree)) does, or "
+        "pass held-out rows."
     )

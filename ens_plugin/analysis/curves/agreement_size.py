@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
-from ens_plugin.core.estimates.agreement import (
-    AnchoredAgreement,
-    anchor_agreement,
-    member_dissent,
-    subset_ratio,
-)
+from ens_plugin.core import estimates
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.likeness.equal_outputs import are_alike
 from ens_plugin.core.row_models.mixture import Mixture
 from ens_plugin.core.row_models.roughness import rougher_than_known
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement
-from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subset_rates import SubsetRates
-from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.uncertainty.intervals import PosteriorDraws, size_draws, size_interval
 from ens_plugin.report.estimates import SizeRecommendation
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.curves.estimates import ResolvedOptions
+    from ens_plugin.core.tallies.row_weight import RowWeight
+    from ens_plugin.core.tallies.subset_rates import SubsetRates
+    from ens_plugin.core.tallies.subsets import Sample
 
 __all__ = ["agreement_size", "gap_doubts", "member_variance", "size_model"]
 
@@ -40,8 +39,8 @@ def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | 
         return model
     n_rows = sample.rows.size
     known, rows = (model, sample.rows) if contests is None else (contests, np.arange(n_rows))
-    ratio = subset_ratio(known, rates, rows, sample.weight)
-    return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
+    ratio = estimates.subset_ratio(known, rates, rows, sample.weight)
+    return estimates.anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
 
 
 def agreement_size(
@@ -54,7 +53,8 @@ def agreement_size(
 
     size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
     draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
-    if isinstance(model, AnchoredAgreement):
+    # The agreement of a mixture alone is not anchored, and nothing that anchors one need be loaded.
+    if not isinstance(model, Mixture) and isinstance(model, estimates.AnchoredAgreement):
         draws = model.spread(draws, settings.random_state)
     agreement = mean_agreement(n_members)
     sizes = settings.sizes
@@ -111,7 +111,7 @@ def member_variance(
     if counts_hard_votes(tally):
         return float(1.0 - model_agreement(model, [1])[0])
     share = sample.weight / sample.weight.sum()
-    found = float(share @ member_dissent(model, contests, sample))
+    found = float(share @ estimates.member_dissent(model, contests, sample))
     if isinstance(tally, SupportTally):
         return found
     # How often members differ from the other members is known of all rows, and little else differs from row to row.

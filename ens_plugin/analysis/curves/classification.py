@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,15 @@ from ens_plugin.adapters.shared.compiled_sums import subset_counts
 from ens_plugin.analysis.curves.agreement_size import agreement_size, gap_doubts, member_variance, size_model
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, rival_doubts, row_models
-from ens_plugin.analysis.row_blocks import TalliedRows
-from ens_plugin.core.estimates.agreement import fit_contests
+from ens_plugin.core import estimates, uncertainty
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
-from ens_plugin.core.estimates.extrapolation import subset_sizes
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
 from ens_plugin.core.row_models.mixture import Mixture
 from ens_plugin.core.row_models.row_model import RowModel, row_slopes, row_variances
 from ens_plugin.core.row_models.tied_votes import even_size_shift
-from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
-from ens_plugin.core.tallies.subset_rates import SubsetRates, subset_rates
-from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
@@ -41,10 +36,15 @@ from ens_plugin.core.uncertainty.intervals import (
     posterior_error_sd,
     wilson_interval,
 )
-from ens_plugin.core.uncertainty.member_jackknife import left_out_sd
-from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.row_blocks import TalliedRows
+    from ens_plugin.core.tallies.growth_path import PathTally
+    from ens_plugin.core.tallies.subset_rates import SubsetRates
+    from ens_plugin.core.tallies.subsets import Sample
+    from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["draw_label_errors", "estimate_classification", "seed_noise"]
 
@@ -79,7 +79,7 @@ def estimate_classification(
     member_error = mean_share(tally, lambda part: part.wrong_labels, weight.total)
     rates = _subset_rates(tally, sample, weight, settings)
     anchor = _anchor(models, rates, sample, member_error, weight)
-    contests = fit_contests(sample) if sample.block.n_labels > 2 else None
+    contests = estimates.fit_contests(sample) if sample.block.n_labels > 2 else None
     agreeing = size_model(models[0], contests, rates, sample)
     ties_to = _ties_to(tally, sample)
     outputs = _deciding_outputs(tally, sample.block)
@@ -147,8 +147,11 @@ def _subset_rates(
     limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
     if limit < 1 or counts_hard_votes(tally):
         return None
+    # Hard votes on two labels need none.
+    from ens_plugin.core.tallies.subset_rates import rates_of_subsets
+
     rng = np.random.default_rng(settings.random_state)
-    return subset_rates(sample.block, _odd_sizes(limit), rng, subset_counts())
+    return rates_of_subsets(sample.block, _odd_sizes(limit), rng, subset_counts())
 
 
 def _anchor(
@@ -161,7 +164,7 @@ def _anchor(
 
 def _odd_sizes(limit: int) -> IntArray:
     """Return log-spaced odd sizes up to `limit`: at even ones votes tie, and the curve is not smooth."""
-    sizes = subset_sizes(limit)
+    sizes = estimates.subset_sizes(limit)
     return np.asarray(np.unique(sizes - (sizes % 2 == 0)))
 
 
@@ -227,7 +230,7 @@ def _member_sd(
     known, counted = margins.take(rows, axis=1), sample.block.counted.take(rows, axis=1)
     weight = RowWeight(sample.weight[rows], None if rows.size == n_rows else np.full(rows.size, n_rows / rows.size))
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
-    return np.maximum(seed_sd, left_out_sd(known, counted, weight, sizes))
+    return np.maximum(seed_sd, uncertainty.left_out_sd(known, counted, weight, sizes))
 
 
 def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDArray[Any]:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import vote_pairs
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_groups import effective_groups
-from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.uncertainty.error_draws import ErrorDraws
 from ens_plugin.core.uncertainty.intervals import algorithmic_variance
 from ens_plugin.core.uncertainty.pair_covariance import fold_groups, shared_variance
-from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+    from ens_plugin.core.tallies.growth_path import PathTally
+    from ens_plugin.core.tallies.row_weight import RowWeight
+    from ens_plugin.core.tallies.subsets import Sample
+    from ens_plugin.core.uncertainty.error_draws import ErrorDraws
+    from ens_plugin.core.validation import FloatArray, IntArray
+    from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = ["Estimates", "ResolvedOptions", "algorithmic_sd", "path_values"]
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+from ens_plugin.core import row_models as fits
 from ens_plugin.core.likeness.equal_outputs import are_alike
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
-from ens_plugin.core.row_models.label_shares import LabelVotes
-from ens_plugin.core.row_models.margins import MarginModel, fit_margins
 from ens_plugin.core.row_models.mixture import Mixture, fit_mixture, fixed_mixture
-from ens_plugin.core.row_models.rival_shift import fit_rival_shift
 from ens_plugin.core.row_models.roughness import as_rough_as_known
 from ens_plugin.core.row_models.row_model import RowModel, model_error
-from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
     AnyTally,
     MarginTally,
@@ -26,11 +21,17 @@ from ens_plugin.core.tallies.tally import (
     parts_of,
     sum_squares_over_members,
 )
-from ens_plugin.core.validation import FloatArray
+
+if TYPE_CHECKING:
+    from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+    from ens_plugin.core.row_models.margins import MarginModel
+    from ens_plugin.core.tallies.row_weight import RowWeight
+    from ens_plugin.core.tallies.subsets import Sample
+    from ens_plugin.core.validation import FloatArray
 
 __all__ = ["correction_sd", "counts_hard_votes", "fit_support", "rival_doubts", "row_models", "soft_spreads"]
 
-FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
+FittedModel = TypeVar("FittedModel", Mixture, "MarginModel")
 
 SHIFT_ROWS = 2_000
 # Relative error of a correction, from simulations with known truth.
@@ -73,7 +74,7 @@ def row_models(
         if rougher is not fitted and are_alike(sample):
             rougher = fitted
         return [_of_rows(rougher, sample.rows)]
-    model = _of_rows(fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
+    model = _of_rows(fits.fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
     if not has_scores:
         shift, shift_size = _rival_shift(sample)
         return [replace(model, shift=shift, shift_size=shift_size)]
@@ -102,8 +103,8 @@ def _crossed_model(
     tally: MarginTally, weight: RowWeight, crossed: CrossedMargins | None, sample: Sample
 ) -> MarginModel:
     if crossed is None:
-        return _of_rows(fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight), sample.rows)
-    return _of_rows(fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight), crossed.sampled)
+        return _of_rows(fits.fit_margins(tally.cross_mean, tally.cross_sd, tally.trials, weight), sample.rows)
+    return _of_rows(fits.fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight), crossed.sampled)
 
 
 def _rival_shift(sample: Sample) -> tuple[float, float]:
@@ -113,8 +114,8 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
     support = block.support
     is_vote = block.outputs.ndim == 2
     squares = support if is_vote else sum_squares_over_members(block.outputs, block.counted)
-    votes = LabelVotes(support, squares, block.trials, block.target)
-    return fit_rival_shift(votes, part.weight)
+    votes = fits.LabelVotes(support, squares, block.trials, block.target)
+    return fits.fit_rival_shift(votes, part.weight)
 
 
 def _of_rows(model: FittedModel, rows: NDArray[np.intp]) -> FittedModel:
@@ -210,4 +211,6 @@ def _without_correction(models: list[RowModel]) -> RowModel | None:
     first = models[0]
     if len(models) > 1:
         return models[1]
-    return replace(first, shift=0.0) if isinstance(first, MarginModel) and first.shift != 0.0 else None
+    if isinstance(first, Mixture):  # of two labels, which need no correction
+        return None
+    return replace(first, shift=0.0) if isinstance(first, fits.MarginModel) and first.shift != 0.0 else None

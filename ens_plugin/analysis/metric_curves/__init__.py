@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from ens_plugin.analysis.metric_curves.label_metric import (
-    LabelMetricCurve,
-    MatrixMetricCurve,
-    TwoErrors,
-    label_metric_curve,
-    typical_size,
-)
-from ens_plugin.analysis.metric_curves.metric_curve import estimate_own_loss, with_metric_curve
-from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
-from ens_plugin.analysis.metric_curves.metric_size import MetricChange
-from ens_plugin.analysis.metric_curves.ranked_chances import ranked_chances
-from ens_plugin.analysis.metric_curves.two_errors import two_errors
-from ens_plugin.analysis.metric_curves.zero_probabilities import zero_rows
+from typing import TYPE_CHECKING
+
+from ens_plugin.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.metric_curves.label_metric import (
+        LabelMetricCurve,
+        MatrixMetricCurve,
+        TwoErrors,
+        label_metric_curve,
+        typical_size,
+    )
+    from ens_plugin.analysis.metric_curves.metric_curve import estimate_own_loss, with_metric_curve
+    from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
+    from ens_plugin.analysis.metric_curves.metric_size import MetricChange
+    from ens_plugin.analysis.metric_curves.ranked_chances import rank_chances
+    from ens_plugin.analysis.metric_curves.zero_probabilities import zero_rows
 
 __all__ = [
     "LabelMetricCurve",
@@ -24,9 +28,24 @@ __all__ = [
     "TwoErrors",
     "estimate_own_loss",
     "label_metric_curve",
-    "ranked_chances",
-    "two_errors",
+    "rank_chances",
     "typical_size",
     "with_metric_curve",
     "zero_rows",
 ]
+
+_HOME_OF = {
+    "LabelMetricCurve": "ens_plugin.analysis.metric_curves.label_metric",
+    "MatrixMetricCurve": "ens_plugin.analysis.metric_curves.label_metric",
+    "MetricChange": "ens_plugin.analysis.metric_curves.metric_size",
+    "Resampled": "ens_plugin.analysis.metric_curves.metric_resampling",
+    "TwoErrors": "ens_plugin.analysis.metric_curves.label_metric",
+    "estimate_own_loss": "ens_plugin.analysis.metric_curves.metric_curve",
+    "label_metric_curve": "ens_plugin.analysis.metric_curves.label_metric",
+    "rank_chances": "ens_plugin.analysis.metric_curves.ranked_chances",
+    "typical_size": "ens_plugin.analysis.metric_curves.label_metric",
+    "with_metric_curve": "ens_plugin.analysis.metric_curves.metric_curve",
+    "zero_rows": "ens_plugin.analysis.metric_curves.zero_probabilities",
+}
+
+__getattr__ = lazy_names(__name__, _HOME_OF)

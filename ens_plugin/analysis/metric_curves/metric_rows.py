@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CombinesMembers
-from ens_plugin.analysis.metric_curves.ranked_chances import RankedChances, ranked_chances, ranking_offset
+from ens_plugin.analysis.metric_curves.ranked_chances import RankedChances, rank_chances, ranking_offset
 from ens_plugin.analysis.metrics.formulas import (
     Formula,
     KnownFormula,
@@ -167,7 +167,7 @@ class MetricRows:
         if self.ranking is None or self.known.size > SMOOTHED_ROWS:
             return None
         weight = np.where(self.trials > 0, 1.0 if self.weight is None else self.weight, 0.0)
-        return ranked_chances(self.linked[:, self.ranking.label], self.trials, self._is_first(self.ranking), weight)
+        return rank_chances(self.linked[:, self.ranking.label], self.trials, self._is_first(self.ranking), weight)
 
     @cached_property
     def size_offset(self) -> float:

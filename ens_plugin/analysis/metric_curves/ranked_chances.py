@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import expit, logit
 
 from ens_plugin.analysis.metrics.rankings import Ranking
-from ens_plugin.core.estimates.label_chances import LabelChances, label_chances
+from ens_plugin.core.estimates.label_chances import LabelChances, chances_of_labels
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["RankedChances", "ranked_chances", "ranking_offset"]
+__all__ = ["RankedChances", "rank_chances", "ranking_offset"]
 
 LEAST_SCALE = 1e-9
 
@@ -48,7 +48,7 @@ class RankedChances:
         return np.asarray(expit(logit(self.chance) + self.chances.columns @ step), dtype=np.float64)
 
 
-def ranked_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray, weight: FloatArray) -> RankedChances:
+def rank_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray, weight: FloatArray) -> RankedChances:
     """Fit the chance of rows to have the label that is ranked first.
 
     Parameters
@@ -65,7 +65,7 @@ def ranked_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray,
     --------
     >>> output = np.repeat([0.1, 0.5, 0.9], 200)
     >>> is_first = (np.arange(600) % 10 < 10 * output).astype(float)
-    >>> ranked_chances(output, np.full(600, 50.0), is_first, np.ones(600)).chance[::200].round(2)
+    >>> rank_chances(output, np.full(600, 50.0), is_first, np.ones(600)).chance[::200].round(2)
     array([0.1, 0.5, 0.9])
     """
     # Kish's effective number of rows.
@@ -74,7 +74,7 @@ def ranked_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray,
         score = logit((output * trials + 0.5) / (trials + 1.0))
     else:
         score = 2.0 * output / max(float(np.sqrt(np.mean(output**2))), LEAST_SCALE)
-    return RankedChances(is_first, label_chances(score, is_first, effective), effective)
+    return RankedChances(is_first, chances_of_labels(score, is_first, effective), effective)
 
 
 def ranking_offset(

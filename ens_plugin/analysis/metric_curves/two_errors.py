@@ -14,7 +14,7 @@ from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_suppo
 from ens_plugin.analysis.curves.stratified import draw_errors_by_members
 from ens_plugin.analysis.metric_curves.label_metric import TwoErrors
 from ens_plugin.analysis.row_blocks import TalliedRows
-from ens_plugin.core.estimates.label_chances import LabelChances, label_chances
+from ens_plugin.core.estimates.label_chances import LabelChances, chances_of_labels
 from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.row_models.tied_votes import tie_probability
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally
@@ -87,7 +87,7 @@ def _by_own_rows(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bo
 
 def _chances(rows: TalliedRows) -> LabelChances:
     assert rows.label is not None
-    return label_chances(_scores(rows), rows.label.astype(np.float64), rows.weight.effective())
+    return chances_of_labels(_scores(rows), rows.label.astype(np.float64), rows.weight.effective())
 
 
 def _both_labels(rows: TalliedRows, found: LabelChances) -> list[TalliedRows]:

@@ -8,16 +8,17 @@ from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics.rankings import AREA, PRECISION, Ranking
-    from ens_plugin.analysis.metrics.resolution import resolve_metric
+    from ens_plugin.analysis.metrics.resolution import check_metric, resolve_metric
     from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
-__all__ = ["AREA", "PRECISION", "Ranking", "ResolvedMetric", "resolve_metric"]
+__all__ = ["AREA", "PRECISION", "Ranking", "ResolvedMetric", "check_metric", "resolve_metric"]
 
 _HOME_OF = {
     "AREA": "ens_plugin.analysis.metrics.rankings",
     "PRECISION": "ens_plugin.analysis.metrics.rankings",
     "Ranking": "ens_plugin.analysis.metrics.rankings",
     "ResolvedMetric": "ens_plugin.analysis.metrics.resolved",
+    "check_metric": "ens_plugin.analysis.metrics.resolution",
     "resolve_metric": "ens_plugin.analysis.metrics.resolution",
 }
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ens_plugin.core import uncertainty
 from ens_plugin.core.tallies.row_groups import design_effect, small_number_factor
-from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.tally import AnyTally, ValueTally
-from ens_plugin.core.uncertainty.paired_losses import row_losses
 from ens_plugin.core.validation import IntArray, counted, shown, with_missing
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
+
+if TYPE_CHECKING:
+    from ens_plugin.core.tallies.row_weight import RowWeight
 
 __all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
 
@@ -103,7 +105,7 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
             "Rows of only one group have out-of-bag members, from which the error on others cannot be estimated. "
             + _remedies(weight, usable)
         )
-    losses = [row_losses(tally)]
+    losses = [uncertainty.row_losses(tally)]
     if isinstance(tally, ValueTally):
         losses.append(losses[0] + tally.variance)
     else:

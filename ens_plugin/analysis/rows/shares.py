@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
-from ens_plugin.core.validation import FloatArray, counted
+from ens_plugin.core.validation import FloatArray, counted, printable
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
 from ens_plugin.report.estimates import LabelBasis
-from ens_plugin.report.text import printable
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.base import EnsembleAdapter
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
 

@@ -18,6 +18,7 @@ from ens_plugin.core.validation import (
     counted,
     one_line,
     shown,
+    with_article,
     with_missing,
 )
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -104,8 +105,9 @@ def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
     """Raise UnsupportedModelError if an adapter weights rows by their target, in a function that takes no weights."""
     if type(adapter).target_weights is not EnsembleAdapter.target_weights:
         raise UnsupportedModelError(
-            f"{what} counts all rows alike, and rows of a {type(adapter.model).__name__} are weighted by their target, "
-            "because some are censored. Pass the model and its target to ens_plugin.analyze, on one machine."
+            f"{what} counts all rows alike, and rows of {with_article(type(adapter.model).__name__)} are weighted by "
+            "their target, because some are censored. Pass the model and its target to ens_plugin.analyze, on one "
+            "machine."
         )
 
 
@@ -183,8 +185,8 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
         )
     if len(labels) < 2:
         raise InputError(
-            f"y holds a single label, {shown(labels[0])}: an error rate over one class does not describe the "
-            "others. Pass rows of at least two classes."
+            f"y holds a single label, {shown(labels[0])}: the error of one label does not describe the "
+            "others. Pass rows of at least two labels."
         )
     return np.array(codes, dtype=np.int64)[which]
 

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["LabelChances", "label_chances"]
+__all__ = ["LabelChances", "chances_of_labels"]
 
 # Prior precision of the coefficients: a logistic line is fitted freely, more than that only where the data need it.
 PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
@@ -34,7 +34,7 @@ class LabelChances:
     covariance: FloatArray
 
 
-def label_chances(score: FloatArray, is_second: FloatArray, weight: FloatArray) -> LabelChances:
+def chances_of_labels(score: FloatArray, is_second: FloatArray, weight: FloatArray) -> LabelChances:
     r"""Fit the chance of the second label as a smooth function of a score.
 
     Parameters
@@ -57,7 +57,7 @@ def label_chances(score: FloatArray, is_second: FloatArray, weight: FloatArray) 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> score = rng.normal(size=4000)
-    >>> found = label_chances(score, (rng.random(4000) < 1 / (1 + np.exp(-2 * score))).astype(float), np.ones(4000))
+    >>> found = chances_of_labels(score, (rng.random(4000) < 1 / (1 + np.exp(-2 * score))).astype(float), np.ones(4000))
     >>> bool(np.abs(found.second - 1 / (1 + np.exp(-2 * score))).mean() < 0.02)
     True
     """

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from ens_plugin.core.likeness.adjacent_rows import AdjacentLosses, adjacent_losses
-from ens_plugin.core.likeness.equal_outputs import are_alike, output_cells
-from ens_plugin.core.likeness.near_rows import companions, interpolated, nearest_rows
-from ens_plugin.core.likeness.ordinary_ties import (
-    chance_share,
-    paired_halves,
-    tied_pairs,
-    ties_explain,
-    unlike_columns,
-)
+from typing import TYPE_CHECKING
+
+# This function has the name of its module, which would hide it if the function were loaded later.
 from ens_plugin.core.likeness.oversampled_labels import oversampled_labels
-from ens_plugin.core.likeness.repeated_rows import (
-    appended_rows,
-    column_halves,
-    copied_rows,
-    evenly_repeated,
-    numbered,
-    too_even,
-)
+from ens_plugin.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ens_plugin.core.likeness.adjacent_rows import AdjacentLosses, adjacent_losses
+    from ens_plugin.core.likeness.equal_outputs import are_alike, output_cells
+    from ens_plugin.core.likeness.near_rows import companions, interpolated, nearest_rows
+    from ens_plugin.core.likeness.ordinary_ties import (
+        chance_share,
+        paired_halves,
+        tied_pairs,
+        ties_explain,
+        unlike_columns,
+    )
+    from ens_plugin.core.likeness.repeated_rows import (
+        appended_rows,
+        column_halves,
+        copied_rows,
+        evenly_repeated,
+        numbered,
+        too_even,
+    )
 
 __all__ = [
     "AdjacentLosses",
@@ -43,3 +49,26 @@ __all__ = [
     "too_even",
     "unlike_columns",
 ]
+
+_HOME_OF = {
+    "AdjacentLosses": "ens_plugin.core.likeness.adjacent_rows",
+    "adjacent_losses": "ens_plugin.core.likeness.adjacent_rows",
+    "appended_rows": "ens_plugin.core.likeness.repeated_rows",
+    "are_alike": "ens_plugin.core.likeness.equal_outputs",
+    "chance_share": "ens_plugin.core.likeness.ordinary_ties",
+    "column_halves": "ens_plugin.core.likeness.repeated_rows",
+    "companions": "ens_plugin.core.likeness.near_rows",
+    "copied_rows": "ens_plugin.core.likeness.repeated_rows",
+    "evenly_repeated": "ens_plugin.core.likeness.repeated_rows",
+    "interpolated": "ens_plugin.core.likeness.near_rows",
+    "nearest_rows": "ens_plugin.core.likeness.near_rows",
+    "numbered": "ens_plugin.core.likeness.repeated_rows",
+    "output_cells": "ens_plugin.core.likeness.equal_outputs",
+    "paired_halves": "ens_plugin.core.likeness.ordinary_ties",
+    "tied_pairs": "ens_plugin.core.likeness.ordinary_ties",
+    "ties_explain": "ens_plugin.core.likeness.ordinary_ties",
+    "too_even": "ens_plugin.core.likeness.repeated_rows",
+    "unlike_columns": "ens_plugin.core.likeness.ordinary_ties",
+}
+
+__getattr__ = lazy_names(__name__, _HOME_OF)

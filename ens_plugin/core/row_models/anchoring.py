@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.row_models.row_model import RowModel, model_error, row_means
 from ens_plugin.core.tallies.row_weight import row_quantiles
-from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
+
+if TYPE_CHECKING:
+    from ens_plugin.core.tallies.subset_rates import SubsetRates
 
 __all__ = ["Anchor", "anchor_models", "mean_error", "subset_limit"]
 

@@ -9,7 +9,7 @@ counts ties so.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count, islice
 
 import numpy as np
@@ -21,7 +21,9 @@ from ens_plugin.core.validation import FloatArray, as_counts, as_probability, as
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "LOWER_HALF",
     "MOST_CACHED",
+    "agreement_on_grid",
     "grid_agreement",
     "grid_majority_error",
     "grid_soft_error",
@@ -38,6 +40,8 @@ LARGEST_OF_CURVE = 100_000
 LARGEST_STEPPED = 2_001
 # Sizes of a table on the grid that is kept; of so many sizes it takes 3 MB.
 MOST_CACHED = 1_000
+# The grid is symmetric about 1/2, and the majority of 1 - p is wrong where that of p is right.
+LOWER_HALF = GRID[: GRID.size // 2]
 
 
 def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
@@ -115,28 +119,63 @@ def majority_curve(probability: ArrayLike, shares: ArrayLike, sizes: ArrayLike) 
 @lru_cache(maxsize=8)
 def grid_majority_error(sizes: tuple[float, ...]) -> FloatArray:
     """Return :func:`majority_error` on the points of the density's grid, shape (n_sizes, 400), cached and read-only."""
-    error = majority_error(GRID, sizes)
-    error.flags.writeable = False
-    return error
+    return _mirrored(_lower_errors(2.0 * np.ceil(as_sizes(sizes) / 2.0) - 1.0))
 
 
 @lru_cache(maxsize=8)
 def grid_soft_error(votes: tuple[float, ...]) -> FloatArray:
     """Return :func:`soft_majority_error` on the points of the density's grid, shape (n_sizes, 400), read-only."""
-    # The grid is symmetric about 1/2, and the majority of 1 - p is wrong where that of p is right.
-    lower = soft_majority_error(GRID[: GRID.size // 2], votes)
-    error = np.hstack([lower, 1.0 - lower[:, ::-1]])
-    error.flags.writeable = False
-    return error
+    return _mirrored(soft_majority_error(LOWER_HALF, votes))
 
 
 @lru_cache(maxsize=4)
 def grid_agreement(votes: tuple[float, ...]) -> FloatArray:
     """Return the chance of the infinite ensemble's label on the density's grid, shape (n_sizes, 400), read-only."""
-    upper = grid_soft_error(votes)[:, GRID.size // 2 :]
-    agreement = np.hstack([upper[:, ::-1], upper])
+    agreement = agreement_on_grid(np.array(votes))
     agreement.flags.writeable = False
     return agreement
+
+
+def agreement_on_grid(votes: FloatArray) -> FloatArray:
+    """Return what :func:`grid_agreement` does, without keeping it."""
+    is_odd = bool(np.all(votes[np.isfinite(votes)] % 2.0 == 1.0))
+    right = 1.0 - (_lower_errors(votes) if is_odd else soft_majority_error(LOWER_HALF, votes))
+    return np.hstack([right, right[:, ::-1]])
+
+
+def _mirrored(lower: FloatArray) -> FloatArray:
+    """Return errors on the whole grid from those on its lower half, read-only."""
+    error = np.hstack([lower, 1.0 - lower[:, ::-1]])
+    error.flags.writeable = False
+    return error
+
+
+def _lower_errors(odd_sizes: FloatArray) -> FloatArray:
+    """Return the error on the lower half of the grid, shape (n_sizes, 200), of odd sizes and infinity.
+
+    One analysis wants the error of many sizes and, of the same sizes, the agreement.
+    """
+    result = np.empty((odd_sizes.size, LOWER_HALF.size))
+    stepped = odd_sizes <= LARGEST_STEPPED
+    result[stepped] = _lower_steps()[odd_sizes[stepped].astype(np.int64) // 2]
+    for place in np.flatnonzero(~stepped):
+        result[place] = _lower_error(odd_sizes[place])
+    return result
+
+
+@cache
+def _lower_steps() -> FloatArray:
+    """Return the error on the lower half of the grid at sizes 1, 3, 5, ..., 2001: 1.6 MB."""
+    return _tails_at(LOWER_HALF, np.arange(LARGEST_STEPPED // 2 + 1))
+
+
+@lru_cache(maxsize=MOST_CACHED)
+def _lower_error(size: float) -> FloatArray:
+    """Return the error on the lower half of the grid at one large odd size, or at infinity."""
+    if np.isinf(size):
+        return np.zeros(LOWER_HALF.size)
+    half = (size + 1.0) / 2.0
+    return np.asarray(betainc(half, half, LOWER_HALF))
 
 
 def _tails_at(p: FloatArray, steps: NDArray[np.int64]) -> FloatArray:

@@ -13,6 +13,7 @@ from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.row_models.likelihoods.binomial import binomial_likelihood
 from ens_plugin.core.row_models.majority import (
     MOST_CACHED,
+    agreement_on_grid,
     grid_agreement,
     grid_majority_error,
     grid_soft_error,
@@ -108,9 +109,9 @@ class Mixture:
             return np.ones((as_sizes(sizes).size, self.support.size))
         b = as_sizes(sizes)
         votes = 2.0 * np.ceil(b / 2.0) - 1.0 if self.votes_per_member == 1.0 else b * self.votes_per_member
-        # A search for a size passes one size at a time, each another one.
-        if self.support is GRID and 1 < b.size <= MOST_CACHED:
-            return grid_agreement(tuple(votes))
+        if self.support is GRID and b.size <= MOST_CACHED:
+            # A search for a size passes one size at a time, each another one.
+            return grid_agreement(tuple(votes)) if b.size > 1 else agreement_on_grid(votes)
         minority = np.minimum(self.support, 1.0 - self.support)
         return 1.0 - soft_majority_error(minority, votes)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln
 
+from ens_plugin.core.row_models.density import GRID
+from ens_plugin.core.row_models.majority import LOWER_HALF, MOST_CACHED
 from ens_plugin.core.row_models.mixture import FEW_ROWS, Mixture, fit_mixture
 from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.tallies.row_weight import as_row_weight
@@ -35,12 +39,24 @@ def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
     >>> tie_probability([0.5, 0.1], [2, 4]).round(4).tolist()
     [[0.5, 0.18], [0.375, 0.0486]]
     """
-    half = np.asarray(sizes, dtype=np.float64)[:, None] / 2.0
+    wanted = np.asarray(sizes, dtype=np.float64)
+    if probability is GRID and 1 < wanted.size <= MOST_CACHED:
+        return _grid_ties(tuple(wanted))
+    half = wanted[:, None] / 2.0
     p = np.asarray(probability, dtype=np.float64)
     inside = (p > 0.0) & (p < 1.0)
     safe = np.where(inside, p * (1.0 - p), 0.25)
     log_choices = -betaln(half + 1.0, half + 1.0) - np.log(2.0 * half + 1.0)
     return np.asarray(np.where(inside, np.exp(log_choices + half * np.log(safe)), 0.0))
+
+
+@lru_cache(maxsize=4)
+def _grid_ties(sizes: tuple[float, ...]) -> FloatArray:
+    """Return the probability of a tie on the points of the density's grid, shape (n_sizes, 400), read-only."""
+    lower = tie_probability(LOWER_HALF, sizes)
+    ties = np.hstack([lower, lower[:, ::-1]])
+    ties.flags.writeable = False
+    return ties
 
 
 def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatArray:

@@ -21,7 +21,7 @@ from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, IntArray
 
-__all__ = ["SubsetRates", "subset_rates"]
+__all__ = ["SubsetRates", "rates_of_subsets"]
 
 RowIndex = NDArray[np.intp]
 
@@ -59,7 +59,7 @@ class SubsetRates:
     noise: FloatArray
 
 
-def subset_rates(
+def rates_of_subsets(
     block: RowBlock, sizes: IntArray, rng: np.random.Generator, count: VoteCounts = count_votes_by
 ) -> SubsetRates:
     """Return how often labels of random subsets of each row's members are wrong, or differ from the other members'.
@@ -82,7 +82,7 @@ def subset_rates(
     Examples
     --------
     >>> block = RowBlock(np.array([[0], [0], [1]]), np.ones((3, 1), dtype=bool), np.array([0]), 2)
-    >>> rates = subset_rates(block, np.array([1, 3]), np.random.default_rng(0))
+    >>> rates = rates_of_subsets(block, np.array([1, 3]), np.random.default_rng(0))
     >>> rates.wrong.round(3).tolist(), rates.apart.round(3).tolist()
     ([[0.333], [0.0]], [[0.333], [nan]])
     """

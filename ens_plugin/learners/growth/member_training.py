@@ -8,6 +8,7 @@ from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import Trainer
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.tasks import refuse_class
 
@@ -28,7 +29,7 @@ def find_trainer(estimator: Any) -> Trainer:
     library = find_library(estimator, Trainable)
     if library is None:
         raise UnsupportedModelError(
-            f"A {type(estimator).__name__} cannot be grown. {GROWABLE}. Boosting cannot be grown: its members correct "
-            "one another. For a search, grow its best_estimator_."
+            f"{with_article(type(estimator).__name__, 'A')} cannot be grown. {GROWABLE}. Boosting cannot be grown: its "
+            "members correct one another. For a search, grow its best_estimator_."
         )
     return library.trainer(estimator)

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from ens_plugin.adapters.sklearn.estimator_checks import refusals
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["Steps", "split_pipeline"]
@@ -73,6 +74,7 @@ def _check_steps(pipeline: Pipeline) -> None:
     for name, step in pipeline.steps[:-1]:
         if step is not None and step != "passthrough" and not hasattr(step, "transform"):
             raise UnsupportedModelError(
-                f"Step {name!r} of the pipeline, a {type(step).__name__}, has no transform: the ensemble would not be "
-                "trained on the rows of X, one for one. Apply this step first, and grow the steps after it."
+                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, has no transform: the ensemble "
+                "would not be trained on the rows of X, one for one. Apply this step first, and grow the steps after "
+                "it."
             )

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.training import LARGEST_SEED
 from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.learners.growth.growth import MAX_SIZE, grow
 from ens_plugin.learners.growth.member_training import find_trainer
@@ -90,11 +91,12 @@ class _RightSized(BaseEstimator):
         task, name = known_task(ensemble), type(ensemble).__name__
         if task is None:
             raise UnsupportedModelError(
-                f"A {type(self).__name__} cannot train a {name}, whose class does not state whether it predicts labels "
-                f"or values. Derive {name} from a mixin of sklearn.base and BaseEstimator, or use ens_plugin.grow."
+                f"A {type(self).__name__} cannot train {with_article(name)}, whose class does not state whether it "
+                f"predicts labels or values. Derive {name} from a mixin of sklearn.base and BaseEstimator, or use "
+                "ens_plugin.grow."
             )
         if task != own:
-            raise UnsupportedModelError(f"A {type(self).__name__} cannot train a {name}; use {other}.")
+            raise UnsupportedModelError(f"A {type(self).__name__} cannot train {with_article(name)}; use {other}.")
         return grow(
             unfitted,
             X,

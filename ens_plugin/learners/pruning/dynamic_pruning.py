@@ -22,7 +22,7 @@ from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.rows.targets import encode_target
-from ens_plugin.core.validation import as_confidence, shown
+from ens_plugin.core.validation import as_confidence, shown, with_article
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.pruning.stopping_rules import (
@@ -300,8 +300,8 @@ def _refuse_before_training(estimator: Any, rule: str) -> None:
     """Raise, before training, the errors about the ensemble that its class and parameters determine."""
     if missing := [name for name in ("fit", "get_params") if not hasattr(estimator, name)]:
         raise UnsupportedModelError(
-            f"estimator is a {type(estimator).__name__} without {' and '.join(missing)}, which cannot be copied and "
-            "trained. Pass an ensemble such as RandomForestClassifier(100), or a trained one as "
+            f"estimator is {with_article(type(estimator).__name__)} without {' and '.join(missing)}, which cannot be "
+            "copied and trained. Pass an ensemble such as RandomForestClassifier(100), or a trained one as "
             "sklearn.frozen.FrozenEstimator(ensemble)."
         )
     ensemble = estimator

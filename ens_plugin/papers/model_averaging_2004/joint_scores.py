@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from sklearn.utils.parallel import Parallel, delayed
 
 from ens_plugin.adapters.sklearn.estimator_checks import refusals
-from ens_plugin.core.validation import FloatArray, counted
+from ens_plugin.core.validation import FloatArray, counted, with_article
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.papers.model_averaging_2004.score_regions import models_by_row
 
@@ -71,9 +71,9 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
         )
     if np.isnan(found).any() or np.isposinf(found).any():
         raise InputError(
-            f"A {type(model).__name__} returns NaN or plus infinity as log joint probability: its bootstrap sample has "
-            "a feature with zero variance, or X holds values it cannot use. Train on more rows, leave constant "
-            "features out, or let the base smooth more (var_smoothing of GaussianNB)."
+            f"{with_article(type(model).__name__, 'A')} returns NaN or plus infinity as log joint probability: its "
+            "bootstrap sample has a feature with zero variance, or X holds values it cannot use. Train on more rows, "
+            "leave constant features out, or let the base smooth more (var_smoothing of GaussianNB)."
         )
     aligned = np.full((found.shape[0], classes.size), -np.inf)
     aligned[:, np.searchsorted(classes, model.classes_)] = found

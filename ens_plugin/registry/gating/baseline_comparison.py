@@ -179,7 +179,7 @@ def _check_same_error(candidate: EnsembleReport, baseline: EnsembleReport) -> No
     found = candidate.error_curve.metric, baseline.error_curve.metric
     if found[0] != found[1]:
         raise GateError(
-            f"The candidate's error is a {printable(found[0], 40)} and the baseline's a {printable(found[1], 40)}. "
+            f"The candidate's error is the {printable(found[0], 40)}, the baseline's the {printable(found[1], 40)}. "
             "Compare models with the same metric."
         )
     labels = positive_label(candidate), positive_label(baseline)

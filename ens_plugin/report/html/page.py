@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError
 from ens_plugin.files import write_whole
 from ens_plugin.report.content import ReportContent
@@ -81,7 +82,9 @@ def write_page(report: ReportContent, path: str | Path) -> Path:
     try:
         target = Path(path)
     except TypeError as error:
-        raise InputError(f"path is a {type(path).__name__}; pass the name of a file, such as 'report.html'.") from error
+        raise InputError(
+            f"path is {with_article(type(path).__name__)}; pass the name of a file, such as 'report.html'."
+        ) from error
     if not target.parent.is_dir():
         raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")
     if target.is_dir():

@@ -22,6 +22,13 @@ axes = report.plot()
 curve = report.error_curve
 figure, axes = plt.subplots(layout="constrained")
 axes.plot(curve.sizes, np.sqrt(curve.error))
-axes.fill_between(curve.sizes, np.sqrt(curve.lower), np.sqrt(curve.upper), alpha=0.2, label="95 % interval")
-axes.set(xscale="log", xlim=(1, 1000), xlabel="number of trees", ylabel="RMSE: error of the disease progression")
+axes.fill_between(
+    curve.sizes, np.sqrt(curve.lower), np.sqrt(curve.upper), alpha=0.2, label="95 % interval"
+)
+axes.set(
+    xscale="log",
+    xlim=(1, 1000),
+    xlabel="number of trees",
+    ylabel="RMSE: error of the disease progression",
+)
 axes.legend()

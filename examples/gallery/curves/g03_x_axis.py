@@ -15,7 +15,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 
-X, y = make_classification(20_500, n_features=12, n_informative=8, flip_y=0.02, class_sep=1.2, random_state=3)
+X, y = make_classification(
+    20_500, n_features=12, n_informative=8, flip_y=0.02, class_sep=1.2, random_state=3
+)
 X_fresh, y_fresh, X, y = X[500:], y[500:], X[:500], y[:500]
 forest = RandomForestClassifier(101, random_state=0, max_features=3).fit(X, y)
 
@@ -28,8 +30,15 @@ truth = [np.mean((votes[size - 1] > size / 2) != y_fresh) for size in sizes]
 # %%
 figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 shown = curve.sizes <= 101
-axes.plot(path.sizes, path.error, color="tab:orange", label="usual plot: out-of-bag error after each tree")
-axes.plot(curve.sizes[shown], curve.error[shown], color="tab:blue", label="ens_plugin: error of a forest of that size")
+axes.plot(
+    path.sizes, path.error, color="tab:orange", label="usual plot: out-of-bag error after each tree"
+)
+axes.plot(
+    curve.sizes[shown],
+    curve.error[shown],
+    color="tab:blue",
+    label="ens_plugin: error of a forest of that size",
+)
 axes.plot(sizes, truth, color="black", ls=":", label="truth: the first trees on 20 000 fresh rows")
 axes.set(xscale="log", xlabel="number of trees", ylabel="share of wrong labels")
 axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])

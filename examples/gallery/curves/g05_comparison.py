@@ -17,7 +17,9 @@ models = {
     "extra trees": ExtraTreesClassifier(150, bootstrap=True, random_state=0),
     "bagged trees": BaggingClassifier(n_estimators=150, random_state=0),
 }
-compared = ens_plugin.compare({name: ens_plugin.analyze(model.fit(X, y), X, y) for name, model in models.items()})
+compared = ens_plugin.compare(
+    {name: ens_plugin.analyze(model.fit(X, y), X, y) for name, model in models.items()}
+)
 axes = compared.plot()
 
 # %%

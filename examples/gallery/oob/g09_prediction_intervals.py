@@ -21,7 +21,15 @@ order = np.argsort(found.prediction)
 rank = np.arange(order.size)
 figure, axes = plt.subplots(layout="constrained")
 axes.fill_between(rank, found.lower[order], found.upper[order], alpha=0.15, label="95 % of the targets")
-axes.errorbar(rank, found.prediction[order], 2 * found.standard_error[order], fmt=".", ms=3, lw=0.8, label="prediction")
+axes.errorbar(
+    rank,
+    found.prediction[order],
+    2 * found.standard_error[order],
+    fmt=".",
+    ms=3,
+    lw=0.8,
+    label="prediction",
+)
 axes.plot(rank, y[342:][order], "k.", ms=4, label="target")
 axes.set(xlabel="new rows, by prediction", ylabel="disease progression")
 axes.legend(loc="upper left")

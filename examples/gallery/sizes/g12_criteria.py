@@ -19,5 +19,7 @@ for row, found in enumerate(report.criteria):
     low, high = found.interval
     axes.plot([low, high or found.max_size], [row, row], color="tab:blue", lw=2)
     axes.plot(found.size, row, "o", color="tab:blue")
-axes.set_yticks(range(len(report.criteria)), [found.criterion.replace("_", " ") for found in report.criteria])
+axes.set_yticks(
+    range(len(report.criteria)), [found.criterion.replace("_", " ") for found in report.criteria]
+)
 axes.set(xlabel="number of trees, with 95 % interval", ylim=(-0.6, len(report.criteria) - 0.4))

@@ -13,5 +13,7 @@ import ens_plugin
 from ens_plugin.report.plots import plot_agreement
 
 X, y = load_breast_cancer(return_X_y=True)
-report = ens_plugin.analyze(RandomForestClassifier(300, random_state=0).fit(X, y), X, y, confidence=0.99)
+report = ens_plugin.analyze(
+    RandomForestClassifier(300, random_state=0).fit(X, y), X, y, confidence=0.99
+)
 axes = plot_agreement(report.recommendation, n_members=report.n_members)

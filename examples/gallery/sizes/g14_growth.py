@@ -18,7 +18,12 @@ steps = [step for step in growth.history if step.interval is not None]
 figure, axes = plt.subplots(layout="constrained")
 for step in steps:
     axes.plot([step.n_members] * 2, step.interval, color="tab:blue", lw=1.5)
-axes.plot([step.n_members for step in steps], [step.recommended_size for step in steps], "o", label="recommended")
+axes.plot(
+    [step.n_members for step in steps],
+    [step.recommended_size for step in steps],
+    "o",
+    label="recommended",
+)
 axes.axline((50, 50), slope=1, color="0.6", lw=1, label="as many as there are")
 axes.set(xlabel="trees trained", ylabel="trees recommended, with 95 % interval")
 axes.legend()

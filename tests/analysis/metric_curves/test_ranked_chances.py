@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis.metric_curves import ranked_chances
+from ens_plugin.analysis.metric_curves import rank_chances
 from ens_plugin.analysis.metric_curves.ranked_chances import ranking_offset
 from ens_plugin.analysis.metrics.rankings import AREA, Ranking
 from tests.forests import Array
@@ -51,9 +51,9 @@ def test_refitted_chances_are_those_of_the_sample() -> None:
     is_first = (rng.random(2000) < expit(2.0 * logit(output) - 1.0)).astype(float)
     counts = np.bincount(rng.integers(0, 2000, 2000), minlength=2000).astype(float)
     weight, trials = np.ones(2000), np.full(2000, 40.0)
-    whole = ranked_chances(output, trials, is_first, weight)
+    whole = rank_chances(output, trials, is_first, weight)
     drawn = np.repeat(np.arange(2000), counts.astype(int))
-    again = ranked_chances(output[drawn], trials, is_first[drawn], weight)
+    again = rank_chances(output[drawn], trials, is_first[drawn], weight)
     apart = np.abs(whole.refitted(counts)[drawn] - again.chance)
     assert apart.max() < 0.02
     assert apart.mean() < 0.2 * np.abs(whole.chance[drawn] - again.chance).mean()
@@ -63,7 +63,7 @@ def test_the_unit_of_the_weights_does_not_matter() -> None:
     rng = np.random.default_rng(2)
     output, weight = expit(rng.normal(size=300)), rng.choice([0.0, 1.0, 4.0], 300)
     is_first = (rng.random(300) < output).astype(float)
-    found, again = (ranked_chances(output, np.full(300, 9.0), is_first, unit * weight) for unit in (1.0, 1e-3))
+    found, again = (rank_chances(output, np.full(300, 9.0), is_first, unit * weight) for unit in (1.0, 1e-3))
     np.testing.assert_allclose(found.chance, again.chance, rtol=1e-6)
     np.testing.assert_allclose(found.chances.covariance, again.chances.covariance, rtol=1e-6)
     assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +11,12 @@ from scipy.special import expit, logit
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis.curves.label_models import row_models
+from ens_plugin.analysis.metric_curves import two_errors
 from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.uncertainty import ErrorDraws
 from tests.forests import Array
 
-MODULE: Any = sys.modules["ens_plugin.analysis.metric_curves.two_errors"]
+MODULE: Any = two_errors
 
 
 @dataclass

@@ -13,7 +13,7 @@ from ens_plugin.core.estimates import (
     subset_ratio,
 )
 from ens_plugin.core.row_models import MarginModel, RowModel, fit_margins, fit_mixture, model_agreement
-from ens_plugin.core.tallies import RowBlock, Sample, SubsetRates, subset_rates, tally_margins
+from ens_plugin.core.tallies import RowBlock, Sample, SubsetRates, rates_of_subsets, tally_margins
 
 FloatArray = NDArray[np.float64]
 SIZES = np.array([1, 3, 5, 7, 11, 17, 27, 41, 51])
@@ -45,7 +45,7 @@ def models_of(sample: Sample) -> tuple[MarginModel, RowModel, AnchoredAgreement]
     tally = tally_margins(sample.block)
     model = fit_margins(tally.mean, tally.sd, tally.trials)
     contests = fit_contests(sample)
-    rates = subset_rates(sample.block, SIZES, np.random.default_rng(0))
+    rates = rates_of_subsets(sample.block, SIZES, np.random.default_rng(0))
     ratio = subset_ratio(contests, rates, sample.rows, sample.weight)
     return model, contests, anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
 
@@ -75,7 +75,7 @@ def test_ratio_is_one_where_the_model_is_true() -> None:
     votes = (rng.random((60, 4000)) < p).astype(np.int64)
     model = fit_mixture(votes.sum(axis=0), np.full(4000, 60))
     block = RowBlock(votes, np.ones(votes.shape, dtype=bool), np.zeros(4000, dtype=np.int64), 2)
-    rates = subset_rates(block, SIZES, np.random.default_rng(1))
+    rates = rates_of_subsets(block, SIZES, np.random.default_rng(1))
     ratio = subset_ratio(model, rates, np.arange(4000), np.ones(4000))
     # Disjoint subsets differ as the model predicts for their sizes, within the noise of the rows' own luck.
     assert np.abs(ratio.log_at([3, 9, 25, 101])).max() < 0.06

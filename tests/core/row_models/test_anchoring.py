@@ -14,7 +14,7 @@ from ens_plugin.core.row_models import (
     row_means,
     subset_limit,
 )
-from ens_plugin.core.tallies import RowBlock, SubsetRates, subset_rates
+from ens_plugin.core.tallies import RowBlock, SubsetRates, rates_of_subsets
 
 SIZES = np.array([1, 3, 9])
 WIDE = np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1)
@@ -43,7 +43,7 @@ def test_difference_is_from_the_subset_average_on_the_same_rows() -> None:
     outputs, weight = soft_votes(7, 25), np.random.default_rng(1).random(25) + 0.5
     model, sizes = model_of(outputs, weight), np.array([1, 3, 5])
     block = RowBlock(outputs, np.ones((7, 25), dtype=bool), np.zeros(25, dtype=np.int64), 2)
-    rates = subset_rates(block, sizes, np.random.default_rng(0))
+    rates = rates_of_subsets(block, sizes, np.random.default_rng(0))
     average = np.average(rates.wrong, axis=1, weights=weight)
     anchor = anchor_models([model], rates, np.arange(25), weight, average[0], 25.0)
     expected = average - np.average(row_means(model, model.error_by_point(sizes)), axis=1, weights=weight)

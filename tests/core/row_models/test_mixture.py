@@ -281,6 +281,19 @@ def test_tables_on_the_grid_are_incomplete_beta_functions(votes_per_member: floa
         np.testing.assert_allclose(agreement, np.where(fit.support > 0.5, expected, 1.0 - expected), rtol=0, atol=1e-12)
 
 
+def test_tables_on_the_grid_of_even_and_of_large_sizes() -> None:
+    wrong, n, _ = draw(beta_rows, 80, 30, seed=8)
+    fit = fit_mixture(wrong, n)
+    sizes = np.array([20_001.0, 2.0, np.inf, 100.0, 2_001.0, 2_002.0, 1.0, 2_003.0, 9_999.0])
+    odd = np.array([20_001.0, 1.0, np.inf, 99.0, 2_001.0, 2_001.0, 1.0, 2_003.0, 9_999.0])
+    for _ in range(2):
+        found, agreement = fit.error_by_point(sizes), fit.agreement_by_point(sizes)
+        for size, own, agreed in zip(odd, found, agreement, strict=True):
+            expected = fit.support > 0.5 if size == np.inf else binom.sf(size // 2, size, fit.support)
+            np.testing.assert_allclose(own, expected, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(agreed, np.where(fit.support > 0.5, expected, 1 - expected), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("wrong", "trials", "weight", "named"),
     [([1, 2], [3], None, "trials"), ([4], [3], None, "wrong"), ([0], [0], None, "trials"), ([1], [2], [-1], "weight")],

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin import CustomEnsemble, EnsembleReport, ErrorCurve, analyze
-from ens_plugin.core.row_models import even_size_shift, fit_mixture, tie_probability
-from ens_plugin.core.tallies import RowBlock, Sample, subset_rates
+from ens_plugin.core.row_models import GRID, even_size_shift, fit_mixture, tie_probability
+from ens_plugin.core.tallies import RowBlock, Sample, rates_of_subsets
 
 RARE, SECOND_ERRS, FIRST_ERRS = 0.1, (2.0, 1.0), (0.6, 4.0)
 
@@ -48,6 +48,8 @@ def test_the_probability_of_a_tie_is_exact() -> None:
         expected = [Fraction(comb(size, size // 2)) * Fraction(p * (9 - p), 81) ** (size // 2) for p in range(10)]
         found = tie_probability(np.arange(10) / 9, [size])[0]
         np.testing.assert_allclose(found, [float(value) for value in expected], rtol=1e-12)
+    of_grid = tie_probability(GRID, [2, 100, 2000])
+    np.testing.assert_allclose(of_grid, binom.pmf([[1], [50], [1000]], [[2], [100], [2000]], GRID), rtol=0, atol=1e-13)
     assert tie_probability([0.5], [10**6])[0, 0] == pytest.approx(np.sqrt(2 / np.pi / 10**6), rel=1e-5)
 
 
@@ -89,7 +91,7 @@ def test_even_sizes_follow_the_models_own_rule() -> None:
     labels, target = unbalanced(1500, 60, 0)
     sizes = np.array([2, 4, 10, 20, 40])
     block = RowBlock(labels, np.ones(labels.shape, dtype=bool), target, 2)
-    drawn = subset_rates(block, sizes, np.random.default_rng(0)).wrong.mean(axis=1)
+    drawn = rates_of_subsets(block, sizes, np.random.default_rng(0)).wrong.mean(axis=1)
     curve = curve_of(labels, target)
     np.testing.assert_allclose([curve.at(size) for size in sizes], drawn, atol=0.006)
     assert curve.at(1) - curve.at(2) > 0.06

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies import RowBlock, subset_rates
+from ens_plugin.core.tallies import RowBlock, rates_of_subsets
 
 FloatArray = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def brute(data: RowBlock, row: int, size: int, n_members: int) -> tuple[float, f
 @pytest.mark.parametrize("kind", ["labels", "indicators", "scores"])
 def test_few_subsets_are_all_taken(kind: str) -> None:
     data, sizes = block(kind, 7, 30), np.array([1, 3, 5])
-    rates = subset_rates(data, sizes, np.random.default_rng(0))
+    rates = rates_of_subsets(data, sizes, np.random.default_rng(0))
     trials = data.counted.sum(axis=0)
     assert (rates.members <= trials).all()
     for row in range(30):
@@ -59,7 +59,7 @@ def test_few_subsets_are_all_taken(kind: str) -> None:
 @pytest.mark.slow
 def test_random_subsets_are_unbiased_and_as_noisy_as_they_say() -> None:
     data, sizes = block("indicators", 14, 40), np.array([1, 5])
-    draws = [subset_rates(data, sizes, np.random.default_rng(seed)) for seed in range(60)]
+    draws = [rates_of_subsets(data, sizes, np.random.default_rng(seed)) for seed in range(60)]
     wrong = np.array([rates.wrong[1] for rates in draws])
     members = draws[0].members
     exact = np.array([brute(data, row, 5, int(members[row]))[0] for row in range(40)])
@@ -71,7 +71,7 @@ def test_random_subsets_are_unbiased_and_as_noisy_as_they_say() -> None:
 def test_votes_and_their_indicators_are_one() -> None:
     sizes = np.array([1, 9])
     first, second = (
-        subset_rates(block(kind, 60, 50), sizes, np.random.default_rng(0)) for kind in ("labels", "indicators")
+        rates_of_subsets(block(kind, 60, 50), sizes, np.random.default_rng(0)) for kind in ("labels", "indicators")
     )
     np.testing.assert_array_equal(first.wrong, second.wrong)
     np.testing.assert_array_equal(first.apart, second.apart)
@@ -80,13 +80,13 @@ def test_votes_and_their_indicators_are_one() -> None:
 def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None:
     data = block("scores", 9, 20)
     spoiled = RowBlock(np.where(data.counted[:, :, None], data.outputs, 99.0), data.counted, data.target, data.n_labels)
-    first, second = (subset_rates(each, np.array([1, 3]), np.random.default_rng(0)) for each in (data, spoiled))
+    first, second = (rates_of_subsets(each, np.array([1, 3]), np.random.default_rng(0)) for each in (data, spoiled))
     np.testing.assert_array_equal(first.wrong, second.wrong)
 
 
 def test_rows_without_members_have_no_subsets() -> None:
     empty = RowBlock(np.zeros((3, 4), dtype=np.int64), np.zeros((3, 4), dtype=bool), np.zeros(4, dtype=np.int64), 2)
-    rates = subset_rates(empty, np.array([1]), np.random.default_rng(0))
+    rates = rates_of_subsets(empty, np.array([1]), np.random.default_rng(0))
     assert np.isnan(rates.wrong).all()
     assert not rates.members.any()
 
@@ -96,7 +96,7 @@ def test_votes_have_the_rates_of_their_indicators(n_labels: int, n_members: int)
     """Votes are ranked by one maximum of whole numbers, indicators slot by slot: the same labels win, to the bit."""
     votes, sizes = block("labels", n_members, 90, n_labels), np.array([1, 2, 5, 9])
     indicators = RowBlock(np.eye(n_labels)[votes.outputs], votes.counted, votes.target, n_labels)
-    found, expected = (subset_rates(data, sizes, np.random.default_rng(1)) for data in (votes, indicators))
+    found, expected = (rates_of_subsets(data, sizes, np.random.default_rng(1)) for data in (votes, indicators))
     np.testing.assert_array_equal(found.wrong, expected.wrong)
     np.testing.assert_array_equal(found.apart, expected.apart)
     np.testing.assert_array_equal(found.noise, expected.noise)

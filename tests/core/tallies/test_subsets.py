@@ -17,8 +17,8 @@ from ens_plugin.core.tallies import (
     both_scores,
     member_labels,
     member_margins,
+    rates_of_subsets,
     subset_means,
-    subset_rates,
     subset_statistics,
 )
 from ens_plugin.core.tallies.samples.content_order import content_order
@@ -268,7 +268,7 @@ def test_one_score_of_two_labels_stands_for_both_to_the_bit() -> None:
     np.testing.assert_array_equal(content_order(one), content_order(both))
     rival = 1 - one.target
     np.testing.assert_array_equal(member_margins(one, rival), member_margins(both, rival))
-    found, expected = (subset_rates(own, np.array([1, 3, 5]), np.random.default_rng(0)) for own in (one, both))
+    found, expected = (rates_of_subsets(own, np.array([1, 3, 5]), np.random.default_rng(0)) for own in (one, both))
     np.testing.assert_array_equal(found.wrong, expected.wrong)
     np.testing.assert_array_equal(found.apart, expected.apart)
     known = np.flatnonzero(one.counted.sum(axis=0) >= 2)

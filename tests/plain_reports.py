@@ -1,0 +1,160 @@
+"""The two plain reports of which :mod:`tests.reports` makes all others: of labels, and of values."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+from scipy.stats import beta
+
+from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+
+__all__ = ["odd_sizes", "report_on_labels", "report_on_values"]
+
+FloatArray = NDArray[np.float64]
+
+VERSIONS = {"ens_plugin": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.0", "scikit-learn": "1.9.1"}
+
+
+def report_on_labels(
+    n_members: int,
+    n_rows: int,
+    weights: tuple[float, float],
+    shapes: tuple[tuple[float, float], tuple[float, float]],
+    aggregation: str = "vote",
+) -> EnsembleReport:
+    """Rows whose chances of error are a mixture of beta distributions, in these shares."""
+    parts = [beta(*shape).cdf(np.linspace(0, 1, 2001)) for shape in shapes]
+    density = np.diff(np.average(parts, axis=0, weights=weights))
+    sizes = odd_sizes(20_001)
+    centres, error_of, agreement_of = _votes()
+    error, agreement = error_of @ density, agreement_of @ density
+    limit = float(density[centres > 0.5].sum())
+    lower, upper = _wilson(error, n_rows)
+    low, high = _wilson(np.array([limit]), n_rows)
+    curve = ErrorCurve(
+        sizes,
+        error,
+        lower,
+        upper,
+        limit,
+        (float(low[0]), float(high[0])),
+        limit,
+        "deconvolved",
+        "0-1 error",
+        0.95,
+        0.0012,
+    )
+    enough = np.flatnonzero(agreement >= 0.99)
+    size = int(sizes[enough[0]]) if enough.size else None
+    now = float(np.interp(1.0 / n_members, 1.0 / sizes[::-1], agreement[::-1]))
+    recommendation = SizeRecommendation(
+        size=size,
+        criterion="agreement",
+        confidence=0.99,
+        tolerance=None,
+        agreement=now,
+        interval=(max(1, (size or 20_001) // 2 | 1), size * 2 | 1 if size and size <= 10_000 else None),
+        reason=f"{size} members predict the same label as infinitely many on 99 % of the rows; "
+        f"{n_members} members do on {100 * now:.1f} %.",
+        max_size=20_001,
+        sizes=sizes,
+        values=agreement,
+    )
+    bias_variance = BiasVariance(
+        member_error=float(centres @ density),
+        member_variance=float(np.minimum(centres, 1.0 - centres) @ density),
+        ensemble_error=curve.at(n_members),
+        asymptotic_error=limit,
+        bias=limit,
+        loss="0-1 error",
+    )
+    return EnsembleReport(
+        task="classification",
+        model="RandomForestClassifier",
+        n_members=n_members,
+        n_rows=n_rows,
+        rows_without_oob=0,
+        mean_oob_members=0.368 * n_members,
+        aggregation=aggregation,
+        bags="recorded",
+        data="oob",
+        error_curve=curve,
+        recommendation=recommendation,
+        bias_variance=bias_variance,
+        algorithmic_sd=0.0021,
+        algorithmic_sd_is_bound=True,
+        created="2026-11-21T06:32:10+00:00",
+        versions=dict(VERSIONS),
+    )
+
+
+def report_on_values(n_members: int, limit: float, variance: float, half_width: float) -> EnsembleReport:
+    """Squared errors of the infinite ensemble's `limit`, and of members with this variance."""
+    sizes = odd_sizes(20_001)
+    error = limit + variance / sizes
+    lower, upper = np.maximum(error - half_width, 0.0), error + half_width
+    interval = (max(limit - half_width, 0.0), limit + half_width)
+    curve = ErrorCurve(
+        sizes, error, lower, upper, limit, interval, limit, "closed_form", "mean squared error", 0.95, 0.0
+    )
+    size = math.ceil(variance / (0.01 * limit)) if limit else None
+    excess = variance / sizes / limit if limit else np.full(sizes.size, 1e6)
+    recommendation = SizeRecommendation(
+        size=size,
+        criterion="excess_error",
+        confidence=None,
+        tolerance=0.01,
+        agreement=None,
+        interval=(size - 21, size + 26) if size else (4001, None),
+        reason=f"With {size} members the mean squared error is at most 1 % above that of infinitely many.",
+        max_size=20_001,
+        sizes=sizes,
+        values=excess,
+    )
+    bias_variance = BiasVariance(limit + variance, variance, limit + variance / n_members, limit, limit, "squared loss")
+    return EnsembleReport(
+        task="regression",
+        model="RandomForestRegressor",
+        n_members=n_members,
+        n_rows=442,
+        rows_without_oob=0,
+        mean_oob_members=0.368 * n_members,
+        aggregation="mean",
+        bags="recorded",
+        data="oob",
+        error_curve=curve,
+        recommendation=recommendation,
+        bias_variance=bias_variance,
+        algorithmic_sd=half_width / 20,
+        algorithmic_sd_is_bound=True,
+        created="2026-11-21T06:32:10+00:00",
+        versions=dict(VERSIONS),
+    )
+
+
+def odd_sizes(largest: int) -> NDArray[np.int64]:
+    """About 140 sizes from 1 on, log-spaced."""
+    return np.unique(np.round(np.geomspace(1, largest, 140)).astype(np.int64) // 2 * 2 + 1)
+
+
+@cache
+def _votes() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Chances that a member errs, and by size those that the majority errs or agrees with an infinite one: seconds."""
+    centres, sizes = (np.arange(2000) + 0.5) / 2000, odd_sizes(20_001)
+    return centres, _majority_tail(centres, sizes), _majority_tail(np.maximum(centres, 1.0 - centres), sizes)
+
+
+def _majority_tail(probability: FloatArray, sizes: NDArray[np.int64]) -> FloatArray:
+    half = (sizes[:, None] + 1) / 2
+    return np.asarray(betainc(half, half, probability[None, :]), dtype=np.float64)
+
+
+def _wilson(error: FloatArray, n_rows: int) -> tuple[FloatArray, FloatArray]:
+    z = 1.96
+    centre = (error + z**2 / (2 * n_rows)) / (1 + z**2 / n_rows)
+    half = z * np.sqrt(error * (1 - error) / n_rows + z**2 / (4 * n_rows**2)) / (1 + z**2 / n_rows)
+    return np.maximum(centre - half, 0.0), centre + half
