@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from numbers import Integral
 from threading import local
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +18,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
@@ -49,6 +49,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     growth_is_known,
     held_outputs,
     leaf_outputs,
+    outputs_by_tree,
     pure_labels,
     reached_labels,
     tree_splits,
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
 __all__ = ["SklearnForestAdapter"]
 
 _OF_THREAD = local()
+# Returns the rows that a tree drew.
+Draw = Callable[[int], NDArray[np.integer[Any]]]
 
 _CLASSIFIERS = (RandomForestClassifier, ExtraTreesClassifier)
 _FORESTS = (*_CLASSIFIERS, RandomForestRegressor, ExtraTreesRegressor)
@@ -128,7 +131,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         if walked is not None:
             return walked
         if members is None:
-            return outputs_by_member(self._tree_outputs, range(self.n_members), features, wanted)
+            return outputs_by_tree(self.model.estimators_, self._tree_outputs, features, wanted)
         chosen = slice(members.start, members.stop)
         trees = self.model.estimators_[chosen]
         if self._labels is not None:
@@ -148,9 +151,11 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         self._check_bootstrap()
         check_row_count(self.model, features.shape[0])
         target = training_target(y, self.classes, features.shape[0])
-        refuse_other_numbers(self.model, self._drawn_numbers(), len(self._draw(0)))
-        proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
-        return self._draw_all(features.shape[0]).with_proof(proof)
+        # The rows of the trees that are checked are drawn once, and those of no others are kept.
+        draw = lru_cache(len(checked_members(self.n_members)))(self._draw)
+        refuse_other_numbers(self.model, self._drawn_numbers(), len(draw(0)))
+        proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target, draw))
+        return self._draw_all(features.shape[0], draw).with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
@@ -166,7 +171,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         refuse_other_candidates(candidate)
         self._check_bootstrap()
         check_row_count(self.model, n_rows)
-        trees, draw_all = self.model.estimators_, partial(self._draw_all, n_rows)
+        trees, draw_all = self.model.estimators_, partial(self._draw_all, n_rows, self._draw)
         return RecordedBags(self._draw, draw_all, self.n_members, n_rows, trees, lambda _, rows: rows, BagProof())
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
@@ -247,19 +252,19 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         if features.shape[0] != self.model._n_samples or not growth_is_known(features):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
-        return are_recognised(trees, lambda: self._check_rows(features, target))
+        return are_recognised(trees, lambda: self._check_rows(features, target, self._draw))
 
-    def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
+    def _check_rows(self, features: Any, target: NDArray[Any] | None, draw: Draw) -> bool:
         return all(
             [
-                check_growth(self.model.estimators_[member], features, self._draw(member), target, member)
+                check_growth(self.model.estimators_[member], features, draw(member), target, member)
                 for member in checked_members(self.n_members)
             ]
         )
 
-    def _draw_all(self, n_rows: int) -> Bags:
+    def _draw_all(self, n_rows: int, draw: Draw) -> Bags:
         seeds = [tree.random_state for tree in self.model.estimators_]
-        return seeded_bags(self._draw, seeds, n_rows, checked_members(self.n_members))
+        return seeded_bags(draw, seeds, n_rows, checked_members(self.n_members))
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         """Return the rows that one tree drew; for all trees at once they would take 4 bytes per row and tree."""

@@ -16,7 +16,7 @@ from ens_plugin.core.row_models.tied_votes import tie_probability
 from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import AnyTally, MarginTally, SupportTally, count_members, take_rows
+from ens_plugin.core.tallies.tally import AnyTally, MarginTally, SupportTally, take_rows
 from ens_plugin.core.uncertainty.intervals import density_error_sd, posterior_error_sd, wilson_interval
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.report.estimates import LabelErrors
@@ -59,7 +59,7 @@ def with_label_errors(
         return report
     block = sample.block
     predicted = np.argmax(block.support, axis=1)
-    is_used = (count_members(block.counted) >= MIN_MEMBERS) & (sample.weight > 0)
+    is_used = (block.trials >= MIN_MEMBERS) & (sample.weight > 0)
     rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
     sizes = np.array([report.n_members, report.recommended_size or np.nan, np.inf])
     error, n_worth = _errors(sample, tally, groups, rows_of, predicted, sizes)

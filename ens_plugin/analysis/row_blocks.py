@@ -18,10 +18,12 @@ from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, t
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample, ScoreBlock
+from ens_plugin.core.tallies.samples.score_block import ScoreBlock
+from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
     AnyTally,
     RowBlock,
+    SupportTally,
     both_scores,
     copy_rows,
     empty_tally,
@@ -129,11 +131,23 @@ class TalliedRows:
     def sort_samples(self) -> TalliedRows:
         """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""
         if self.metric_sample is None:
-            return replace(self, sample=self.sample.sort_by_content())
+            sample = self.sample.sort_by_content()
+            if isinstance(self.tally, SupportTally) and sample.block.is_vote:
+                _keep_counts(sample.block, self.tally, sample.rows)
+            return replace(self, sample=sample)
         more = self.metric_sample.sort_by_content()
         # The rows of the smaller sample are some of these, and their order is the same among others.
         smaller = more.select(np.flatnonzero(np.isin(more.rows, self.sample.rows)))
         return replace(self, sample=smaller, metric_sample=more)
+
+
+def _keep_counts(block: RowBlock, tally: SupportTally, rows: IntArray) -> None:
+    """Keep with some rows their numbers of members and of votes on two labels, which the tally of all has counted."""
+    wrong, trials = tally.wrong[rows], tally.trials[rows]
+    second = np.where(block.target == 0, wrong, trials - wrong)
+    for name, counts in (("trials", trials), ("support", np.column_stack([trials - second, second]))):
+        counts.flags.writeable = False
+        vars(block)[name] = counts
 
 
 def tally_rows(

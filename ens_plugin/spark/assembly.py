@@ -10,7 +10,8 @@ from ens_plugin.analysis.row_blocks import TalliedRows, label_count
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample, content_order
+from ens_plugin.core.tallies.samples.content_order import content_order
+from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, concatenate
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,10 @@ class Forest:
         self._set_starts, self._set_words = joined_sets(trees)
         first_set = 0
         space = np.empty(max(sizes, default=0), _LINK)
+        # Once for all trees, because an address takes longer to ask for than to add to.
+        into = _Addresses(address(self._nodes), address(self._order), address(space))
         for index, tree in enumerate(trees):
-            self._put(index, tree, first_set, space)
+            self._put(index, tree, first_set, into)
             if visit is not None:
                 visit(index)
             first_set += 0 if tree.set_starts is None else len(tree.set_starts) - 1
@@ -316,7 +318,7 @@ class Forest:
     def _fits(self, table: NDArray[Any]) -> bool:
         return table.shape == self._nodes.shape and table.flags.c_contiguous and table.flags.aligned
 
-    def _put(self, index: int, tree: Tree, first_set: int, space: NDArray[Any]) -> None:
+    def _put(self, index: int, tree: Tree, first_set: int, into: _Addresses) -> None:
         start, stop = self._roots[index : index + 2]
         columns = [
             *(whole_numbers(values) for values in (tree.left, tree.right, tree.feature)),
@@ -331,14 +333,21 @@ class Forest:
         if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
             raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
-        own_nodes, own_order = self._nodes[start:stop], self._order[start:stop]
         found = _kernel.put_tree(
             tuple((address(values), values.strides[0], values.itemsize) for values in columns), address(sets),
             n_nodes, self.n_features, n_sets, self.dtype == np.float64,
-            address(own_nodes), address(own_order), address(space),
+            into.nodes + int(start) * self._nodes.itemsize, into.order + int(start) * self._order.itemsize, into.space,
         )  # fmt: skip
         if found < 0:
             raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
+
+
+class _Addresses(NamedTuple):
+    """Where the nodes of all trees, their order and the links of one tree are in memory."""
+
+    nodes: int
+    order: int
+    space: int
 
 
 def _flags(values: NDArray[Any]) -> NDArray[Any]:

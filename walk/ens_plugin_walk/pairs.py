@@ -38,13 +38,17 @@ def vote_pairs(first: Voters, second: Voters | None = None) -> tuple[NDArray[np.
     ([[0.0, 1.0], [0.0, 1.0]], 3)
     """
     one = _checked(first)
-    other = one if second is None else _checked(second)
+    places = tuple(map(address, one))
+    other, other_places = one, places
+    if second is not None:
+        other = _checked(second)
+        other_places = tuple(map(address, other))
     n_members = one[0].shape[0]
     if other[0].shape[0] != n_members:
         raise ValueError(f"the votes are of {n_members} and {other[0].shape[0]} members")
     sums = np.zeros((2, other[2].size))
     freedom = _kernel.pair_votes(
-        tuple(map(address, one)), one[2].size, tuple(map(address, other)), other[2].size, n_members, second is None,
+        places, one[2].size, other_places, other[2].size, n_members, second is None,
         address(sums),
     )  # fmt: skip
     return sums, freedom

@@ -99,8 +99,10 @@ class _ScaledColumns:
 
     def __getitem__(self, rows: Any, /) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
-            values = (_numbers(self.table, rows, self.chosen) - self.mean) / self.spread
-        return np.where(np.isfinite(values), values, 0.0)
+            values = _numbers(self.table, rows, self.chosen) - self.mean
+            values /= self.spread
+        is_known = np.isfinite(values)
+        return values if is_known.all() else np.where(is_known, values, 0.0)
 
 
 def _compared_columns(table: Any) -> tuple[_ScaledColumns, NDArray[np.bool_]]:
@@ -138,7 +140,8 @@ def _numbers(table: Any, rows: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
         return np.empty((rows.size, 0))
     if isinstance(table, pd.DataFrame):
         return np.asarray(table.iloc[rows, columns].to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(table[rows][:, columns])
+    # Columns ascend, so that as many as there are are all of them, in order.
+    return np.asarray(table[rows] if columns.size == table.shape[1] else table[rows][:, columns])
 
 
 def _is_numeric(dtype: Any) -> bool:

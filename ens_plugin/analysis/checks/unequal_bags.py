@@ -35,7 +35,8 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[str, .
     if isinstance(adapter, JudgedByLoss):
         return ()
     # The means differ by at most the product of both spreads, and losses hardly spread by more than their mean.
-    all_left_out = np.count_nonzero(sample.block.counted, axis=1)
+    # Row by row, because NumPy converts the whole array to count along an axis.
+    all_left_out = np.array([np.count_nonzero(own) for own in sample.block.counted])
     if all_left_out.std() < SMALLEST_DIFFERENCE * all_left_out.mean():
         return ()
     part = compared_rows(adapter, sample)

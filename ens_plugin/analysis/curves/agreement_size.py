@@ -14,7 +14,7 @@ from ens_plugin.core.likeness.equal_outputs import are_alike
 from ens_plugin.core.row_models.mixture import Mixture
 from ens_plugin.core.row_models.roughness import rougher_than_known
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement
-from ens_plugin.core.tallies.tally import MarginTally, SupportTally, count_members, mean_share
+from ens_plugin.core.tallies.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.uncertainty.intervals import PosteriorDraws, size_draws, size_interval
 from ens_plugin.report.estimates import SizeRecommendation
 
@@ -88,7 +88,7 @@ def gap_doubts(model: RowModel, sample: Sample, n_members: int, settings: Resolv
     """
     if settings.criterion != "agreement" or not isinstance(model, Mixture) or model.votes_per_member != 1.0:
         return ()
-    votes = float(count_members(sample.block.counted).mean())
+    votes = float(sample.block.trials.mean())
     rough = rougher_than_known(model)
     if rough is None or votes < LEAST_VOTES:
         return ()

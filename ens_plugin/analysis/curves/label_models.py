@@ -18,7 +18,6 @@ from ens_plugin.core.tallies.tally import (
     AnyTally,
     MarginTally,
     SupportTally,
-    count_members,
     parts_of,
     sum_squares_over_members,
 )
@@ -115,7 +114,7 @@ def _rival_shift(sample: Sample) -> tuple[float, float]:
     support = block.support
     is_vote = block.outputs.ndim == 2
     squares = support if is_vote else sum_squares_over_members(block.outputs, block.counted)
-    votes = fits.LabelVotes(support, squares, count_members(block.counted), block.target)
+    votes = fits.LabelVotes(support, squares, block.trials, block.target)
     return fits.fit_rival_shift(votes, part.weight)
 
 
@@ -159,9 +158,11 @@ def _spreads(tally: SupportTally) -> FloatArray:
 
 def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
     """Return whether the tally counts hard votes for one of two labels."""
-    return isinstance(tally, SupportTally) and all(
-        np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally)
-    )
+    if not isinstance(tally, SupportTally):
+        return False
+    # Of votes both are mostly one array.
+    wrong, squares = vars(tally)["wrong"], vars(tally)["squares"]
+    return wrong is squares or all(np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally))
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:

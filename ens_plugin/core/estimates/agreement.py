@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
 
-from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.row_models.margins import fit_margins
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_means
 from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
@@ -129,7 +129,7 @@ def fit_contests(sample: Sample) -> RowModel:
     lead = np.argmax(support, axis=1)
     against = strongest_rival(support, lead)
     margins = member_margins(RowBlock(block.outputs, block.counted, lead, block.n_labels), against)
-    trials = count_members(block.counted)
+    trials = block.trials
     # In one memory order whatever that of the outputs, because rounding depends on the order.
     deviations = np.multiply(margins, block.counted, dtype=np.float64, order="C")
     mean = deviations.sum(axis=0) / trials
@@ -164,7 +164,7 @@ def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -
     else:
         first, used = np.argmax(block.support, axis=1), contests
     second = strongest_rival(block.support, first)
-    labels, trials = member_labels(block), count_members(block.counted)
+    labels, trials = member_labels(block), block.trials
     of_first, of_second = (count_members((labels == label) & block.counted) / trials for label in (first, second))
     is_second = row_means(used, used.error_by_point([np.inf]), np.arange(trials.size))[0]
     return np.asarray((1.0 - is_second) * (1.0 - of_first) + is_second * (1.0 - of_second))

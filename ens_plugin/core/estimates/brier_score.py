@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
-from ens_plugin.core.tallies.subsets import Sample, ScoreBlock
-from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_squares_over_members
+from ens_plugin.core.tallies.samples.score_block import ScoreBlock
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import RowBlock, sum_squares_over_members
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
 from ens_plugin.core.uncertainty.mean_curvature import LossOfRows, mean_terms, shared_terms
 from ens_plugin.core.validation import FloatArray
@@ -57,7 +58,7 @@ def brier_loss(
         Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  None where fewer than
         two rows, or rows of fewer than two groups, count.
     """
-    counts = (count_members(sample.block.counted) >= 2) & (sample.weight > 0)
+    counts = (sample.block.trials >= 2) & (sample.weight > 0)
     if np.count_nonzero(counts) < 2 or (groups is not None and np.unique(groups[counts]).size < 2):
         return None
     used = sample if counts.all() else sample.select(np.flatnonzero(counts))
@@ -65,7 +66,7 @@ def brier_loss(
         (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
     else:
         squared, variance, luck = _terms_of_scores(used, inverse_link)
-    trials = count_members(used.block.counted)
+    trials = used.block.trials
     moments = term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts])
     return replace(fit_moments(moments), luck=luck)
 
@@ -76,8 +77,19 @@ def _luck_of_members(sample: Sample) -> float:
     Of trees with one split each, some predict all rows alike far from their means.
     """
     part = sample.some_rows(ROWS_OF_LUCK)
-    relative = part.weight / part.weight.mean()
-    return math.sqrt(shared_luck_variance(member_terms(part.block), part.block.counted, relative, sample.rows.size))
+    block, relative = part.block, part.weight / part.weight.mean()
+    if block.is_vote and block.n_labels == 2:
+        terms, relative = block.outputs == 1, relative * _rise_by_vote(block)
+    else:
+        terms = member_terms(block)
+    return math.sqrt(shared_luck_variance(terms, block.counted, relative, sample.rows.size))
+
+
+def _rise_by_vote(block: RowBlock) -> FloatArray:
+    """Return by how much :func:`member_terms` of votes for the second of two labels exceed those for the first."""
+    trials = block.trials
+    first, second = block.support.T / trials
+    return np.asarray((first - second) * (trials / (trials - 1.0)))
 
 
 def _terms_of_scores(
@@ -93,7 +105,7 @@ def _terms_of_scores(
     rows = sample.random_rows(max(MOST_PROBABILITIES // (n_losses * n_labels), FEWEST_ROWS))
     exact, luck = _exact_variances(sample if rows.size == n_rows else sample.select(rows), inverse_link)
     if rows.size == n_rows:
-        mean = sample.block.support / count_members(sample.block.counted)[:, None]
+        mean = sample.block.support / sample.block.trials[:, None]
         return _score_of_means(sample.block, inverse_link)(mean), exact, luck
     squared, variance = brier_terms_of_scores(sample.block, inverse_link)
     weight, off = sample.weight[rows] / sample.weight[rows].sum(), exact - variance[rows]
@@ -159,7 +171,7 @@ def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     >>> [float(term[0]) for term in brier_terms(block)]
     [0.0625, 0.25]
     """
-    trials = count_members(block.counted)
+    trials = block.trials
     support = block.support
     squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.counted).sum(axis=1)
     mean = support / trials[:, None]
@@ -189,7 +201,7 @@ def member_terms(block: RowBlock) -> FloatArray:
     >>> member_terms(RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)).ravel()
     array([0.08333333, 0.08333333, 0.75      , 0.08333333])
     """
-    trials = count_members(block.counted)
+    trials = block.trials
     mean = block.support / trials[:, None]
     if block.outputs.ndim == 2:
         labels = np.where(block.counted, block.outputs, 0)
@@ -230,7 +242,7 @@ def brier_terms_of_scores(
 def _terms_by_halves(
     block: RowBlock, support_of_all: FloatArray, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> tuple[FloatArray, FloatArray]:
-    trials, score = count_members(block.counted), _score_of_means(block, inverse_link)
+    trials, score = block.trials, _score_of_means(block, inverse_link)
     squared = score(support_of_all / trials[:, None])
     support, number = _sums_by_rank(block)
     place = np.arange(N_CLASSES)

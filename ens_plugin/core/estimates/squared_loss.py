@@ -290,16 +290,18 @@ def term_moments(
     share = w / total
     centre = deviations @ share
     deviations -= centre[:, None]
-    squared_share, cubed_share = share**2, share**3
+    # By products: a power takes twenty times as long.
+    squared_share = share * share
+    cubed_share = squared_share * share
     variance, second, third = np.empty(3), [], []
-    # One power at a time, in memory once.  A cube takes twenty times as long as a product.
+    power = np.ones_like(deviations)
     for exponent in range(4):
-        power = deviations**exponent
         third.append(power @ cubed_share)
         if exponent < 3:
             second.append(power @ squared_share)
         if exponent == 2:
             variance = power @ share
+        power *= deviations
     return LossMoments(
         n_rows=int(np.count_nonzero(w)),
         weight=total,

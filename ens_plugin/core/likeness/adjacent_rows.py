@@ -77,9 +77,10 @@ def adjacent_losses(
     member = (losses * counted).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
     weight = np.minimum(n_alone[used], MOST_MEMBERS)
     share = weight / weight.sum()
-    beside = (losses * others).sum(axis=0)[used] / n_others[used]
-    excess = losses - member[:, None]
-    rise = (excess * alone).sum(axis=0)[used] / n_alone[used] - (excess * others).sum(axis=0)[used] / n_others[used]
+    of_alone, of_others = (losses * alone).sum(axis=0)[used], (losses * others).sum(axis=0)[used]
+    beside = of_others / n_others[used]
+    excess_of_others = of_others - (member @ others)[used]
+    rise = (of_alone - (member @ alone)[used]) / n_alone[used] - excess_of_others / n_others[used]
     mean = float(share @ rise)
     deviations = (share * (rise - mean)).reshape(n_blocks, BLOCK_ROWS).sum(axis=1)
     error = float(np.sqrt(np.square(deviations).sum()))

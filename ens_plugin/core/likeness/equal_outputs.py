@@ -98,15 +98,36 @@ def _chance_of_rival(block: RowBlock) -> FloatArray:
     lead = np.argmax(support, axis=1)
     leading = block.like(block.stored, block.counted, lead)
     margins = member_margins(leading, strongest_rival(support, lead)) * block.counted
-    trials = np.maximum(count_members(block.counted), 2.0)
+    trials = np.maximum(block.trials, 2.0)
     mean = margins.sum(axis=0) / trials
-    squares = np.square(margins, dtype=np.float64).sum(axis=0) / trials - mean**2
+    squares = _sum_of_squares(margins) / trials - mean**2
     error = np.sqrt(np.maximum(squares, 0.0) / (trials - 1.0))
     return np.asarray(ndtr(-mean / np.where(error > 0, error, 1.0)) * (error > 0))
 
 
+def _sum_of_squares(margins: NDArray[Any]) -> FloatArray:
+    if margins.dtype == np.int8:
+        # Of votes: -1, 0 and 1.
+        return count_members(margins != 0)
+    return np.asarray(np.square(margins, dtype=np.float64).sum(axis=0))
+
+
 def _equal_pairs(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the pairs of rows, as two arrays, that share eight members or more, none of which tells them apart."""
+    return _pairs_of_votes(block) if block.is_vote and block.n_labels == 2 else _pairs_of_outputs(block)
+
+
+def _pairs_of_votes(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return these pairs from products of matrices, which count members exactly; for votes on two labels."""
+    counted = block.counted.astype(np.float32)
+    seconds = counted * (block.outputs == 1)
+    differing = seconds.T @ (counted - seconds)
+    are_equal = (counted.T @ counted >= SHARED_BY_PAIR) & (differing + differing.T == 0.0)
+    first, second = np.nonzero(np.triu(are_equal, 1))
+    return first, second
+
+
+def _pairs_of_outputs(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
     first, second = np.triu_indices(block.target.size, 1)
     n_shared = np.zeros(first.size, dtype=np.int64)
     outputs = block.stored.reshape(*block.counted.shape, -1)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ens_plugin.core.row_models.density import GRID, cell_weights, design
     from ens_plugin.core.row_models.effective_votes import is_close
     from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
+    from ens_plugin.core.row_models.likelihoods.binomial import binomial_likelihood
+    from ens_plugin.core.row_models.likelihoods.product import ProductMatrix
     from ens_plugin.core.row_models.majority import (
         majority_curve,
         majority_error,
@@ -42,9 +44,11 @@ __all__ = [
     "LabelVotes",
     "MarginModel",
     "Mixture",
+    "ProductMatrix",
     "RowModel",
     "anchor_models",
     "as_rough_as_known",
+    "binomial_likelihood",
     "cell_weights",
     "design",
     "effective_votes",
@@ -80,9 +84,11 @@ _HOME_OF = {
     "LabelVotes": "ens_plugin.core.row_models.label_shares",
     "MarginModel": "ens_plugin.core.row_models.margins",
     "Mixture": "ens_plugin.core.row_models.mixture",
+    "ProductMatrix": "ens_plugin.core.row_models.likelihoods.product",
     "RowModel": "ens_plugin.core.row_models.row_model",
     "anchor_models": "ens_plugin.core.row_models.anchoring",
     "as_rough_as_known": "ens_plugin.core.row_models.roughness",
+    "binomial_likelihood": "ens_plugin.core.row_models.likelihoods.binomial",
     "cell_weights": "ens_plugin.core.row_models.density",
     "design": "ens_plugin.core.row_models.density",
     "even_size_shift": "ens_plugin.core.row_models.tied_votes",

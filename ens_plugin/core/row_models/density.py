@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import BSpline
 
-from ens_plugin.core.row_models.band import Likelihood
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["GRID", "Density", "RowGroups", "fit_density", "refit_density", "rougher_density"]
@@ -36,7 +36,7 @@ class RowGroups(NamedTuple):
 
     Attributes
     ----------
-    likelihood : ndarray or BandMatrix, shape (n_groups, 400)
+    likelihood : ndarray, BandMatrix or ProductMatrix, shape (n_groups, 400)
         Likelihood of each group's rows at each grid point, scaled so that its maximum is 1.
     counts : ndarray, shape (n_groups,)
         Rows (or their weight) in each group.

@@ -100,7 +100,7 @@ class LabelShares:
     @cached_property
     def _reached(self) -> FloatArray:
         """Return the posterior probability of each point and those below it, by group of rows, (n_groups, n_points)."""
-        posterior = np.ascontiguousarray(self.mixture.likelihood * self.mixture.weights)
+        posterior = np.ascontiguousarray(np.asarray(self.mixture.likelihood) * self.mixture.weights)
         return np.cumsum(posterior / posterior.sum(axis=1, keepdims=True), axis=1)
 
     def _wrong_shares(self, rng: np.random.Generator) -> FloatArray:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from ens_plugin.core.row_models.band import BandMatrix, Likelihood
 from ens_plugin.core.row_models.density import N_CELLS, Density, RowGroups, fit_density
+from ens_plugin.core.row_models.likelihoods.band import BandMatrix, Likelihood
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.core.validation import FloatArray, as_sizes, as_values, code_index, pair_index

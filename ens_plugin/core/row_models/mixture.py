@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.columns import sums_by_code, whole_counts
 from ens_plugin.core.row_models.density import GRID, Density, RowGroups, fit_density
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
+from ens_plugin.core.row_models.likelihoods.binomial import binomial_likelihood
 from ens_plugin.core.row_models.majority import (
     MOST_CACHED,
     agreement_on_grid,
@@ -68,7 +70,7 @@ class Mixture:
         Effective votes that one member is worth; 1 for hard votes.
     density : Density or None
         The fitted density; None for a point mass (no member is wrong on any row, or all are).
-    likelihood : ndarray, shape (n_groups, n_points)
+    likelihood : ndarray or ProductMatrix, shape (n_groups, n_points)
         Likelihood of each group of equal rows at each point.
     counts : ndarray, shape (n_groups,)
         Weight of each group.
@@ -80,7 +82,7 @@ class Mixture:
     weights: FloatArray
     votes_per_member: float
     density: Density | None
-    likelihood: FloatArray
+    likelihood: Likelihood
     counts: FloatArray
     group: IntArray
 
@@ -194,7 +196,7 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
         return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
     votes = votes_per_member
     k_group, n_group, counts, group = group_counts(k, n, row_weight, entry_weight.rows, votes)
-    likelihood = _binomial_likelihood(k_group, n_group)
+    likelihood = binomial_likelihood(k_group, n_group)
     start = _moment_beta(k_group, n_group, counts)
     density = fit_density(
         RowGroups(likelihood, counts),
@@ -273,7 +275,19 @@ def group_counts(
         group = pair_index(k, n) if votes == 1.0 else pair_index(k * votes, n * votes)
     if not whole or group.max() >= MAX_GROUPS:
         group = _cell_index(k, n, rows, votes)
+        counts = sums_by_code(group, weight, int(group.max()) + 1)
+        return *_means_of_cells(k, n, weight, votes, group, counts), counts, group
     counts = sums_by_code(group, weight, int(group.max()) + 1)
+    k_group, n_group = np.empty((2, counts.size))
+    for part in _parts(k.size):
+        k_group[group[part]], n_group[group[part]] = k[part] * votes, n[part] * votes
+    return k_group, n_group, counts, group
+
+
+def _means_of_cells(
+    k: FloatArray, n: FloatArray, weight: FloatArray, votes: float, group: IntArray, counts: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weighted mean votes of the rows of each cell, and their number."""
     total, k_sum, n_sum = np.zeros((3, counts.size))
     for part in _parts(k.size):
         here = group[part]
@@ -282,7 +296,7 @@ def group_counts(
         total += np.bincount(here, mass, counts.size)
         k_sum += np.bincount(here, mass * (k[part] * votes), counts.size)
         n_sum += np.bincount(here, mass * (n[part] * votes), counts.size)
-    return k_sum / total, n_sum / total, counts, group
+    return k_sum / total, n_sum / total
 
 
 def _parts(n_entries: int) -> list[slice]:
@@ -321,22 +335,12 @@ def _nearly_equal(k: FloatArray, n: FloatArray, counts: FloatArray) -> RowGroups
     )
     if counts_of.size * LEAST_REDUCTION > k.size:
         return None
-    return RowGroups(_binomial_likelihood(k_of / counts_of, n_of / counts_of), counts_of)
+    return RowGroups(binomial_likelihood(k_of / counts_of, n_of / counts_of), counts_of)
 
 
 def share_angle(k: FloatArray, n: FloatArray) -> FloatArray:
     """Return asin(sqrt(k/n)) scaled to 0 to 256, whose variance does not depend on k/n; unit cells group rows."""
     return np.asarray(np.arcsin(np.sqrt(k / n)) * (512 / np.pi))
-
-
-def _binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
-    """Return the likelihood of each group at each point, shape (n_groups, 400), columns contiguous for the fit."""
-    log_likelihood = np.column_stack([np.log(GRID), np.log1p(-GRID)]) @ np.stack([k, n - k])
-    # The largest value is at one of the two points around k/n; to look at all of them takes as long as the rest.
-    below = np.clip(np.floor(k / n * GRID.size - 0.5).astype(np.intp), 0, GRID.size - 2)
-    rows = np.arange(k.size)
-    log_likelihood -= np.maximum(log_likelihood[below, rows], log_likelihood[below + 1, rows])
-    return np.asarray(np.exp(log_likelihood, out=log_likelihood).T)
 
 
 def _moment_beta(k: FloatArray, n: FloatArray, counts: FloatArray) -> tuple[float, float]:

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.row_models.band import Likelihood
 from ens_plugin.core.row_models.density import Density
+from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.validation import FloatArray
 
 __all__ = [
@@ -91,8 +91,11 @@ def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
     ndarray, shape (..., n_points); each sums to 1
     """
     densities = np.atleast_2d(weights)
-    evidence = np.maximum(densities @ model.likelihood.T, 1e-300)
-    means = ((model.counts / evidence) @ model.likelihood) * densities / model.counts.sum()
+    # In place, because memory of many densities times groups takes longer to get than to fill.
+    evidence = densities @ model.likelihood.T
+    np.maximum(evidence, 1e-300, out=evidence)
+    np.divide(model.counts, evidence, out=evidence)
+    means = (evidence @ model.likelihood) * densities / model.counts.sum()
     return np.asarray(means.reshape(weights.shape))
 
 

@@ -14,7 +14,6 @@ from ens_plugin.core.row_models.mixture import FEW_ROWS, Mixture, fit_mixture
 from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.tallies.row_weight import as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import count_members, wrong_support
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["even_size_shift", "tie_probability"]
@@ -87,9 +86,8 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     even = np.asarray(sizes, dtype=np.float64)
     even = even + even % 2.0
     block = sample.block
-    trials = count_members(block.counted)
-    is_wrong = wrong_support(block)
-    wrong = count_members((is_wrong if is_wrong.dtype == np.bool_ else is_wrong != 0) & block.counted)
+    trials, wrong = block.trials, np.where(block.target == 0, block.support[:, 1], block.support[:, 0])
+    by_point = tie_probability(model.support, even)
     shift = np.zeros(even.size)
     for label, sign in ((0, -0.5), (1, 0.5)):
         rows = np.flatnonzero((block.target == label) & (trials > 0) & (sample.weight > 0))
@@ -99,9 +97,11 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
         share = weight.sum() / sample.weight[trials > 0].sum()
         if as_row_weight(weight, rows.size).n_effective >= FEW_ROWS:
             own = fit_mixture(wrong[rows], trials[rows], weight)
-            ties = tie_probability(own.support, even) @ own.weights
+            # The points are the same unless no member is wrong about these rows, or all are.
+            is_grid = own.support is model.support
+            ties = (by_point if is_grid else tie_probability(own.support, even)) @ own.weights
         else:
-            by_row = row_means(model, tie_probability(model.support, even), sample.rows[rows])
+            by_row = row_means(model, by_point, sample.rows[rows])
             ties = by_row @ weight / weight.sum()
         shift += sign * share * ties
     return shift

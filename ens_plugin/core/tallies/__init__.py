@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ens_plugin.core.tallies.row_groups import design_effect, group_sums, small_number_factor
     from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
     from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
+    from ens_plugin.core.tallies.samples.score_block import ScoreBlock
     from ens_plugin.core.tallies.subset_rates import SubsetRates, rates_of_subsets
-    from ens_plugin.core.tallies.subsets import Sample, ScoreBlock, subset_means, subset_statistics
+    from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
     from ens_plugin.core.tallies.tally import (
         AnyTally,
         MarginTally,
@@ -106,7 +107,7 @@ _HOME_OF = {
     "RowBlock": "ens_plugin.core.tallies.tally",
     "RowWeight": "ens_plugin.core.tallies.row_weight",
     "Sample": "ens_plugin.core.tallies.subsets",
-    "ScoreBlock": "ens_plugin.core.tallies.subsets",
+    "ScoreBlock": "ens_plugin.core.tallies.samples.score_block",
     "SubsetRates": "ens_plugin.core.tallies.subset_rates",
     "Subsets": "ens_plugin.core.tallies.contests",
     "SupportTally": "ens_plugin.core.tallies.tally",

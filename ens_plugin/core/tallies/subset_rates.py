@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.contests import Subsets, VoteCounts, contests, count_votes_by, lead_contests
-from ens_plugin.core.tallies.subsets import ScoreBlock
+from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, IntArray
 

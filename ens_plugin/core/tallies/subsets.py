@@ -7,25 +7,24 @@ metric: used for the curve of a metric.  For labels, :mod:`ens_plugin.core.talli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.tally import RowBlock, both_scores, count_members, sum_over_members
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+from ens_plugin.core.tallies.samples.content_order import content_order, move_rows
+from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_over_members
+from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
 
 __all__ = [
     "Combine",
     "PackedOutputs",
     "Sample",
-    "ScoreBlock",
     "combined_outputs",
-    "content_order",
     "pack_outputs",
     "subset_combinations",
     "subset_mean_orders",
@@ -33,68 +32,11 @@ __all__ = [
     "subset_statistics",
 ]
 
-# NumPy adds so few numbers one after the other, and more of them in parts.
-FEW_LABELS = 7
 # Rows of a piece of packed outputs: few, so that it stays in a processor's cache.
 ROWS_OF_PIECE = 1024
 
 # Returns what members predict together, shape (n_rows,), from their outputs, shape (n_members, n_rows).
 Combine = Callable[[FloatArray], FloatArray]
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreBlock(RowBlock):
-    """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
-
-    Attributes
-    ----------
-    score : ndarray of float64, shape (n_members, n_rows)
-        Of the second label.
-    outputs : ndarray, shape (n_members, n_rows, 2)
-        Scores of both labels, made when they are first asked for.
-    counted, target, n_labels
-        As of RowBlock.
-    """
-
-    outputs: FloatArray = field(init=False, repr=False)
-    n_labels: int = field(init=False, default=2)
-    score: FloatArray
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "outputs":
-            raise AttributeError(name)
-        return vars(self).setdefault("outputs", both_scores(self.score))
-
-    @cached_property
-    def support(self) -> FloatArray:
-        """Return the summed scores over the members that count, shape (n_rows, 2); read-only."""
-        total = sum_over_members(self.score, self.counted) / 2.0
-        # 0 less a total that is 0 is not -0.
-        support = np.column_stack([0.0 - total, total])
-        support.flags.writeable = False
-        return support
-
-    @property
-    def is_vote(self) -> bool:
-        """Return False: outputs are scores."""
-        return False
-
-    @property
-    def stored(self) -> FloatArray:
-        """Return the scores of the second label."""
-        return self.score
-
-    def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> ScoreBlock:
-        """Return other rows of the same kind."""
-        return ScoreBlock(counted, target, stored)
-
-    def leads(self) -> FloatArray:
-        """Return the scores of the second label, which are the differences of both, as a new array."""
-        return self.score.copy(order="K")
-
-    def seconds(self) -> BoolArray:
-        """Return which members predict the second label."""
-        return np.asarray(self.score > 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +66,7 @@ class Sample:
     def sort_by_content(self) -> Sample:
         """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
         block, order = self.block, content_order(self.block)
-        for by_member in (*block.stored, *block.counted):
-            by_member[:] = by_member.take(order, axis=0)
+        move_rows(block, order)
         # Nothing that was computed of the block before is kept.
         moved = block.like(block.stored, block.counted, block.target[order])
         return Sample(moved, self.rows[order], self.weight[order])
@@ -133,7 +74,8 @@ class Sample:
     def select(self, chosen: IntArray) -> Sample:
         """Return the sample reduced to some of its rows, by position in the sample."""
         block = self.block
-        part = block.like(block.stored[:, chosen], block.counted[:, chosen], block.target[chosen])
+        stored, counted = (_columns(values, chosen) for values in (block.stored, block.counted))
+        part = block.like(stored, counted, block.target[chosen])
         return Sample(part, self.rows[chosen], self.weight[chosen])
 
     def empty(self, n_rows: int) -> Sample:
@@ -158,7 +100,7 @@ class Sample:
 
     def random_rows(self, n_rows: int) -> IntArray:
         """Return positions in the sample of `n_rows` of its rows at most, always the same ones, ascending."""
-        return np.sort(np.random.default_rng(0).permutation(self.rows.size)[:n_rows])
+        return np.sort(_random_order(self.rows.size)[:n_rows])
 
     def keep(self, usable: NDArray[np.bool_]) -> Sample:
         """Return the sample without the rows that are not usable, its `rows` renumbered among the usable rows."""
@@ -168,41 +110,18 @@ class Sample:
         return Sample(kept.block, position[kept.rows], kept.weight)
 
 
-def content_order(block: RowBlock) -> IntArray:
-    """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows.
-
-    The order is as good as random; rows with the same outputs are interchangeable.
-    """
-    rng = np.random.default_rng(0)
-    by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
-    place = np.zeros(block.target.size)
-    for member, (counts, factor) in enumerate(zip(block.counted, by_member, strict=True)):
-        value = _mixed_outputs(block, member, by_label)
-        value += 1.0
-        value *= factor
-        value *= counts
-        place += value
-    return np.lexsort((place, np.modf(place * 1e3)[0], block.target))
+@lru_cache(maxsize=2)
+def _random_order(n_rows: int) -> IntArray:
+    """Return an order of so many rows, always the same one; read-only."""
+    order = np.random.default_rng(0).permutation(n_rows)
+    order.flags.writeable = False
+    return order
 
 
-def _mixed_outputs(block: RowBlock, member: int, factors: FloatArray) -> FloatArray:
-    """Return the sum over labels of a member's outputs times the labels' factors, or its votes; a new array."""
-    own = block.stored[member]
-    if isinstance(block, ScoreBlock):
-        half = own / 2.0
-        return np.asarray(half * -factors[0] + half * factors[1])
-    return _weighted_sum(own, factors) if own.ndim == 2 else own.astype(np.float64)
-
-
-def _weighted_sum(output: NDArray[np.float64], factors: FloatArray) -> FloatArray:
-    """Return the sum over labels of one member's outputs times the labels' factors, shape (n_rows,)."""
-    if factors.size > FEW_LABELS:
-        return np.asarray(np.add.reduce(output * factors, axis=-1))
-    # The same sum, label by label: five times as fast where the last axis is short.
-    total = output[:, 0] * factors[:1]
-    for label in range(1, factors.size):
-        total += output[:, label] * factors[label : label + 1]
-    return np.asarray(total)
+def _columns(values: NDArray[Any], chosen: IntArray) -> NDArray[Any]:
+    """Return the values of some rows, shape (n_members, n_chosen, ...)."""
+    # A take is faster, and keeps each member's values together, but copies all values that are stored otherwise.
+    return values.take(chosen, axis=1) if values.flags.c_contiguous else values[:, chosen]
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,8 @@ __all__ = [
 ]
 
 CELLS_AT_ONCE = 2**17
+# Votes on two labels are counted by masks, of a byte for each member.
+MASKS_AT_ONCE = 2**20
 SUMS_AT_ONCE = 2**16
 
 
@@ -71,6 +73,13 @@ class RowBlock:
     counted: BoolArray
     target: NDArray[Any]
     n_labels: int
+
+    @cached_property
+    def trials(self) -> FloatArray:
+        """Return the number of members that count for each row, shape (n_rows,); read-only."""
+        trials = count_members(self.counted)
+        trials.flags.writeable = False
+        return trials
 
     @cached_property
     def support(self) -> FloatArray:
@@ -280,7 +289,7 @@ def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[
 def tally_support(block: RowBlock) -> SupportTally:
     """Return the tally of one block of a two-label ensemble that votes or averages probabilities."""
     n_members = block.counted.shape[0]
-    trials = in_few_bytes(count_members(block.counted), n_members)
+    trials = in_few_bytes(block.trials, n_members)
     labels = member_labels(block)
     target = block.target.astype(labels.dtype)
     wrong_labels = in_few_bytes(count_members((labels != target) & block.counted), n_members)
@@ -314,7 +323,7 @@ def value_sums(block: RowBlock) -> FloatArray:
     ndarray, shape (3, n_rows)
         Number of members that count; sum of their outputs, and of squared deviations from the mean.
     """
-    trials = count_members(block.counted)
+    trials = block.trials
     total = sum_over_members(block.outputs, block.counted)
     return np.stack([trials, total, _squared_deviations(block, total / np.maximum(trials, 1.0))])
 
@@ -347,14 +356,14 @@ def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:
     if block.outputs.ndim == 3:
         return sum_over_members(block.outputs, counted)
     support = np.zeros((block.target.size, block.n_labels))
-    for rows in cached_rows(block):
+    for rows in cached_rows(block, MASKS_AT_ONCE if block.n_labels == 2 else CELLS_AT_ONCE):
         support[rows] = count_votes(block.outputs[:, rows], counted[:, rows], block.n_labels)
     return support
 
 
-def cached_rows(block: RowBlock) -> list[slice]:
+def cached_rows(block: RowBlock, n_cells: int = CELLS_AT_ONCE) -> list[slice]:
     """Return slices of a block's rows so short that counts by label and by member stay in a processor's cache."""
-    height = max(CELLS_AT_ONCE // max(block.n_labels, block.counted.shape[0], 1), 1)
+    height = max(n_cells // max(block.n_labels, block.counted.shape[0], 1), 1)
     return [slice(start, start + height) for start in range(0, block.target.size, height)]
 
 

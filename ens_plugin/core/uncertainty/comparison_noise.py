@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.row_models.row_model import RowModel, model_error
-from ens_plugin.core.tallies.tally import ValueTally
+from ens_plugin.core.tallies.tally import ValueTally, count_members
 from ens_plugin.core.uncertainty.intervals import SD_INFLATION, density_error_sd, posterior_error_sd
 from ens_plugin.core.validation import FloatArray
 
@@ -44,13 +44,31 @@ def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slop
     n_sampled = slopes.size
     if n_sampled < 2:
         return 0.0
-    n = np.count_nonzero(counted, axis=0).astype(np.float64)
+    n = count_members(counted)
+    factors = np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
+    sums, squares = (_vote_sums if outputs.dtype == np.bool_ else _output_sums)(outputs, counted, n, factors)
+    pairs = float(sums @ sums) - squares
+    return max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
+
+
+def _output_sums(
+    outputs: NDArray[Any], counted: NDArray[np.bool_], n: FloatArray, factors: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return each member's sum of deviations from the rows' means times their factors, and the sum of all squares."""
     values = np.where(counted, outputs, 0.0)
     parts = np.ascontiguousarray((values - values.sum(axis=0) / np.maximum(n, 1.0)) * counted)
-    parts *= np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
-    sums = parts.sum(axis=1)
-    pairs = float(sums @ sums) - float(np.einsum("ti,ti->", parts, parts))
-    return max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
+    parts *= factors
+    return parts.sum(axis=1), float(np.einsum("ti,ti->", parts, parts))
+
+
+def _vote_sums(
+    votes: NDArray[np.bool_], counted: NDArray[np.bool_], n: FloatArray, factors: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return the same sums of votes, whose squares are themselves."""
+    ones = votes & counted
+    share = count_members(ones) / np.maximum(n, 1.0)
+    sums = ones @ factors - counted @ (factors * share)
+    return np.asarray(sums), float(factors**2 @ (n * share * (1.0 - share)))
 
 
 def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) -> float:

@@ -213,7 +213,8 @@ def odd_grid(max_size: int) -> NDArray[np.int64]:
 
 def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:
     """Return the variance of the share of rows that disagree, given the posteriors of the rows, shape (n_sizes,)."""
-    spread = group_means(model, disagreement**2) - group_means(model, disagreement) ** 2
+    squares, means = np.split(group_means(model, np.concatenate([disagreement**2, disagreement])), 2)
+    spread = squares - means**2
     return np.asarray(np.maximum(spread @ model.counts / model.counts.sum() ** 2, 1e-18))
 
 

@@ -106,8 +106,7 @@ def shared_variance(
     >>> bool(0.7 < found * 200 < 1.3)
     True
     """
-    parts = [slice(start, start + PART_ROWS) for start in range(0, slopes.size, PART_ROWS)]
-    own = np.concatenate([_own_variance(outputs[:, rows], is_oob[:, rows]) for rows in parts])
+    own = _own_variance(outputs, is_oob)
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)
     pairs = mean_pair_covariance(outputs, is_oob, slopes, vote_pairs)
     signal = from_own**2 + max(pairs.mean**2 - pairs.variance, 0.0)
@@ -321,6 +320,11 @@ def _own_variance(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
         ones = count_members(outputs & is_oob)
         squares = ones * (n - ones) / np.maximum(n, 1.0)
     else:
-        deviations = _centred(outputs, is_oob)
-        squares = np.einsum("ti,ti->i", deviations, deviations)
+        parts = [slice(start, start + PART_ROWS) for start in range(0, n.size, PART_ROWS)]
+        squares = np.concatenate([_squared_deviations(outputs[:, rows], is_oob[:, rows]) for rows in parts])
     return np.asarray(squares / np.maximum(n - 1.0, 1.0))
+
+
+def _squared_deviations(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
+    deviations = _centred(outputs, is_oob)
+    return np.asarray(np.einsum("ti,ti->i", deviations, deviations))

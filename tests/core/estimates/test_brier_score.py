@@ -10,6 +10,7 @@ from scipy.special import expit, softmax
 
 from ens_plugin.core.estimates import brier_loss, brier_terms_of_scores, member_terms
 from ens_plugin.core.tallies import RowBlock, Sample, both_scores
+from ens_plugin.core.uncertainty import shared_luck_variance
 
 MEMBERS = 6
 
@@ -115,6 +116,17 @@ def test_the_mean_of_the_members_terms_is_the_variance(n_labels: int, hard: bool
     assert loss is not None
     by_row = np.average(terms, axis=0, weights=sample.block.counted)
     assert by_row.mean() == pytest.approx(loss.member_variance, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_luck_is_that_of_the_members_terms(n_labels: int) -> None:
+    block = random_block(n_labels, hard=True)
+    sample = sample_of(block).select(np.flatnonzero(block.counted.sum(axis=0) >= 2))
+    loss, counted = brier_loss(sample), sample.block.counted
+    assert loss is not None
+    weight = sample.weight / sample.weight.mean()
+    expected = shared_luck_variance(member_terms(sample.block), counted, weight, counted.shape[1])
+    assert loss.luck**2 == pytest.approx(expected, rel=1e-10)
 
 
 def test_luck_is_the_spread_of_the_variance_over_members_that_all_rows_share() -> None:

@@ -51,6 +51,17 @@ def test_rows_of_their_own_are_not_alike(n_members: int) -> None:
     assert not are_alike(sample_of(votes_by_kind(np.arange(400), n_members, 4), 2))
 
 
+def test_votes_are_alike_where_their_probabilities_are() -> None:
+    """Of about 66 kinds of rows, half have four rows or more with close votes."""
+    found = []
+    for n_kinds in range(48, 90, 3):
+        votes = votes_by_kind(np.random.default_rng(8).integers(0, n_kinds, 256), 60, 9)
+        found.append(are_alike(sample_of(votes, 2)))
+        assert found[-1] == are_alike(sample_of(np.eye(2)[votes], 2))
+    assert found[0]
+    assert not found[-1]
+
+
 def test_pairs_of_rows_are_too_few() -> None:
     assert not are_alike(sample_of(votes_by_kind(np.arange(400) // 2, 200, 6), 2))
 

@@ -21,7 +21,8 @@ from ens_plugin.core.tallies import (
     subset_means,
     subset_statistics,
 )
-from ens_plugin.core.tallies.subsets import combined_outputs, content_order, pack_outputs, subset_combinations
+from ens_plugin.core.tallies.samples.content_order import content_order
+from ens_plugin.core.tallies.subsets import combined_outputs, pack_outputs, subset_combinations
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]

@@ -33,6 +33,17 @@ def test_shared_luck_contains_that_of_the_bags() -> None:
     assert np.mean(found) == pytest.approx(np.var(means) - own, rel=0.15)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+def test_shared_luck_of_votes_is_that_of_numbers(share: float) -> None:
+    rng = np.random.default_rng(2)
+    votes = rng.random((30, 200)) < share + 0.4 * rng.random((30, 1))
+    counted, slopes = rng.random((30, 200)) < 0.2, rng.uniform(0.5, 1.5, 200)
+    counted[:, 0], counted[:, 1] = False, np.arange(30) == 7
+    found = shared_luck_variance(votes, counted, slopes, 1000)
+    assert found == pytest.approx(shared_luck_variance(votes.astype(np.float64), counted, slopes, 1000), rel=1e-10)
+    assert found > 0.0
+
+
 def test_the_noise_of_deconvolution_is_that_of_few_members() -> None:
     """Over samples of votes on the same rows, the error at the full size varies as much, within a factor of 2.2."""
     rng = np.random.default_rng(2)

@@ -114,7 +114,7 @@ class TestSizeDraws:
         sizes = []
         for _ in range(400):
             a = rng.multivariate_normal(model.density.coefficients, model.density.covariance)
-            posterior = model.likelihood * cell_weights(a)
+            posterior = np.asarray(model.likelihood) * cell_weights(a)
             posterior /= posterior.sum(axis=1, keepdims=True)
             drawn = np.concatenate(
                 [

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.row_models.likelihoods.product import ProductMatrix
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["BandMatrix", "Likelihood"]
@@ -85,4 +86,4 @@ class _Transposed:
 
 
 # Of groups of rows at the points of a grid, shape (n_groups, n_points).
-Likelihood: TypeAlias = FloatArray | BandMatrix
+Likelihood: TypeAlias = FloatArray | BandMatrix | ProductMatrix
