@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
+from ens_plugin.core.row_models.anchoring import (
+    Anchor,
+    anchor_first_size,
+    anchor_models,
+    mean_error,
+    subset_limit,
+)
 from ens_plugin.core.row_models.density import GRID, cell_weights, design
 from ens_plugin.core.row_models.effective_votes import effective_votes, is_close
 from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
@@ -36,6 +42,7 @@ __all__ = [
     "MarginModel",
     "Mixture",
     "RowModel",
+    "anchor_first_size",
     "anchor_models",
     "as_rough_as_known",
     "cell_weights",
