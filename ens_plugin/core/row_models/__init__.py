@@ -33,6 +33,7 @@ from ens_plugin.core.row_models.row_model import (
     row_means,
     row_slopes,
 )
+from ens_plugin.core.row_models.tied_labels import tied_label_shift
 from ens_plugin.core.row_models.tied_votes import even_size_shift, tie_probability
 
 __all__ = [
@@ -72,4 +73,5 @@ __all__ = [
     "subset_limit",
     "subset_majority_error",
     "tie_probability",
+    "tied_label_shift",
 ]
