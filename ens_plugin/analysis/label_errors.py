@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support
+from ens_plugin.analysis.curves.label_models import are_votes, counts_hard_votes, fit_support
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import mean_error
 from ens_plugin.core.row_models.label_shares import LabelVotes
@@ -101,7 +101,7 @@ def _errors(
     """
     error = np.full((sizes.size, len(rows_of)), np.nan)
     n_worth = np.full(len(rows_of), np.nan)
-    known, is_tied_often = ~np.isnan(sizes), isinstance(tally, MarginTally) and _are_votes(sample.block)
+    known, is_tied_often = ~np.isnan(sizes), isinstance(tally, MarginTally) and are_votes(sample.block)
     for code, rows in enumerate(rows_of):
         if not rows.size:
             continue
@@ -117,14 +117,6 @@ def _errors(
                 error[known, code] += _tie_shift(sample.block, rows, weight, sizes[known], code)
             n_worth[code] = _rows_worth(float(error[0, code]), sd, n_rows)
     return error, n_worth
-
-
-def _are_votes(block: RowBlock) -> bool:
-    """Return whether each member gives all of its support to one label, so that an ensemble's labels often tie."""
-    if block.is_vote:
-        return True
-    # The sums are known already, and those of probabilities are hardly ever whole.
-    return not np.any(block.support % 1.0) and bool(np.all((block.outputs == 0) | (block.outputs == 1)))
 
 
 def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes: FloatArray, code: int) -> FloatArray:

@@ -112,7 +112,7 @@ def estimate_classification(
     )
     recommendation = agreement_size(agreeing, drawn[0], n_members, settings)
     doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
-    doubts += gap_doubts(models[0], sample, n_members, settings)
+    doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)
 
 

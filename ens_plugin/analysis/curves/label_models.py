@@ -22,6 +22,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
     AnyTally,
     MarginTally,
+    RowBlock,
     SupportTally,
     count_members,
     parts_of,
@@ -29,7 +30,15 @@ from ens_plugin.core.tallies.tally import (
 )
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["correction_sd", "counts_hard_votes", "fit_support", "rival_doubts", "row_models", "soft_spreads"]
+__all__ = [
+    "are_votes",
+    "correction_sd",
+    "counts_hard_votes",
+    "fit_support",
+    "rival_doubts",
+    "row_models",
+    "soft_spreads",
+]
 
 FittedModel = TypeVar("FittedModel", Mixture, MarginModel)
 
@@ -161,6 +170,14 @@ def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
     return isinstance(tally, SupportTally) and all(
         np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally)
     )
+
+
+def are_votes(block: RowBlock) -> bool:
+    """Return whether each member gives all of its support to one label, so that an ensemble's labels often tie."""
+    if block.is_vote:
+        return True
+    # The sums are known already, and those of probabilities are hardly ever whole.
+    return not np.any(block.support % 1.0) and bool(np.all((block.outputs == 0) | (block.outputs == 1)))
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
