@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
-from ens_plugin.report.content import ReportContent
+from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 from ens_plugin.report.estimates import LabelErrors, SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
@@ -35,9 +35,9 @@ __all__ = [
     "criteria_rows",
     "escaped_markdown",
     "first_rows",
-    "hidden_labels",
     "label_lines",
     "label_markdown",
+    "label_notes",
     "label_rows",
     "output_lines",
     "output_markdown",
@@ -54,6 +54,8 @@ METRIC = "0-1 error"
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
 OUTPUT_WIDTH = 28
+MOST_NAMED = 5
+LONGEST_NOTE = 400
 
 
 class CriterionRow(NamedTuple):
@@ -168,13 +170,33 @@ def _or_dash(text: str) -> str:
     return "-" if text == NOT_KNOWN else text
 
 
-def hidden_labels(report: ReportContent, most: int) -> str:
-    """Return a sentence on the labels that :func:`label_rows` leaves out; empty where it returns all."""
+def label_notes(report: ReportContent, most: int) -> list[str]:
+    """Return sentences on the labels that :func:`label_rows` leaves out, and on those of few rows; empty if none."""
+    return [note for note in (_hidden_labels(report, most), _labels_of_few_rows(report)) if note]
+
+
+def _hidden_labels(report: ReportContent, most: int) -> str:
     more = len(report.label_errors) - most
     if more <= 0:
         return ""
     labels = counted(more, "more label has a smaller error", "more labels have smaller errors")
     return f"{labels} or no rows (all: report.label_errors)."
+
+
+def _labels_of_few_rows(report: ReportContent) -> str:
+    """Return what the errors of labels are that have too few rows for an error at another size."""
+    few = [found for found in report.label_errors if found.n_rows and math.isnan(found.asymptote)]
+    if not few:
+        return ""
+    names = ", ".join(printable(found.label, LONGEST_LABEL) for found in few[:MOST_NAMED])
+    more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
+    members = (
+        f"the {report.mean_oob_members:.3g} out-of-bag members of a row, not all {report.n_members}, are wrong together"
+        if report.data == "oob"
+        else f"all {report.n_members} members are wrong together"
+    )
+    rows = f"fewer than {FEWEST_ROWS} independent rows"
+    return f"Rough for {names}{more}, with {rows}: the error is about the share of rows on which {members}."
 
 
 def predictors(report: ReportContent) -> str:
@@ -190,8 +212,12 @@ def label_lines(report: ReportContent, most: int) -> list[str]:
     level = level_text(report.error_curve.interval_level)
     size = report.recommended_size
     head = LabelRow("", "rows", members_text(report.n_members), f"{level} interval", f"with {size}" if size else "", ())
-    more = hidden_labels(report, most)
-    return ["Error by label:", *map(_line, [head, *rows]), *([f"  {more}"] if more else [])]
+    notes = [
+        line
+        for note in label_notes(report, most)
+        for line in textwrap.wrap(note, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    ]
+    return ["Error by label:", *map(_line, [head, *rows]), *notes]
 
 
 def _line(row: LabelRow) -> str:
@@ -207,9 +233,9 @@ def label_markdown(report: ReportContent, most: int) -> list[str]:
     cells = [[escaped_markdown(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
     size = report.recommended_size
     names = ["label", "rows", "error", "interval", f"error with {size}" if size else "error at the recommended size"]
-    more = hidden_labels(report, most)
     lines = [f"| {' | '.join(each)} |" for each in (names, ["---"] * len(names), *cells)]
-    return [*lines, "", *([more, ""] if more else [])]
+    notes = (_hidden_labels(report, most), escaped_markdown(_labels_of_few_rows(report), LONGEST_NOTE))
+    return [*lines, "", *(part for note in notes if note for part in (note, ""))]
 
 
 def confusion_lines(report: ReportContent, most: int) -> list[str]:

@@ -57,7 +57,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "is_absolute": bool(advice.is_absolute),
         "criteria": tables.criteria_rows(report),
         "labels": tables.label_rows(report, _MOST_LABELS),
-        "hidden_labels": tables.hidden_labels(report, _MOST_LABELS),
+        "label_notes": tables.label_notes(report, _MOST_LABELS),
         "has_matrix": 0 < len(report.label_errors) <= _MOST_LABELS,
         "predictors": tables.predictors(report),
         "outputs": tables.output_rows(report),
