@@ -11,7 +11,7 @@ import numpy as np
 
 from ens_plugin.core.validation import FloatArray, counted, printable
 
-__all__ = ["order_doubts", "unequal_member_doubts"]
+__all__ = ["bag_doubts", "order_doubts", "unequal_member_doubts"]
 
 # Relative rounding of numbers of rows, which are sums of weights.
 CLOSE = 1e-6
@@ -20,6 +20,8 @@ _NOT_COMPARED = ("random_state", "random_seed", "seed", "n_jobs", "thread_count"
 _SHOWN = 3
 # Fewer runs of equal parameters than random order has, by so many standard deviations.
 FEW_RUNS = 3.0
+# By chance, the means of the first members and of the others hardly ever differ by so many standard errors.
+CERTAIN, FEWEST_MEMBERS, FEWEST_APART, LEAST_SPREAD = 8.0, 20, 5, 1e-6
 
 
 def unequal_member_doubts(members: Sequence[Any], **numbers: Sequence[float] | FloatArray | None) -> tuple[str, ...]:
@@ -90,6 +92,49 @@ def order_doubts(members: Sequence[Any]) -> tuple[str, ...]:
         f"Members that follow each other were trained alike, and others were not: {_listed(found)}. So the first "
         "members differ from the last, and a smaller or larger ensemble is another mixture than these figures are of. "
         "Give the members in random order if this mixture is what you want, or train all with the same parameters.",
+    )
+
+
+def bag_doubts(means: FloatArray) -> tuple[str, ...]:
+    """Return a doubt where the first members were trained on bags of other targets than the last ones.
+
+    So they are after a warm start with another ``class_weight`` or ``sample_weight``, which no member keeps.
+
+    Parameters
+    ----------
+    means : ndarray, shape (n_members, n_columns)
+        Mean target of each member's bag, or the share of each label in it.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> bags = np.random.default_rng(0).normal(0.2, 0.01, (40, 1))
+    >>> bag_doubts(bags), len(bag_doubts(bags + np.repeat([[0.0], [0.1]], 20, axis=0)))
+    ((), 1)
+    """
+    n_members = len(means)
+    spread = means.std(axis=0)
+    columns = means[:, spread > LEAST_SPREAD * np.abs(means).max(axis=0)]
+    if n_members < FEWEST_MEMBERS or columns.shape[1] == 0:
+        return ()
+    scaled = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+    first = np.arange(FEWEST_APART, n_members - FEWEST_APART + 1)[:, None]
+    # Of each split in two: the correlation of the values with being among the first, and its Student's t.
+    correlation = np.cumsum(scaled, axis=0)[first[:, 0] - 1] / np.sqrt(first * (n_members - first))
+    t = np.abs(correlation) * np.sqrt((n_members - 2) / np.maximum(1.0 - correlation**2, 1e-12))
+    split, column = np.unravel_index(np.argmax(t), t.shape)
+    if t[split, column] < CERTAIN:
+        return ()
+    n_first = int(first[split, 0])
+    before, after = columns[:n_first, column].mean(), columns[n_first:, column].mean()
+    return (
+        f"The members were not trained alike: the bags of the first {n_first} have a mean target, or share of a "
+        f"label, of {before:.3g}, and those of the other {n_members - n_first} of {after:.3g}, as after a warm start "
+        "with another class_weight or sample_weight. These figures are those of a mixture, which no smaller or larger "
+        "ensemble is. Refit all members in one call of fit.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property, lru_cache, partial
 from numbers import Integral
@@ -21,7 +21,7 @@ from sklearn.ensemble import (
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
-from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
+from ens_plugin.adapters.shared.member_parameters import bag_doubts, unequal_member_doubts
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
@@ -59,6 +59,7 @@ from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
 from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import BagError, UnsupportedModelError
 
 if TYPE_CHECKING:
@@ -179,8 +180,9 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
 
     def doubts(self) -> tuple[str, ...]:
-        """Return a doubt where a warm start added trees with other parameters, or other numbers of rows."""
-        return unequal_member_doubts(self.model.estimators_, rows=self._drawn_numbers())
+        """Return a doubt where a warm start added trees with other parameters, numbers of rows, or weights."""
+        trees = self.model.estimators_
+        return unequal_member_doubts(trees, rows=self._drawn_numbers()) or bag_doubts(_bag_means(trees))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the errors and leaves of all."""
@@ -282,3 +284,8 @@ def _seeded(seed: int) -> np.random.RandomState:
     generator: np.random.RandomState = _OF_THREAD.generator
     generator.seed(seed)
     return generator
+
+
+def _bag_means(trees: Sequence[Any]) -> FloatArray:
+    """Return what the root of each tree holds: the shares of the labels in its bag, or the mean or median target."""
+    return np.array([tree.tree_.value[0].ravel() for tree in trees], dtype=np.float64)

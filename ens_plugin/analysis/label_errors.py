@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support
+from ens_plugin.analysis.curves.label_models import are_votes, counts_hard_votes, fit_support
 from ens_plugin.core import row_models as fits
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import mean_error
@@ -16,7 +16,7 @@ from ens_plugin.core.row_models.tied_votes import tie_probability
 from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import AnyTally, MarginTally, SupportTally, take_rows
+from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, take_rows
 from ens_plugin.core.uncertainty.intervals import density_error_sd, posterior_error_sd, wilson_interval
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.report.estimates import LabelErrors
@@ -28,6 +28,8 @@ __all__ = ["with_label_errors"]
 MIN_MEMBERS = 2
 # Bounds the time and the memory of one label.
 MOST_ROWS = 5_000
+# Rows that votes are drawn for, of all labels together: far more than any label's rows, whose error is noisier.
+DRAWN_ROWS = 10_000
 CERTAIN = 1e-12
 
 
@@ -97,7 +99,7 @@ def _errors(
     """
     error = np.full((sizes.size, len(rows_of)), np.nan)
     n_worth = np.full(len(rows_of), np.nan)
-    known = ~np.isnan(sizes)
+    known, is_tied_often = ~np.isnan(sizes), isinstance(tally, MarginTally) and are_votes(sample.block)
     for code, rows in enumerate(rows_of):
         if not rows.size:
             continue
@@ -109,8 +111,17 @@ def _errors(
             error[0, code], n_worth[code] = np.average(predicted[rows] != code, weights=weight.total), n_rows
         else:
             error[known, code], sd = _fitted(take_rows(tally, rows), weight, sizes[known], code)
+            if is_tied_often:
+                error[known, code] += _tie_shift(sample.block, rows, weight, sizes[known], code)
             n_worth[code] = _rows_worth(float(error[0, code]), sd, n_rows)
     return error, n_worth
+
+
+def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes: FloatArray, code: int) -> FloatArray:
+    """Return what ties of three labels or more, which the first label wins, add to the error of rows of one label."""
+    support = block.support[rows]
+    votes = fits.LabelVotes(support, support, support.sum(axis=1), block.target[rows].astype(np.int64))
+    return fits.tied_label_shift(votes, weight.total, code, sizes, DRAWN_ROWS // block.n_labels)
 
 
 def _rows_worth(error: float, sd: float, n_rows: float) -> float:

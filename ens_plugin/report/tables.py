@@ -55,6 +55,8 @@ METRIC = "0-1 error"
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
 OUTPUT_WIDTH = 28
+MOST_NAMED = 5
+LONGEST_NOTE = 400
 
 
 class CriterionRow(NamedTuple):
@@ -194,18 +196,8 @@ def _or_dash(text: str) -> str:
 
 
 def label_notes(report: ReportContent, most: int) -> list[str]:
-    """Return sentences on the dashes of :func:`label_rows`, and on the labels that it leaves out, if any."""
-    return [note for note in (_dash_note(report, most), _hidden_labels(report, most)) if note]
-
-
-def _dash_note(report: ReportContent, most: int) -> str:
-    if report.recommended_size is None:
-        return ""
-    unknown = [found.n_rows for found in _listed_labels(report, most) if math.isnan(found.recommended_error)]
-    if not unknown:
-        return ""
-    alike = " of equal weight, each of a group of its own" if max(unknown) >= FEWEST_ROWS else ""
-    return f"A dash: too few rows for the error at another size, which takes {FEWEST_ROWS}{alike}."
+    """Return sentences on the labels that :func:`label_rows` leaves out, and on those of few rows; empty if none."""
+    return [note for note in (_hidden_labels(report, most), _few_rows_note(report, most)) if note]
 
 
 def _hidden_labels(report: ReportContent, most: int) -> str:
@@ -214,6 +206,23 @@ def _hidden_labels(report: ReportContent, most: int) -> str:
         return ""
     labels = counted(more, "more label has a smaller error", "more labels have smaller errors")
     return f"{labels} or no rows (all: report.label_errors)."
+
+
+def _few_rows_note(report: ReportContent, most: int) -> str:
+    """Return what the errors of labels are that have too few rows for an error at another size."""
+    few = [found for found in _listed_labels(report, most) if found.n_rows and math.isnan(found.asymptote)]
+    if not few:
+        return ""
+    names = ", ".join(printable(found.label, LONGEST_LABEL) for found in few[:MOST_NAMED])
+    more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
+    members = (
+        f"the {report.mean_oob_members:.3g} out-of-bag members of a row, not all {report.n_members}, are wrong together"
+        if report.data == "oob"
+        else f"all {report.n_members} members are wrong together"
+    )
+    rows = f"fewer than {FEWEST_ROWS} independent rows of equal weight"
+    dash = "" if report.recommended_size is None else " That is too few for the error at another size: a dash."
+    return f"Rough for {names}{more}, with {rows}: the error is about the share of rows on which {members}.{dash}"
 
 
 def predictors(report: ReportContent) -> str:
@@ -248,7 +257,8 @@ def label_markdown(report: ReportContent, most: int) -> list[str]:
     names = ["label", "rows", "error", "interval", *([f"error with {size}"] if size else [])]
     table = (names, ["---"] * len(names), *(row[: len(names)] for row in cells))
     lines = [f"| {' | '.join(each)} |" for each in table]
-    return [*lines, "", *(line for note in label_notes(report, most) for line in (note, ""))]
+    notes = (_hidden_labels(report, most), escaped_markdown(_few_rows_note(report, most), LONGEST_NOTE))
+    return [*lines, "", *(line for note in notes if note for line in (note, ""))]
 
 
 def confusion_lines(report: ReportContent, most: int) -> list[str]:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ens_plugin.analysis.curves.label_models import counts_hard_votes
+from ens_plugin.analysis.curves.label_models import are_votes, counts_hard_votes
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
 from ens_plugin.core import estimates
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.likeness.equal_outputs import are_alike
-from ens_plugin.core.row_models.mixture import Mixture
-from ens_plugin.core.row_models.roughness import rougher_than_known
+from ens_plugin.core.row_models.mixture import Mixture, mixture_of_counts
+from ens_plugin.core.row_models.roughness import as_rough_as_known, rougher_than_known
 from ens_plugin.core.row_models.row_model import RowModel, model_agreement
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.uncertainty.intervals import PosteriorDraws, size_draws, size_interval
@@ -72,36 +72,75 @@ def agreement_size(
     )
 
 
-def gap_doubts(model: RowModel, sample: Sample, n_members: int, settings: ResolvedOptions) -> tuple[str, ...]:
+def gap_doubts(
+    model: RowModel,
+    tally: SupportTally | MarginTally,
+    sample: Sample,
+    weight: RowWeight,
+    n_members: int,
+    settings: ResolvedOptions,
+) -> tuple[str, ...]:
     """Return a doubt where too few votes leave open whether rows have close votes at all.
 
     The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
-    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.
+    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Of more
+    than two labels, the votes for the true label are compared with all others.
 
     Parameters
     ----------
     model : RowModel
+        Of two labels, that of hard votes is compared.
+    tally : SupportTally or MarginTally
     sample : Sample
+    weight : RowWeight
     n_members : int
     settings : ResolvedOptions
         There is a doubt only where the size is wanted by the agreement.
     """
-    if settings.criterion != "agreement" or not isinstance(model, Mixture) or model.votes_per_member != 1.0:
-        return ()
     votes = float(sample.block.trials.mean())
+    if settings.criterion != "agreement" or votes < LEAST_VOTES:
+        return ()
+    if isinstance(tally, MarginTally):
+        return _gap_doubts_of_labels(tally, sample, weight, n_members, votes)
+    if not isinstance(model, Mixture) or model.votes_per_member != 1.0:
+        return ()
     rough = rougher_than_known(model)
-    if rough is None or votes < LEAST_VOTES:
+    if rough is None or not _are_fewer_close(model, rough, n_members) or are_alike(sample):
         return ()
     smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (model, rough))
-    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / np.sqrt(max(smooth_apart * model.counts.sum(), 1e-9))
-    if rough_apart > smooth_apart * 2.0**-usual or are_alike(sample):
-        return ()
     return (
         f"The agreement of {100 * (1 - smooth_apart):.4g} % and the size by it assume that the members' votes are "
         f"distributed smoothly over the rows, which {votes:.3g} votes a row cannot confirm. Under a weaker assumption "
         f"the agreement is {100 * (1 - rough_apart):.4g} %, and if no row has close votes it is higher still, and the "
         "size much too large. Train four times as many members, or use criterion='probability'.",
     )
+
+
+def _gap_doubts_of_labels(
+    tally: MarginTally, sample: Sample, weight: RowWeight, n_members: int, votes: float
+) -> tuple[str, ...]:
+    """Return a doubt where fewer rows than assumed may have as many votes for the true label as for all others."""
+    if not are_votes(sample.block):
+        return ()
+    smooth = mixture_of_counts(tally.wrong_labels, tally.trials, weight, 1.0)
+    known = as_rough_as_known(smooth)
+    # Margins have no rougher density, so that what the rows know does not change the agreement.
+    rough = rougher_than_known(known) or known
+    if smooth.density is None or not _are_fewer_close(smooth, rough, n_members) or are_alike(sample):
+        return ()
+    return (
+        "The agreement and the size by it assume that the members' votes are distributed smoothly over the rows, which "
+        f"{votes:.3g} votes a row do not confirm: fewer rows may have about as many votes for their label as for the "
+        "others. The agreement may then be higher, and the size much too large. Train four times as many members, or "
+        "use criterion='probability'.",
+    )
+
+
+def _are_fewer_close(smooth: Mixture, rough: Mixture, n_members: int) -> bool:
+    """Return whether fewer rows have close votes by a rougher density than by a smooth one, beyond what is usual."""
+    smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (smooth, rough))
+    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / np.sqrt(max(smooth_apart * smooth.counts.sum(), 1e-9))
+    return bool(rough_apart <= smooth_apart * 2.0**-usual)
 
 
 def member_variance(

@@ -15,7 +15,13 @@ from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_v
 from ens_plugin.core import estimates, uncertainty
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
+from ens_plugin.core.row_models.anchoring import (
+    Anchor,
+    anchor_first_size,
+    anchor_models,
+    mean_error,
+    subset_limit,
+)
 from ens_plugin.core.row_models.mixture import Mixture
 from ens_plugin.core.row_models.row_model import RowModel, row_slopes, row_variances
 from ens_plugin.core.row_models.tied_votes import even_size_shift
@@ -105,8 +111,8 @@ def estimate_classification(
         loss="0-1 error",
     )
     recommendation = agreement_size(agreeing, drawn[0], n_members, settings)
-    doubts = rival_doubts(models, 0 if anchor is None else int(anchor.sizes[-1]), tally, weight)
-    doubts += gap_doubts(models[0], sample, n_members, settings)
+    doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
+    doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)
 
 
@@ -156,9 +162,9 @@ def _subset_rates(
 
 def _anchor(
     models: list[RowModel], rates: SubsetRates | None, sample: Sample, member_error: float, weight: RowWeight
-) -> Anchor | None:
+) -> Anchor:
     if rates is None:
-        return None
+        return anchor_first_size(models, member_error)
     return anchor_models(models, rates, sample.rows, sample.weight, member_error, weight.n_rows)
 
 
@@ -168,14 +174,13 @@ def _odd_sizes(limit: int) -> IntArray:
     return np.asarray(np.unique(sizes - (sizes % 2 == 0)))
 
 
-def _deconvolved(models: list[RowModel], anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
-    error = mean_error(models, sizes)
-    return error if anchor is None else np.clip(error + anchor.at(sizes), 0.0, 1.0)
+def _deconvolved(models: list[RowModel], anchor: Anchor, sizes: FloatArray) -> FloatArray:
+    return np.clip(mean_error(models, sizes) + anchor.at(sizes), 0.0, 1.0)
 
 
 def _classification_curve(
     models: list[RowModel],
-    anchor: Anchor | None,
+    anchor: Anchor,
     tally: SupportTally | MarginTally,
     path: PathTally | None,
     weight: RowWeight,
@@ -191,7 +196,7 @@ def _classification_curve(
     ties_to = ties_to if path is None else 0.0
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
-    of_models = _share_of_models(anchor, sizes)
+    of_models = np.ones(sizes.size) if counts_hard_votes(tally) else _share_of_models(anchor, sizes)
     sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), seed_sd)
     sd = np.hypot(sd, of_models * correction_sd(models, sizes))
     if settings.estimator == "deconvolved":
@@ -243,10 +248,9 @@ def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDA
     return member_margins(block, strongest_rival(block.support, block.target))
 
 
-def _share_of_models(anchor: Anchor | None, sizes: FloatArray) -> FloatArray:
+def _share_of_models(anchor: Anchor, sizes: FloatArray) -> FloatArray:
     """Return the share of the curve that rests on models, by size: 0 up to the largest subsets, 1 at infinity."""
-    known = 0.0 if anchor is None else float(anchor.sizes[-1])
-    return np.asarray(np.clip(1.0 - known / sizes, 0.0, 1.0))
+    return np.asarray(np.clip(1.0 - float(anchor.sizes[-1]) / sizes, 0.0, 1.0))
 
 
 def _widened(
@@ -300,17 +304,17 @@ def _compared_values(
 
 
 def _check(
-    models: list[RowModel], anchor: Anchor | None, tally: SupportTally | MarginTally, weight: RowWeight
+    models: list[RowModel], anchor: Anchor, tally: SupportTally | MarginTally, weight: RowWeight
 ) -> float | None:
     """Return the largest difference between the row models' error and its unbiased average over subsets of members.
 
-    An anchored model is corrected by these averages; its difference at the largest subset is returned.
+    Models of other than hard votes are corrected by these averages; the difference at the largest subset is returned.
     """
-    if anchor is not None:
+    if not isinstance(tally, SupportTally) or not counts_hard_votes(tally):
         return anchor.mismatch
     limit = hypergeometric_limit(tally.trials, weight.rows)
     sizes = np.array([size for size in CHECK_SIZES if size <= limit])
-    if sizes.size == 0 or not isinstance(tally, SupportTally):
+    if sizes.size == 0:
         return None
     unbiased = hypergeometric_curve(tally.wrong, tally.trials, sizes, weight)
     return float(np.abs(mean_error(models, sizes) - unbiased).max())

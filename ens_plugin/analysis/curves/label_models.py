@@ -17,6 +17,7 @@ from ens_plugin.core.row_models.row_model import RowModel, model_error
 from ens_plugin.core.tallies.tally import (
     AnyTally,
     MarginTally,
+    RowBlock,
     SupportTally,
     parts_of,
     sum_squares_over_members,
@@ -29,7 +30,15 @@ if TYPE_CHECKING:
     from ens_plugin.core.tallies.subsets import Sample
     from ens_plugin.core.validation import FloatArray
 
-__all__ = ["correction_sd", "counts_hard_votes", "fit_support", "rival_doubts", "row_models", "soft_spreads"]
+__all__ = [
+    "are_votes",
+    "correction_sd",
+    "counts_hard_votes",
+    "fit_support",
+    "rival_doubts",
+    "row_models",
+    "soft_spreads",
+]
 
 FittedModel = TypeVar("FittedModel", Mixture, "MarginModel")
 
@@ -163,6 +172,14 @@ def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
     # Of votes both are mostly one array.
     wrong, squares = vars(tally)["wrong"], vars(tally)["squares"]
     return wrong is squares or all(np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally))
+
+
+def are_votes(block: RowBlock) -> bool:
+    """Return whether each member gives all of its support to one label, so that an ensemble's labels often tie."""
+    if block.is_vote:
+        return True
+    # The sums are known already, and those of probabilities are hardly ever whole.
+    return not np.any(block.support % 1.0) and bool(np.all((block.outputs == 0) | (block.outputs == 1)))
 
 
 def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:

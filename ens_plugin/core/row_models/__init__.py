@@ -9,7 +9,13 @@ from ens_plugin.core.row_models.effective_votes import effective_votes
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ens_plugin.core.row_models.anchoring import Anchor, anchor_models, mean_error, subset_limit
+    from ens_plugin.core.row_models.anchoring import (
+        Anchor,
+        anchor_first_size,
+        anchor_models,
+        mean_error,
+        subset_limit,
+    )
     from ens_plugin.core.row_models.density import GRID, cell_weights, design
     from ens_plugin.core.row_models.effective_votes import is_close
     from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
         row_means,
         row_slopes,
     )
+    from ens_plugin.core.row_models.tied_labels import tied_label_shift
     from ens_plugin.core.row_models.tied_votes import even_size_shift, tie_probability
 
 __all__ = [
@@ -46,6 +53,7 @@ __all__ = [
     "Mixture",
     "ProductMatrix",
     "RowModel",
+    "anchor_first_size",
     "anchor_models",
     "as_rough_as_known",
     "binomial_likelihood",
@@ -76,6 +84,7 @@ __all__ = [
     "subset_limit",
     "subset_majority_error",
     "tie_probability",
+    "tied_label_shift",
 ]
 
 _HOME_OF = {
@@ -86,6 +95,7 @@ _HOME_OF = {
     "Mixture": "ens_plugin.core.row_models.mixture",
     "ProductMatrix": "ens_plugin.core.row_models.likelihoods.product",
     "RowModel": "ens_plugin.core.row_models.row_model",
+    "anchor_first_size": "ens_plugin.core.row_models.anchoring",
     "anchor_models": "ens_plugin.core.row_models.anchoring",
     "as_rough_as_known": "ens_plugin.core.row_models.roughness",
     "binomial_likelihood": "ens_plugin.core.row_models.likelihoods.binomial",
@@ -115,6 +125,7 @@ _HOME_OF = {
     "subset_limit": "ens_plugin.core.row_models.anchoring",
     "subset_majority_error": "ens_plugin.core.row_models.majority",
     "tie_probability": "ens_plugin.core.row_models.tied_votes",
+    "tied_label_shift": "ens_plugin.core.row_models.tied_labels",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

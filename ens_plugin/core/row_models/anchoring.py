@@ -15,7 +15,7 @@ from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 if TYPE_CHECKING:
     from ens_plugin.core.tallies.subset_rates import SubsetRates
 
-__all__ = ["Anchor", "anchor_models", "mean_error", "subset_limit"]
+__all__ = ["Anchor", "anchor_first_size", "anchor_models", "mean_error", "subset_limit"]
 
 FEWER_POWERS = (4, 3)
 EXACT_SD = 1e-7
@@ -73,6 +73,29 @@ def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
     """
     median = int(row_quantiles(trials, [0.5], rows)[0])
     return median if median % 2 else max(median - 1, 0)
+
+
+def anchor_first_size(models: list[RowModel], first: float) -> Anchor:
+    """Return the difference of the error of one member, which is known, and that of the mean of the models.
+
+    It is divided by the size, as the first of the terms that are fitted to subsets.
+
+    Parameters
+    ----------
+    models : list of RowModel
+    first : float
+        Error of one member over all rows and members.
+
+    Examples
+    --------
+    >>> from ens_plugin.core.row_models import fit_mixture
+    >>> model = fit_mixture([0, 1, 1, 3] * 10, [5, 4, 5, 5] * 10)
+    >>> anchor = anchor_first_size([model], 0.2625)
+    >>> (model.error([1, 3]) + anchor.at([1, 3])).round(4).tolist()
+    [0.2625, 0.1916]
+    """
+    differences = first - mean_error(models, [1])
+    return Anchor(np.ones(1, dtype=np.int64), differences, np.zeros(1), differences)
 
 
 def anchor_models(

@@ -159,3 +159,26 @@ def test_outputs_have_the_doubt_in_common() -> None:
     target = np.stack([VALUES, X[:, 2]], axis=1)
     report = ens_plugin.analyze(grown(RandomForestRegressor(), target, max_depth=2), X, target)
     assert sum("max_depth was None for 20 and 2 for 20" in doubt for doubt in report.basis.doubts) == 1
+
+
+@pytest.mark.filterwarnings("ignore:class_weight presets:UserWarning")
+@pytest.mark.parametrize("first", [{0: 1, 1: 4}, "balanced_subsample", None])
+def test_trees_of_other_label_weights_are_doubted(first: Any) -> None:
+    """No tree keeps its class_weight: the shares of the labels in its bag show it."""
+    rare = (np.arange(240) % 5 == 0).astype(int)
+    fresh = (np.arange(200) % 5 == 0).astype(int)
+    forest = grown(
+        RandomForestClassifier(class_weight=first), rare, class_weight={0: 1, 1: 8} if first is None else None
+    )
+    found = ens_plugin.analyze(forest, FRESH, fresh, data="holdout").basis.doubts
+    assert any("the bags of the first 20 have a mean target" in doubt for doubt in found)
+    alike = grown(RandomForestClassifier(class_weight=first), rare)
+    assert find_adapter(alike).doubts() == ()
+
+
+def test_trees_of_other_row_weights_are_doubted() -> None:
+    forest = RandomForestRegressor(20, warm_start=True, random_state=5).fit(X, VALUES)
+    forest.set_params(n_estimators=60).fit(X, VALUES, sample_weight=np.exp(VALUES))
+    (doubt,) = find_adapter(forest).doubts()
+    assert "bags of the first 20 have" in doubt
+    assert "those of the other 40" in doubt

@@ -13,6 +13,7 @@ from scipy.stats import binom
 from ens_plugin.analysis import TalliedRows
 from ens_plugin.analysis.curves import Estimates, ResolvedOptions, estimate_classification, estimate_regression
 from ens_plugin.core.estimates import recommended_size
+from ens_plugin.core.row_models import fit_mixture
 from ens_plugin.core.tallies import (
     MarginTally,
     RowBlock,
@@ -100,6 +101,26 @@ def test_bias_and_variance_are_those_of_the_true_probabilities(hard: tuple[Estim
     assert parts.member_error == pytest.approx(p.mean(), abs=0.01)
     assert parts.member_variance == pytest.approx(np.minimum(p, 1 - p).mean(), abs=0.01)
     assert parts.bias == pytest.approx(np.mean(p > 0.5), abs=0.015)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("n_members", [7, 40])
+def test_the_curve_begins_with_the_error_of_one_member(n_members: int, seed: int) -> None:
+    """One fact has one number; of all sizes, only the smallest change by it."""
+    outputs, _ = votes(n_members, 300, 10 + seed)
+    estimates = classify(outputs, np.zeros(300, dtype=np.int64), 2)
+    curve = estimates.error_curve
+    assert estimates.bias_variance.member_error == pytest.approx(outputs.mean(), rel=1e-12)
+    assert curve.at(1) == pytest.approx(outputs.mean(), rel=1e-12)
+    low, high = curve.interval_at(1)
+    assert low < outputs.mean() < high
+    fitted = fit_mixture(outputs.sum(axis=0), np.full(300, n_members))
+    changed = curve.error[[0, 1, 4, 5]] - fitted.error(curve.sizes[[0, 1, 4, 5]])
+    np.testing.assert_allclose(changed, changed[0] / curve.sizes[[0, 1, 4, 5]], rtol=1e-6, atol=1e-12)
+    assert curve.asymptote == pytest.approx(fitted.asymptote, rel=1e-12)
+    draws = estimates.error_draws
+    assert draws is not None
+    assert draws.error[0] == pytest.approx(outputs.mean(), rel=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ["binomial", "hypergeometric"])

@@ -107,3 +107,35 @@ def test_ordinary_votes_are_not_doubted() -> None:
         votes = (rng.random((50, 500)) < p).astype(np.int64)
         doubted += bool(report_of(votes, (rng.random(500) < p).astype(np.int64), seed, "vote").basis.doubts)
     assert doubted <= 1
+
+
+def votes_from(shares: NDArray[np.float64], n_members: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Votes of members that predict each label with its share, shape (n_members, n_rows)."""
+    drawn = rng.random((n_members, len(shares), 1)) > shares.cumsum(axis=1)
+    return drawn.sum(axis=2).clip(max=shares.shape[1] - 1)
+
+
+@pytest.mark.slow
+def test_a_gap_of_four_labels_is_doubted() -> None:
+    """The nearest neighbour's label has 63 % of the votes: the size by smooth margins is several times too large."""
+    doubted = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        own = rng.integers(0, 4, 1000)
+        neighbours = np.where(rng.random((1000, 12)) < 0.8, own[:, None], rng.integers(0, 4, (1000, 12)))
+        shares = np.eye(4)[neighbours].transpose(0, 2, 1) @ (NEAREST * (1.0 - NEAREST) ** np.arange(12))
+        report = report_of(votes_from(shares / shares.sum(axis=1, keepdims=True), 60, rng), own, seed, "vote")
+        assert report.recommended_size is None or report.recommended_size > 50
+        doubted += any("distributed smoothly over the rows" in doubt for doubt in report.basis.doubts)
+    assert doubted >= 5
+
+
+@pytest.mark.slow
+def test_ordinary_votes_on_four_labels_are_not_doubted() -> None:
+    doubted = 0
+    for seed, mass in enumerate([0.4, 1.0, 2.0, 4.0] * 5):
+        rng = np.random.default_rng(seed)
+        own = rng.integers(0, 4, 600)
+        shares = np.array([rng.dirichlet(mass * (0.15 + np.eye(4)[label])) for label in own])
+        doubted += bool(report_of(votes_from(shares, 60, rng), own, seed, "vote").basis.doubts)
+    assert doubted <= 1
