@@ -24,7 +24,7 @@ from ens_plugin.core.estimates.grouped_tally import (
     vote_codes,
 )
 from ens_plugin.core.estimates.label_chances import PRECISION, label_chances
-from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
+from ens_plugin.core.estimates.log_loss import expected_log_loss, inverse_probability, relative_variance
 from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.estimates.tied_sizes import previous_odd_size
@@ -52,6 +52,7 @@ __all__ = [
     "has_few_cells",
     "hypergeometric_curve",
     "hypergeometric_limit",
+    "inverse_probability",
     "label_chances",
     "loss_moments",
     "margin_codes",
