@@ -75,23 +75,18 @@ def sized(second: Array, y: Array, metric: str) -> SizeRecommendation:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", ["neg_brier_score", "neg_log_loss"])
-def test_the_interval_of_the_size_allows_for_the_members_that_were_trained(metric: str) -> None:
-    """A fifth of the members vary much more than the others; without their luck, it would hold in one case of four."""
+def test_the_interval_of_the_size_allows_for_the_members_that_were_trained() -> None:
+    """A fifth of the members vary much more than the others: by the rows alone, it would be far too narrow."""
     rng = np.random.default_rng(5)
     chance = rng.beta(3.0, 3.0, 1500) * 0.8 + 0.1
     y = (rng.random(1500) < chance).astype(int)
     share = 0.2 / 1.7 + 0.8 / 31.0
-    own = np.where(y == 1, chance, 1.0 - chance)
-    if metric == "neg_log_loss":
-        size = share * np.mean(1.0 / own - 1.0) / 2.0 / (0.05 * np.mean(-np.log(own)))
-    else:
-        size = share * np.mean(chance * (1.0 - chance)) / (0.05 * np.mean((chance - y) ** 2))
+    size = share * np.mean(chance * (1.0 - chance)) / (0.05 * np.mean((chance - y) ** 2))
     held = []
     for _ in range(40):
         spreads = np.where(rng.random(N_MEMBERS) < 0.2, 0.7, 30.0)
         second = np.stack([rng.beta(spread * chance, spread * (1.0 - chance)) for spread in spreads])
-        low, high = sized(np.clip(second, 1e-3, 1.0 - 1e-3), y, metric).interval
+        low, high = sized(second, y, "neg_brier_score").interval
         held.append(low <= np.ceil(size) and (high is None or np.floor(size) <= high))
     assert np.mean(held) >= 0.8
 
