@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
+from ens_plugin.analysis.metrics.formulas import squared_error
 from ens_plugin.core.estimates.brier_score import member_terms
 from ens_plugin.core.estimates.log_loss import expected_log_loss, inverse_probability, relative_variance
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["closed_form", "log_terms", "member_log_terms"]
 
@@ -47,38 +48,32 @@ def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> Squared
     units = chosen if groups is None else groups[chosen]
     if rows.losses == "" or np.unique(units).size < 2:
         return None
-    used = rows
-    if chosen.size < weight.size:
-        used = replace(rows, sample=rows.sample.select(chosen), target=rows.target[chosen], weight=weight[chosen])
-    terms = _squared_terms(used) if rows.losses == "squared" else _log_terms(used)
+    terms = _squared_terms(rows, chosen) if rows.losses == "squared" else _log_terms(rows, chosen)
     if terms is None:
         return None
     at_members, slope = terms
-    moments = term_moments(at_members, slope, used.trials, weight[chosen], None if groups is None else units)
-    found = fit_moments(moments)
-    return (
-        replace(found, luck=_luck_of_members(used.sample, rows.losses, rows.weight is not None))
-        if found.member_variance > 0
-        else None
-    )
+    own_groups = None if groups is None else units
+    found = fit_moments(term_moments(at_members, slope, rows.trials[chosen], weight[chosen], own_groups))
+    if found.member_variance <= 0:
+        return None
+    return replace(found, luck=_luck_of_members(rows, chosen))
 
 
-def _squared_terms(rows: MetricRows) -> tuple[FloatArray, FloatArray]:
-    """Return each row's squared error with all of its members, and the variance of one member."""
-    target, mean = rows.sample.block.target, rows.mean
-    if rows.sample.block.n_labels:
-        apart = mean.copy()
-        apart[np.arange(target.size), target.astype(np.intp)] -= 1.0
-        squared = np.square(apart).sum(axis=1)
-    else:
-        squared = np.square(mean - target)
-    return squared, rows.squares / (rows.trials - 1.0)
+def _squared_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the squared error of rows with all of their members, and the variance of one member."""
+    return squared_error(rows.sample.block.target[chosen], rows.mean[chosen]), _per_member(rows, rows.squares, chosen)
 
 
-def _log_terms(rows: MetricRows) -> tuple[FloatArray, FloatArray] | None:
-    """Return each row's log loss with all of its members, and its slope in 1/B; None for a probability of 0."""
-    mean = np.minimum(rows.own_probability, 1.0)
-    return None if mean.min() <= 0.0 else log_terms(mean, rows.own_squares / (rows.trials - 1.0), rows.trials)
+def _log_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return the log loss of rows with all of their members, and its slope in 1/B; None for a probability of 0."""
+    mean = np.minimum(rows.own_probability[chosen], 1.0)
+    if mean.min() <= 0.0:
+        return None
+    return log_terms(mean, _per_member(rows, rows.own_squares, chosen), rows.trials[chosen])
+
+
+def _per_member(rows: MetricRows, squares: FloatArray, chosen: IntArray) -> FloatArray:
+    return np.asarray(squares[chosen] / (rows.trials[chosen] - 1.0))
 
 
 def log_terms(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -109,12 +104,13 @@ def log_terms(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tup
     return expected_log_loss(mean, trials, share, np.inf) + slope / trials, slope
 
 
-def _luck_of_members(sample: Sample, losses: str, is_weighted: bool) -> float:
+def _luck_of_members(rows: MetricRows, chosen: IntArray) -> float:
     """Return the standard deviation of the mean slope by which members were trained, as far as all rows share it."""
-    part = sample.some_rows(ROWS_OF_LUCK)
-    relative = part.weight / part.weight.mean() if is_weighted else np.ones(part.rows.size)
-    terms = _squares_of_members(part) if losses == "squared" else member_log_terms(_own_outputs(part.block), part)
-    return math.sqrt(shared_luck_variance(terms, part.block.counted, relative, sample.rows.size))
+    some = np.sort(np.random.default_rng(0).permutation(chosen)[:ROWS_OF_LUCK])
+    part = rows.sample.select(some)
+    weight = np.ones(some.size) if rows.weight is None else rows.weight[some]
+    terms = _squares_of_members(part) if rows.losses == "squared" else member_log_terms(_own_outputs(part.block), part)
+    return math.sqrt(shared_luck_variance(terms, part.block.counted, weight / weight.mean(), chosen.size))
 
 
 def _squares_of_members(part: Sample) -> FloatArray:
