@@ -30,6 +30,7 @@ NORMAL_95 = 1.96
 ROUNDING = 1e-9
 # Of quantiles of errors with tails; between them errors are interpolated.
 NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
+TINY = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +156,9 @@ class MetricChange:
         """Return normal errors of level and step with the skewness and the tails of the rows' losses and slopes."""
         sign = -1.0 if self.falls_with_loss else 1.0
         by_level, by_slope = _error_quantiles(closed)
-        level_sd, step_sd = self.moments.sd, float(np.sqrt(self.moments.step_variance))
-        level_unit = float(np.sqrt(max(closed.covariance[0, 0], 0.0)))
-        if level_sd > 0 and level_unit > 0:
-            found = np.interp(sign * level_errors / level_sd, NORMAL_GRID, by_level)
-            level_errors = sign * found * (level_sd / level_unit)
-        if step_sd > 0:
-            # A loss that falls faster has a larger, negative step.
-            found = np.interp(-sign * step_errors / step_sd, NORMAL_GRID, by_slope)
-            step_errors = self._loss_step * found / closed.member_variance
+        level_errors = sign * _with_quantiles(sign * level_errors, self.moments.sd, by_level)
+        # A loss that falls faster has a larger, negative step.
+        step_errors = -sign * _with_quantiles(-sign * step_errors, float(np.sqrt(self.moments.step_variance)), by_slope)
         return level_errors, step_errors
 
     def _drawn_differences(self, averages: FloatArray, grid: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -243,12 +238,20 @@ def metric_size(
 
 
 def _error_quantiles(closed: SquaredLoss) -> tuple[FloatArray, FloatArray]:
-    """Return errors of the limit and of the slope of a loss at the normal quantiles of the grid."""
+    """Return errors of the limit and of the slope of a loss, in standard deviations, at the normal quantiles."""
     positive = NORMAL_GRID[NORMAL_GRID > 0]
     distances = np.array([closed.distances(2.0 * float(ndtr(z)) - 1.0) for z in positive])
     below, above = (np.maximum.accumulate(distances[:, :, side]) for side in (0, 1))
     both = np.concatenate([-below[::-1], np.zeros((1, 2)), above])
+    both /= np.maximum(np.sqrt(np.maximum(np.diag(closed.covariance), 0.0)), TINY)
     return both[:, 0], both[:, 1]
+
+
+def _with_quantiles(errors: FloatArray, sd: float, quantiles: FloatArray) -> FloatArray:
+    """Return normal errors of a standard deviation with other quantiles than the normal ones."""
+    if sd <= 0:
+        return errors
+    return np.asarray(sd * np.interp(errors / sd, NORMAL_GRID, quantiles))
 
 
 def _grid(known: IntArray, max_size: int) -> IntArray:
