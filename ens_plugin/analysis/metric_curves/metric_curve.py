@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
-from ens_plugin.analysis.metric_curves.closed_losses import closed_form
 from ens_plugin.analysis.metric_curves.label_metric import (
     LabelMetricCurve,
     TwoErrors,
@@ -31,6 +30,7 @@ from ens_plugin.analysis.metric_curves.zero_probabilities import (
     zero_probability_doubt,
 )
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
+from ens_plugin.analysis.variance.closed_losses import closed_form
 from ens_plugin.analysis.variance.metric_seeds import metric_sd_over_seeds
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
