@@ -24,8 +24,13 @@ from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_row
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_size
 from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
-from ens_plugin.analysis.metric_curves.zero_probabilities import refuse_no_value, zero_probability_doubt
+from ens_plugin.analysis.metric_curves.zero_probabilities import (
+    expected_zeros,
+    refuse_no_value,
+    zero_probability_doubt,
+)
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
+from ens_plugin.analysis.variance.closed_losses import closed_form
 from ens_plugin.analysis.variance.metric_seeds import metric_sd_over_seeds
 from ens_plugin.core.estimates.extrapolation import Extrapolation, extrapolate
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
@@ -117,6 +122,8 @@ def with_metric_curve(
     found = _subset_road(rows, subsets, groups, wanted, settings) if by_error is None else by_error
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
+    size = metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings)
+    zeros = found.change.zeros if isinstance(found.change, MetricChange) else None
     return replace(
         estimates,
         error_curve=curve,
@@ -133,10 +140,10 @@ def with_metric_curve(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
             *low_score_doubt(curve, settings, rows.linked_value(rows.linked[rows.known], rows.known)),
-            *zero_probability_doubt(rows, curve.asymptote, adapter.n_members, settings),
+            *zero_probability_doubt(zeros, size.size, curve.asymptote, adapter.n_members, settings),
             *_unchecked_line_doubt(found, metric),
         ),
-        metric_size=metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings),
+        metric_size=size,
     )
 
 
@@ -282,7 +289,10 @@ def _subset_road(
     limits = _range(rows, law)
     moments = resample_rows(rows, averages, groups, rng)
     _refuse_unknown_limit(rows.metric, law, limits, moments)
-    change = MetricChange(law, averages.by_order, limits, averages.ends, moments)
+    change = MetricChange(
+        law, averages.by_order, limits, averages.ends, moments, closed_form(rows, groups), expected_zeros(rows),
+        rows.metric.greater_is_better,
+    )  # fmt: skip
     by_orders = law.order_variance(wanted, averages.mean_covariance)
     variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
     asymptote = float(law.at([np.inf])[0])

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import metric_reason
 from ens_plugin.analysis.metric_curves.label_metric import LabelMetricCurve, MatrixMetricCurve, typical_size
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
+from ens_plugin.analysis.metric_curves.zero_probabilities import ZeroRows
 from ens_plugin.core.estimates.extrapolation import ERROR_FACTOR, Extrapolation, extrapolate
+from ens_plugin.core.estimates.squared_loss import SquaredLoss
 from ens_plugin.core.uncertainty.error_draws import size_of_approach
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import FloatArray, IntArray
@@ -25,6 +28,9 @@ MOST_SINGLE = 1000
 # The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
 NORMAL_95 = 1.96
 ROUNDING = 1e-9
+# Of quantiles of errors with tails; between them errors are interpolated.
+NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
+TINY = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +48,12 @@ class MetricChange:
         Positions, among the sizes of the law, of the two between which the change was resampled.
     moments : Resampled
         Over bootstrap samples of the rows: of the metric, and of its change between these two sizes.
+    closed : SquaredLoss or None
+        The closed form of the loss that the metric depends on, where there is one.
+    zeros : ZeroRows or None
+        Rows of probability 0 that are to be expected, of a log loss.
+    falls_with_loss : bool
+        Whether the metric is lower the larger the loss.
     """
 
     law: Extrapolation
@@ -49,6 +61,9 @@ class MetricChange:
     limits: tuple[float, float]
     ends: tuple[int, int]
     moments: Resampled
+    closed: SquaredLoss | None = None
+    zeros: ZeroRows | None = None
+    falls_with_loss: bool = True
 
     @property
     def limit(self) -> float:
@@ -103,11 +118,19 @@ class MetricChange:
         covariance = np.array([[moments.sd**2, moments.shared], [moments.shared, moments.step_variance]])
         level_errors, step_errors = (rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T).T
         slope = 1.0 / (sizes[half] + offset) - 1.0 / (sizes[last] + offset)
-        by_slope = -1.0 / slope / (np.maximum(grid, sizes[half]) + offset)
+        # Averages over subsets below the first end are known better than the slope; a closed form has one slope.
+        by_slope = -1.0 / slope / (np.maximum(grid, sizes[half] if self.closed is None else 1) + offset)
         extrapolated = rng.standard_normal(N_DRAWS) / NORMAL_95
         averages = self.by_order[rng.integers(0, n_orders, (N_DRAWS, n_orders))].mean(axis=1)
         found, bound = self._drawn_differences(averages, grid)
-        found = np.abs(found + np.outer(step_errors, by_slope) + extrapolated[:, None] * bound)
+        if self.closed is not None:
+            level_errors, step_errors = self._with_tails(self.closed, level_errors, step_errors)
+            step_errors += self._luck(self.closed, rng)
+        found = found + np.outer(step_errors, by_slope) + extrapolated[:, None] * bound
+        if self.zeros is not None:
+            # How many there are is known about as well as the time of one rare event.
+            found += np.outer(rng.exponential(size=N_DRAWS), self.zeros.effect(grid))
+        found = np.abs(found)
         limit = self.limit
         scales = np.maximum(abs(limit) + np.sign(limit) * level_errors, 1e-12)
         allowed = settings.metric_tolerance * (np.ones(N_DRAWS) if metric.is_absolute else scales)
@@ -115,6 +138,28 @@ class MetricChange:
         close = [size_of_approach(reached, apart - most) for apart, most in zip(found, allowed, strict=True)]
         draws = np.ceil(np.array(close) - ROUNDING)
         return np.where(draws <= settings.max_size, draws, np.inf)
+
+    @property
+    def _loss_step(self) -> float:
+        """Return the metric's change between the two ends as far as the loss makes it: negative of a loss."""
+        first, last = self.law.averages[list(self.ends)]
+        return abs(float(last - first)) * (1.0 if self.falls_with_loss else -1.0)
+
+    def _luck(self, closed: SquaredLoss, rng: np.random.Generator) -> FloatArray:
+        """Return errors of the step by the members that were trained, normal on the scale of logarithms."""
+        relative = closed.luck / closed.member_variance
+        return np.asarray(self._loss_step * np.expm1(relative * rng.standard_normal(N_DRAWS)))
+
+    def _with_tails(
+        self, closed: SquaredLoss, level_errors: FloatArray, step_errors: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return normal errors of level and step with the skewness and the tails of the rows' losses and slopes."""
+        sign = -1.0 if self.falls_with_loss else 1.0
+        by_level, by_slope = _error_quantiles(closed)
+        level_errors = sign * _with_quantiles(sign * level_errors, self.moments.sd, by_level)
+        # A loss that falls faster has a larger, negative step.
+        step_errors = -sign * _with_quantiles(-sign * step_errors, float(np.sqrt(self.moments.step_variance)), by_slope)
+        return level_errors, step_errors
 
     def _drawn_differences(self, averages: FloatArray, grid: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return differences, and the signed bound on their error, for other averages of shape (n_draws, n_sizes).
@@ -152,8 +197,8 @@ def metric_size(
     Notes
     -----
     Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
-    for the interval resamples the orders of the members, adds a normal error of the rows to level and slope, and
-    continues the curve between the line and the parabola whose distance bounds the error of the extrapolation.
+    for the interval resamples the orders of the members, adds an error of the rows to level and slope, and continues
+    the curve between the line and the parabola whose distance bounds the error of the extrapolation.
 
     Of a metric that both errors of two labels move, the size is the typical one of the draws.
     """
@@ -190,6 +235,23 @@ def metric_size(
         of_metric=metric.name,
         is_absolute=metric.is_absolute,
     )
+
+
+def _error_quantiles(closed: SquaredLoss) -> tuple[FloatArray, FloatArray]:
+    """Return errors of the limit and of the slope of a loss, in standard deviations, at the normal quantiles."""
+    positive = NORMAL_GRID[NORMAL_GRID > 0]
+    distances = np.array([closed.distances(2.0 * float(ndtr(z)) - 1.0) for z in positive])
+    below, above = (np.maximum.accumulate(distances[:, :, side]) for side in (0, 1))
+    both = np.concatenate([-below[::-1], np.zeros((1, 2)), above])
+    both /= np.maximum(np.sqrt(np.maximum(np.diag(closed.covariance), 0.0)), TINY)
+    return both[:, 0], both[:, 1]
+
+
+def _with_quantiles(errors: FloatArray, sd: float, quantiles: FloatArray) -> FloatArray:
+    """Return normal errors of a standard deviation with other quantiles than the normal ones."""
+    if sd <= 0:
+        return errors
+    return np.asarray(sd * np.interp(errors / sd, NORMAL_GRID, quantiles))
 
 
 def _grid(known: IntArray, max_size: int) -> IntArray:

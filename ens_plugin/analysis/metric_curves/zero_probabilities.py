@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
@@ -48,39 +51,89 @@ def refuse_no_value(rows: MetricRows) -> None:
     )
 
 
+@dataclass(frozen=True)
+class ZeroRows:
+    """Rows whose label has probability 0 by all members of an ensemble, as far as they are to be expected.
+
+    Attributes
+    ----------
+    expected : float
+        Number of them among as many rows as there are, by as many members as these have.
+    shape : float
+        They become fewer by the power `shape` of the size.
+    trials : float
+        Members of a row.
+    change : float
+        By how much one of them moves the metric.
+    n_few, n_rows : int
+        Rows whose label has a probability above 0 by few members, and all rows.
+    """
+
+    expected: float
+    shape: float
+    trials: float
+    change: float
+    n_few: int
+    n_rows: int
+
+    def number(self, sizes: ArrayLike) -> FloatArray:
+        """Return the expected number of rows at each size; below that of a row's own members, the same as there."""
+        share = np.minimum(self.trials / np.asarray(sizes, dtype=np.float64), 1.0)
+        return np.asarray(self.expected * share**self.shape)
+
+    def effect(self, sizes: ArrayLike) -> FloatArray:
+        """Return by how much these rows move the metric at each size."""
+        return np.asarray(self.number(sizes) * self.change)
+
+
+def expected_zeros(rows: MetricRows) -> ZeroRows | None:
+    """Return the rows with probability 0 to expect among fresh rows; None for other metrics than a log loss.
+
+    No out-of-bag row has a probability of 0, or the log loss would be refused.  By how many members a row's label has a
+    probability above 0 tells how often all members of an ensemble give 0.
+    """
+    known = rows.known
+    if rows.losses != "log" or np.any(rows.own_probability[known] <= 0.0):
+        return None
+    expected, shape = _fit_counts(rows.positive_members[known])
+    surest = known[np.argmax(rows.own_probability[known])]
+    output = rows.linked[known].copy()
+    level = rows.linked_value(output, known)
+    output[known == surest] = np.eye(output.shape[1])[(rows.sample.block.target[surest] + 1) % output.shape[1]]
+    change = rows.linked_value(output, known) - level
+    n_few = int(np.count_nonzero(rows.positive_members[known] <= FEW))
+    return ZeroRows(expected, shape, float(np.median(rows.trials[known])), change, n_few, known.size)
+
+
 def zero_probability_doubt(
-    rows: MetricRows, limit: float, n_members: int, settings: ResolvedOptions
+    zeros: ZeroRows | None, size: int | None, limit: float, n_members: int, settings: ResolvedOptions
 ) -> tuple[str, ...]:
     """Return a doubt where fresh rows with probability 0 may move a log loss by more than its tolerance.
 
-    No out-of-bag row has a probability of 0, or the log loss would be refused.  By how many members a row's label has a
-    probability above 0 tells how often all members of the ensemble give 0.
-
     Parameters
     ----------
-    rows : MetricRows
+    zeros : ZeroRows or None
+        Of :func:`expected_zeros`.
+    size : int or None
+        The recommended one.  Where it is smaller than the ensemble, more rows have a probability of 0 at it.
     limit : float
         Metric of the infinite ensemble.
     n_members : int
     settings : ResolvedOptions
     """
-    metric, known = settings.metric, rows.known
-    if metric is None or rows.losses != "log" or np.any(rows.own_probability[known] <= 0.0):
+    metric = settings.metric
+    if metric is None or zeros is None:
         return ()
-    expected = zero_rows(rows.positive_members[known], float(np.median(rows.trials[known])) / n_members)
-    surest = known[np.argmax(rows.own_probability[known])]
-    output = rows.linked[known].copy()
-    level = rows.linked_value(output, known)
-    output[known == surest] = np.eye(output.shape[1])[(rows.sample.block.target[surest] + 1) % output.shape[1]]
-    change = abs(rows.linked_value(output, known) - level)
+    fewest = n_members if size is None else min(size, n_members)
+    effect = abs(float(zeros.effect(fewest)))
     tolerance = settings.metric_tolerance * (1.0 if metric.is_absolute else abs(limit))
-    if expected * change <= tolerance:
+    if effect <= tolerance:
         return ()
-    n_few = int(np.count_nonzero(rows.positive_members[known] <= FEW))
+    share = float(zeros.number(fewest)) / zeros.n_rows
     return (
-        f"On {n_few} of {known.size} rows, {FEW} out-of-bag members or fewer give the row's label a probability above "
-        f"0. On about {100.0 * expected / known.size:.1g} % of fresh rows, all {n_members} members would give 0, and "
-        f"these rows would move the {metric.name} by {expected * change:.2g}, where the tolerance is {tolerance:.2g}. "
+        f"On {zeros.n_few} of {zeros.n_rows} rows, {FEW} out-of-bag members or fewer give the row's label a "
+        f"probability above 0. On about {100.0 * share:.1g} % of fresh rows, all members of {fewest} would give 0, and "
+        f"these rows would move the {metric.name} by {effect:.2g}, where the tolerance is {tolerance:.2g}. "
         "Train members whose leaves are not pure (min_samples_leaf), train more members, or choose 'neg_brier_score'.",
     )
 
@@ -108,10 +161,16 @@ def zero_rows(positive: FloatArray, share: float) -> float:
     >>> bool(abs(found / np.sum((1.0 - chance) ** 100) - 1.0) < 0.15)
     True
     """
+    expected, shape = _fit_counts(positive)
+    return float(expected * share**shape)
+
+
+def _fit_counts(positive: FloatArray) -> tuple[float, float]:
+    """Return the expected number of rows with a count of 0, and the power a of :func:`zero_rows`."""
     few = positive[positive <= FEW]
     if few.size == 0:
-        return 0.0
+        return 0.0, 1.0
     each = gammaln(few[:, None] + SHAPES) - gammaln(SHAPES)
     total = gammaln(FEW + 1.0 + SHAPES) - gammaln(1.0 + SHAPES) - gammaln(FEW + 1.0)
     best = int(np.argmax(each.sum(axis=0) - few.size * total))
-    return float(few.size * np.exp(-total[best]) * share ** SHAPES[best])
+    return float(few.size * np.exp(-total[best])), float(SHAPES[best])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         vote_codes,
     )
     from ens_plugin.core.estimates.label_chances import PRECISION, chances_of_labels
-    from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
+    from ens_plugin.core.estimates.log_loss import expected_log_loss, inverse_probability, relative_variance
     from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
     from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
     from ens_plugin.core.estimates.tied_sizes import previous_odd_size
@@ -64,6 +64,7 @@ __all__ = [
     "has_few_cells",
     "hypergeometric_curve",
     "hypergeometric_limit",
+    "inverse_probability",
     "loss_moments",
     "margin_codes",
     "member_dissent",
@@ -105,6 +106,7 @@ _HOME_OF = {
     "has_few_cells": "ens_plugin.core.estimates.cell_votes",
     "hypergeometric_curve": "ens_plugin.core.estimates.error_curve",
     "hypergeometric_limit": "ens_plugin.core.estimates.error_curve",
+    "inverse_probability": "ens_plugin.core.estimates.log_loss",
     "loss_moments": "ens_plugin.core.estimates.squared_loss",
     "margin_codes": "ens_plugin.core.estimates.grouped_tally",
     "member_dissent": "ens_plugin.core.estimates.agreement",

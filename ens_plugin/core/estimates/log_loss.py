@@ -3,14 +3,19 @@ r"""The log loss by ensemble size, from beta distributions of the rows' mean pro
 from __future__ import annotations
 
 import numpy as np
+from numpy.polynomial.laguerre import laggauss
 from numpy.typing import ArrayLike
-from scipy.special import digamma
+from scipy.special import digamma, exp1
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["expected_log_loss", "relative_variance"]
+__all__ = ["expected_log_loss", "inverse_probability", "relative_variance"]
 
 LEAST_CONCENTRATION = 0.05
+# From here on the asymptotic series of the exponential integral has an error below 1e-12; its value would underflow.
+FAR, N_TERMS = 40.0, 30
+NODES, WEIGHTS = laggauss(12)
+SMALL = 1e-3
 
 
 def relative_variance(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> float:
@@ -52,24 +57,65 @@ def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: 
     -----
     The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, which has their mean p and
     variance :math:`c\,p(1-p)/B`.  Then :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`.  To the
-    loss with all n members, the difference of this expectation between B and n is added.  It is taken at
-    :math:`p = \bar p + (1-\bar p)/(2K_n)`, whose logarithm is unbiased up to :math:`K_n^{-2}`, like the logarithm of a
-    count to which a half is added.
+    loss with all n members, the difference of this expectation between B and n is added.  Its first term is
+    :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, and :math:`1/\bar p` errs high, so 1/p is replaced by its unbiased estimate
+    :math:`K_n \int_0^\infty e^{-K_n v} / (1 - (1 - \bar p) e^{-v}) \, dv`.
 
     Examples
     --------
     >>> mean, trials = np.array([0.2, 0.5]), np.array([40.0, 40.0])
     >>> expected_log_loss(mean, trials, 0.3, 40.0).round(3), expected_log_loss(mean, trials, 0.3, np.inf).round(3)
-    (array([1.609, 0.693]), array([1.594, 0.689]))
+    (array([1.609, 0.693]), array([1.595, 0.689]))
     """
     sizes = np.asarray(size, dtype=np.float64)[..., None]
     if share <= 0.0:
         return np.asarray(-np.log(mean) + np.zeros_like(sizes))
     own = _concentration(trials, share)
-    limit = np.minimum(mean + (1.0 - mean) / (2.0 * own), 1.0)
+    limit = 1.0 / inverse_probability(mean, own)
     is_finite = np.isfinite(sizes)
     at_size = np.where(is_finite, _excess(limit, _concentration(np.where(is_finite, sizes, 1.0), share)), 0.0)
     return np.asarray(np.maximum(-np.log(mean) + at_size - _excess(limit, own), 0.0))
+
+
+def inverse_probability(mean: FloatArray, concentration: FloatArray) -> FloatArray:
+    r"""Return the unbiased estimate of 1/p from one draw of :math:`\mathrm{Beta}(pK, (1-p)K)`, at least 1.
+
+    Parameters
+    ----------
+    mean : ndarray, shape (n_rows,)
+        The draws, above 0.
+    concentration : ndarray, shape (n_rows,)
+        K.
+
+    Notes
+    -----
+    Divided by K it is an integral whose Mellin transform is 1/(pK) times that of the density.  With
+    :math:`w = -\log(1 - \bar p)` it is :math:`e^{Kw} E_1(Kw)`, and a smooth part by Gauss's and Laguerre's quadrature.
+
+    Examples
+    --------
+    >>> draws = np.random.default_rng(0).beta(0.1 * 20, 0.9 * 20, 100_000)
+    >>> (1.0 / draws).mean().round(1), inverse_probability(draws, np.full(100_000, 20.0)).mean().round(1)
+    (np.float64(19.0), np.float64(10.0))
+    """
+    way = -np.log1p(-np.minimum(mean, 1.0 - np.finfo(np.float64).eps))
+    smooth = _smooth_part(way[:, None] + NODES / concentration[:, None]) @ WEIGHTS
+    return np.maximum(concentration * _scaled_exponential_integral(concentration * way) + smooth, 1.0)
+
+
+def _smooth_part(way: FloatArray) -> FloatArray:
+    """Return 1/(1 - exp(-x)) - 1/x, which is 1/2 at 0."""
+    near = np.maximum(way, SMALL)
+    return np.where(way < SMALL, 0.5 + way / 12.0, -1.0 / np.expm1(-near) - 1.0 / near)
+
+
+def _scaled_exponential_integral(argument: FloatArray) -> FloatArray:
+    """Return exp(x) E1(x) of positive x."""
+    near, far = np.minimum(argument, FAR), np.maximum(argument, FAR)
+    series = np.ones_like(far)
+    for power in range(N_TERMS, 0, -1):
+        series = 1.0 - power * series / far
+    return np.where(argument < FAR, np.exp(near) * exp1(near), series / far)
 
 
 def _concentration(size: FloatArray, share: float) -> FloatArray:

@@ -65,7 +65,7 @@ class SquaredLoss:
         deviations are.
         """
         inverse = 1.0 / as_sizes(sizes)
-        (below, v_below), (above, v_above) = np.transpose(self._distances(level))
+        (below, v_below), (above, v_above) = np.transpose(self.distances(level))
         error, luck = self.error(sizes), inverse * self.luck * float(norm.ppf(0.5 + level / 2.0))
         lower = error - np.hypot(_combined(below, inverse * v_below, self._correlation), luck)
         return np.maximum(lower, 0.0), error + np.hypot(_combined(above, inverse * v_above, self._correlation), luck)
@@ -82,7 +82,7 @@ class SquaredLoss:
         scale = float(np.sqrt(self.covariance[0, 0] * self.covariance[1, 1]))
         return float(np.clip(self.covariance[0, 1] / scale, -1.0, 1.0)) if scale > 0 else 0.0
 
-    def _distances(self, level: float) -> list[tuple[float, float]]:
+    def distances(self, level: float) -> list[tuple[float, float]]:
         """Return the distances of lower and upper limit from the estimate, for asymptote and member variance."""
         distances = []
         for term, value in enumerate((self.raw_asymptote, self.member_variance)):
@@ -116,7 +116,7 @@ class SquaredLoss:
             return 1, 1
         if self.asymptote <= 0:
             return 1, None
-        distances = np.array(self._distances(level))
+        distances = np.array(self.distances(level))
         estimates = np.array([self.asymptote, self.member_variance])
         with np.errstate(divide="ignore"):
             down = np.log(estimates) - np.log(np.maximum(estimates - distances[:, 0], 0.0))

@@ -1,0 +1,107 @@
+"""The closed form of squared and logarithmic losses: against simulated rows and members, and the size by it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ens_plugin import CustomEnsemble, SizeRecommendation, analyze
+from ens_plugin.analysis.metric_curves.zero_probabilities import ZeroRows, zero_probability_doubt
+from ens_plugin.analysis.variance.closed_losses import log_terms, member_log_terms
+from ens_plugin.core.estimates import expected_log_loss, relative_variance
+from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
+from tests.forests import Array
+
+N_MEMBERS = 20
+
+
+def drawn(rng: np.random.Generator, n_rows: int, spreads: Array) -> Array:
+    """Probabilities of the rows' labels, shape (n_members, n_rows); each member has a concentration of its own."""
+    chance = rng.beta(4.0, 1.5, n_rows) * 0.9 + 0.05
+    return np.stack([rng.beta(spread * chance, spread * (1.0 - chance)) for spread in spreads])
+
+
+def moments(outputs: Array) -> tuple[Array, Array, Array]:
+    return outputs.mean(axis=0), outputs.var(axis=0, ddof=1), np.full(outputs.shape[1], float(len(outputs)))
+
+
+def mean_slope(outputs: Array) -> float:
+    found = log_terms(*moments(outputs))
+    assert found is not None
+    return float(found[1].mean())
+
+
+def test_the_slope_of_the_log_loss_is_that_of_its_curve() -> None:
+    mean, variance, trials = moments(drawn(np.random.default_rng(0), 300, np.full(N_MEMBERS, 3.0)))
+    share, found = relative_variance(mean, variance, trials), log_terms(mean, variance, trials)
+    assert found is not None
+    losses = expected_log_loss(mean, trials, share, np.array([1e6, np.inf])).mean(axis=1)
+    assert found[1].mean() == pytest.approx(1e6 * (losses[0] - losses[1]), rel=1e-3)
+    np.testing.assert_allclose(found[0] - found[1] / trials, expected_log_loss(mean, trials, share, np.inf))
+
+
+def test_the_slopes_of_the_rows_vary_as_their_mean_does() -> None:
+    rng = np.random.default_rng(1)
+    means, expected = [], []
+    for _ in range(400):
+        found = log_terms(*moments(drawn(rng, 200, np.full(N_MEMBERS, 3.0))))
+        assert found is not None
+        means.append(found[1].mean())
+        expected.append(found[1].var(ddof=1) / 200.0)
+    assert np.std(means) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.12)
+
+
+def test_the_luck_of_the_members_is_the_spread_of_the_slope_over_members() -> None:
+    """The same rows: chances and numbers do not change, concentrations of the members do."""
+    rng = np.random.default_rng(2)
+    slopes, expected = [], []
+    for _ in range(200):
+        chance = np.random.default_rng(3).beta(4.0, 1.5, 2000) * 0.9 + 0.05
+        spreads = np.where(rng.random(N_MEMBERS) < 0.3, 0.5, 20.0)
+        outputs = np.stack([rng.beta(spread * chance, spread * (1.0 - chance)) for spread in spreads])
+        counted = np.ones(outputs.shape, dtype=bool)
+        part = SimpleNamespace(block=SimpleNamespace(counted=counted))
+        terms = member_log_terms(outputs, part)  # type: ignore[arg-type]
+        expected.append(shared_luck_variance(terms, counted, np.ones(2000), 2000))
+        slopes.append(mean_slope(outputs))
+    assert np.std(slopes) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.15)
+
+
+def sized(second: Array, y: Array, metric: str) -> SizeRecommendation:
+    ensemble = CustomEnsemble(np.stack([1.0 - second, second], axis=2), None, aggregation="mean_proba")
+    return analyze(ensemble, None, y, metric=metric, data="holdout", sizes=[1], tolerance=0.05).recommendation
+
+
+@pytest.mark.slow
+def test_the_interval_of_the_size_allows_for_the_members_that_were_trained() -> None:
+    """A fifth of the members vary much more than the others: by the rows alone, it would be far too narrow."""
+    rng = np.random.default_rng(5)
+    chance = rng.beta(3.0, 3.0, 1500) * 0.8 + 0.1
+    y = (rng.random(1500) < chance).astype(int)
+    share = 0.2 / 1.7 + 0.8 / 31.0
+    size = share * np.mean(chance * (1.0 - chance)) / (0.05 * np.mean((chance - y) ** 2))
+    held = []
+    for _ in range(40):
+        spreads = np.where(rng.random(N_MEMBERS) < 0.2, 0.7, 30.0)
+        second = np.stack([rng.beta(spread * chance, spread * (1.0 - chance)) for spread in spreads])
+        low, high = sized(second, y, "neg_brier_score").interval
+        held.append(low <= np.ceil(size) and (high is None or np.floor(size) <= high))
+    assert np.mean(held) >= 0.8
+
+
+@pytest.mark.parametrize(("size", "is_doubted"), [(None, False), (400, False), (12, True)])
+def test_rows_of_probability_0_are_a_doubt_at_a_size_below_the_members(size: int | None, is_doubted: bool) -> None:
+    zeros = ZeroRows(expected=0.5, shape=2.0, trials=12.0, change=-0.06, n_few=3, n_rows=600)
+    metric = SimpleNamespace(name="neg_log_loss", is_absolute=False)
+    settings = SimpleNamespace(metric=metric, metric_tolerance=0.01)
+    found = zero_probability_doubt(zeros, size, -0.4, 100, settings)  # type: ignore[arg-type]
+    assert bool(found) == is_doubted
+    assert not is_doubted or "all members of 12 would give 0" in found[0]
+
+
+def test_rows_of_probability_0_become_fewer_with_the_size() -> None:
+    zeros = ZeroRows(expected=0.5, shape=2.0, trials=20.0, change=-0.06, n_few=3, n_rows=600)
+    np.testing.assert_allclose(zeros.number([5, 20, 40]), [0.5, 0.5, 0.125])
+    np.testing.assert_allclose(zeros.effect([40]), [-0.0075])
