@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report.text import markdown_summary
+from ens_plugin.report import markdown_summary
 from tests.extras import draws_by_weight
 
 
@@ -99,8 +99,8 @@ def test_the_error_of_few_rows_is_called_rough_wherever_it_is_shown() -> None:
     ensemble, labels, _ = voters((300, 12), 10, 1)
     report = ens_plugin.analyze(ensemble, None, labels)
     note = (
-        "Rough for 1, with fewer than 30 independent rows of equal weight: the error is about the share of rows on which the "
-        f"{report.mean_oob_members:.3g} out-of-bag members of a row, not all 10, are wrong together."
+        "Rough for 1, with fewer than 30 independent rows of equal weight: the error is about the share of rows on "
+        f"which the {report.mean_oob_members:.3g} out-of-bag members of a row, not all 10, are wrong together."
     )
     assert note in " ".join(report.summary().split())
     assert note in report.to_html()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
     from ens_plugin.analysis.metric_curves.metric_size import MetricChange
     from ens_plugin.analysis.metric_curves.ranked_chances import rank_chances
-    from ens_plugin.analysis.metric_curves.zero_probabilities import zero_rows
+    from ens_plugin.analysis.metric_curves.zero_probabilities import ZeroRows, zero_probability_doubt, zero_rows
 
 __all__ = [
     "LabelMetricCurve",
@@ -26,11 +26,13 @@ __all__ = [
     "MetricChange",
     "Resampled",
     "TwoErrors",
+    "ZeroRows",
     "estimate_own_loss",
     "label_metric_curve",
     "rank_chances",
     "typical_size",
     "with_metric_curve",
+    "zero_probability_doubt",
     "zero_rows",
 ]
 
@@ -40,11 +42,13 @@ _HOME_OF = {
     "MetricChange": "ens_plugin.analysis.metric_curves.metric_size",
     "Resampled": "ens_plugin.analysis.metric_curves.metric_resampling",
     "TwoErrors": "ens_plugin.analysis.metric_curves.label_metric",
+    "ZeroRows": "ens_plugin.analysis.metric_curves.zero_probabilities",
     "estimate_own_loss": "ens_plugin.analysis.metric_curves.metric_curve",
     "label_metric_curve": "ens_plugin.analysis.metric_curves.label_metric",
     "rank_chances": "ens_plugin.analysis.metric_curves.ranked_chances",
     "typical_size": "ens_plugin.analysis.metric_curves.label_metric",
     "with_metric_curve": "ens_plugin.analysis.metric_curves.metric_curve",
+    "zero_probability_doubt": "ens_plugin.analysis.metric_curves.zero_probabilities",
     "zero_rows": "ens_plugin.analysis.metric_curves.zero_probabilities",
 }
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ens_plugin import CustomEnsemble, SizeRecommendation, analyze
-from ens_plugin.analysis.metric_curves.zero_probabilities import ZeroRows, zero_probability_doubt
-from ens_plugin.analysis.variance.closed_losses import log_terms, member_log_terms
+from ens_plugin.analysis.metric_curves import ZeroRows, zero_probability_doubt
+from ens_plugin.analysis.variance import log_terms, member_log_terms
 from ens_plugin.core.estimates import expected_log_loss, relative_variance
-from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
+from ens_plugin.core.uncertainty import shared_luck_variance
 from tests.forests import Array
 
 N_MEMBERS = 20
