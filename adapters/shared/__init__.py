@@ -9,6 +9,7 @@ from ens_plugin.lazy_names import lazy_names
 if TYPE_CHECKING:
     from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
     from ens_plugin.adapters.shared.labels import label_codes
+    from ens_plugin.adapters.shared.member_parameters import bag_doubts
     from ens_plugin.adapters.shared.row_queues import ROWS_TOGETHER, move_values
     from ens_plugin.adapters.shared.threads import in_threads
     from ens_plugin.adapters.shared.trees.kept_leaves import ROWS_OF_PIECE, KeptLeaves
@@ -19,6 +20,7 @@ __all__ = [
     "ROWS_TOGETHER",
     "KeptLeaves",
     "ProofStatistics",
+    "bag_doubts",
     "count_leaves",
     "in_threads",
     "label_codes",
@@ -32,6 +34,7 @@ _HOME_OF = {
     "ProofStatistics": "ens_plugin.adapters.shared.distributed_bags",
     "ROWS_OF_PIECE": "ens_plugin.adapters.shared.trees.kept_leaves",
     "ROWS_TOGETHER": "ens_plugin.adapters.shared.row_queues",
+    "bag_doubts": "ens_plugin.adapters.shared.member_parameters",
     "count_leaves": "ens_plugin.adapters.shared.trees.leaf_counts",
     "in_threads": "ens_plugin.adapters.shared.threads",
     "label_codes": "ens_plugin.adapters.shared.labels",

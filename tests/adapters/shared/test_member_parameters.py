@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import ens_plugin
 from ens_plugin.adapters import find_adapter
+from ens_plugin.adapters.shared import bag_doubts
 
 ROWS = np.random.default_rng(41).normal(size=(60, 3))
 LABELS = (ROWS[:, 0] > 0).astype(int)
@@ -61,3 +62,12 @@ def test_of_the_orders_of_two_kinds_one_in_a_hundred_is_doubted_at_most() -> Non
     found = [bool(find_adapter(ens_plugin.CustomEnsemble.from_estimators(order, None)).doubts()) for order in orders]
     assert len(found) == 924
     assert 1 <= sum(found) <= 9
+
+
+def test_rare_labels_of_small_bags_are_not_taken_for_other_weights() -> None:
+    """Of 500 labels with ten bags each, some have several of them among the first five by chance."""
+    rng = np.random.default_rng(0)
+    means = [rng.poisson(0.01, (1000, 500)) / 200.0 for _ in range(20)]
+    assert [bag_doubts(shares) for shares in means] == [()] * 20
+    changed = means[0] + np.where(np.arange(1000) < 100, 0.1, 0.2)[:, None] + rng.normal(0.0, 0.001, (1000, 1))
+    assert len(bag_doubts(changed)) == 1
