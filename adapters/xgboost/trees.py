@@ -32,7 +32,7 @@ from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
 from ens_plugin.adapters.sklearn.data import training_target
 from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
-from ens_plugin.adapters.xgboost.class_members import class_margin_sums, form_members
+from ens_plugin.adapters.xgboost.document.class_members import class_margin_sums, form_members
 from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
 from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
 from ens_plugin.adapters.xgboost.document.leaves import LeafReader

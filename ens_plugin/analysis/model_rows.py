@@ -190,8 +190,9 @@ def _refuse_one_value(
     value = shown(labels.tolist()[0])
     if adapter.classes is not None:
         raise InputError(
-            f"All rows with a positive sample_weight have the label {value}: the error of one label does not "
-            "describe the others. Give rows of at least two labels some weight."
+            # Estimator checks of scikit-learn look for the word "class".
+            f"All rows with a positive sample_weight have the label {value}: the error of one class does not "
+            "describe the others. Give rows of at least two classes some weight."
         )
     if metric is not None and metric.is_share:
         raise InputError(

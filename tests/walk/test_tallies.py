@@ -134,7 +134,7 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     kind: str, n_rows: int, n_labels: int
 ) -> None:
     pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
-    from ens_plugin.adapters.xgboost.class_members import form_members
+    from ens_plugin.adapters.xgboost.document.class_members import form_members
     from ens_plugin_walk import class_margin_sums
 
     rng, n_leaves = np.random.default_rng(n_rows), 7

@@ -185,8 +185,9 @@ def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
         )
     if len(labels) < 2:
         raise InputError(
-            f"y holds a single label, {shown(labels[0])}: the error of one label does not describe the "
-            "others. Pass rows of at least two labels."
+            # Estimator checks of scikit-learn look for the word "class".
+            f"y holds a single label, {shown(labels[0])}: the error of one class does not describe the "
+            "others. Pass rows of at least two classes."
         )
     return np.array(codes, dtype=np.int64)[which]
 

@@ -153,7 +153,7 @@ def other_level(report: EnsembleReport) -> EnsembleReport:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(other_error, "a 0-1 error and the baseline's a mean squared error"), (other_level, "has 0.9 ones")],
+    [(other_error, "the 0-1 error, the baseline's the mean squared error"), (other_level, "has 0.9 ones")],
 )
 def test_reports_that_cannot_be_compared(
     change: Callable[[EnsembleReport], EnsembleReport],
