@@ -61,7 +61,7 @@ _WHOLE = re.compile(r"(-?\d+)\.0")
 _SWITCHES = {"False": "0", "True": "1"}
 # Names that begin with the sound of a vowel, some of them because their letters are spoken, as of XGBClassifier.
 _VOWEL = re.compile(r"[AEIOUaeiou]|[FHLMNRSX](?=[0-9B-DF-HJ-NP-TV-Z][0-9A-Z])|h2o|mlflow|ndarray|xgb")
-_NO_VOWEL = re.compile(r"One|Uni|Uint|Use|Eu", re.IGNORECASE)
+_NO_VOWEL = re.compile(r"One|Uni|Uint|Uuid|Umap|Use|Eu|Smo", re.IGNORECASE)
 
 
 def shown(value: object, limit: int = 80) -> str:

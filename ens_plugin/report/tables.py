@@ -221,8 +221,10 @@ def _few_rows_note(report: ReportContent, most: int) -> str:
         else f"all {report.n_members} members are wrong together"
     )
     rows = f"fewer than {FEWEST_ROWS} independent rows of equal weight"
-    dash = "" if report.recommended_size is None else " That is too few for the error at another size: a dash."
-    return f"Rough for {names}{more}, with {rows}: the error is about the share of rows on which {members}.{dash}"
+    note = f"Rough for {names}{more}, with {rows}: the error is about the share of rows on which {members}."
+    if report.recommended_size is None:
+        return note
+    return f"{note} That is too few for the error at another size, which is shown as a dash."
 
 
 def predictors(report: ReportContent) -> str:

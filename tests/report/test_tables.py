@@ -47,7 +47,7 @@ def report_with_rows(*n_rows: int) -> EnsembleReport:
 
 
 FEW_ROWS = "with fewer than 30 independent rows of equal weight"
-DASH = "That is too few for the error at another size: a dash."
+DASH = "That is too few for the error at another size, which is shown as a dash."
 
 
 def test_unknown_errors_are_dashes_that_every_surface_explains() -> None:

@@ -93,7 +93,9 @@ def class_margin_sums(
     >>> class_margin_sums(values, leaves, np.packbits(in_bag, axis=1), np.array([0]))[[0, 1, 5], 0].tolist()
     [1.0, -1.0, 1.0]
     """
-    own, reached, bags = neighbours(values, np.float64), neighbours(leaves, np.uint8), np.asarray(bits, np.uint8)
+    if np.asarray(leaves).dtype != np.uint8 or np.asarray(bits).dtype != np.uint8:
+        raise ValueError("leaves and bits are arrays of uint8")
+    own, reached, bags = neighbours(values, np.float64), neighbours(leaves, np.uint8), np.asarray(bits)
     if own.ndim != 3 or reached.ndim != 3 or own.shape[:2] != reached.shape[:2]:
         raise ValueError(f"values of shape {own.shape} are not those of leaves of shape {reached.shape}")
     n_labels, n_trees, n_rows = reached.shape

@@ -82,13 +82,15 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
     else:
         length, stop = _number(data, at)
     if not 0 <= length <= len(data):
-        raise ValueError(f"the length {length} at byte {at} of the model document is none")
+        raise ValueError(f"the length {length} at byte {at} of the model document is below 0 or beyond its end")
     return length, stop
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
     length, start = _length(data, at)
     stop = start + length
+    if stop > len(data):
+        raise ValueError(f"the model document ends within the text at byte {at}")
     return data[start:stop].decode(), stop
 
 
@@ -117,7 +119,9 @@ def _array(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _typed_array(data: bytes, at: int) -> tuple[NDArray[Any], int]:
-    dtype = _DTYPES[data[at]]
+    dtype = _DTYPES.get(data[at])
+    if dtype is None:
+        raise ValueError(f"unknown type {bytes([data[at]])!r} at byte {at} of the model document")
     length, start = _length(data, at + 2)
     return np.frombuffer(data, dtype, length, start), start + length * dtype.itemsize
 

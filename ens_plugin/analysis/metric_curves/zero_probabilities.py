@@ -132,7 +132,7 @@ def zero_probability_doubt(
     share = float(zeros.number(fewest)) / zeros.n_rows
     return (
         f"On {zeros.n_few} of {zeros.n_rows} rows, {FEW} out-of-bag members or fewer give the row's label a "
-        f"probability above 0. On about {100.0 * share:.1g} % of fresh rows, all members of {fewest} would give 0, and "
+        f"probability above 0. On about {100.0 * share:.1g} % of fresh rows, all of {fewest} members would give 0, and "
         f"these rows would move the {metric.name} by {effect:.2g}, where the tolerance is {tolerance:.2g}. "
         "Train members whose leaves are not pure (min_samples_leaf), train more members, or choose 'neg_brier_score'.",
     )

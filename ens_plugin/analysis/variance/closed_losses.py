@@ -69,20 +69,25 @@ def _log_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, FloatArr
     mean = np.minimum(rows.own_probability[chosen], 1.0)
     if mean.min() <= 0.0:
         return None
-    return log_terms(mean, _per_member(rows, rows.own_squares, chosen), rows.trials[chosen])
+    weight = np.ones(chosen.size) if rows.weight is None else rows.weight[chosen]
+    return log_terms(mean, _per_member(rows, rows.own_squares, chosen), rows.trials[chosen], weight)
 
 
 def _per_member(rows: MetricRows, squares: FloatArray, chosen: IntArray) -> FloatArray:
     return np.asarray(squares[chosen] / (rows.trials[chosen] - 1.0))
 
 
-def log_terms(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def log_terms(
+    mean: FloatArray, variance: FloatArray, trials: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray] | None:
     r"""Return each row's log loss with all of its members to the first order, and its slope in 1/B.
 
     Parameters
     ----------
     mean, variance, trials : ndarray, shape (n_rows,)
         As for :func:`ens_plugin.core.estimates.log_loss.relative_variance`.
+    weight : ndarray, shape (n_rows,)
+        Weight of each row in the mean loss, above 0.  The share c is that of all rows alike.
 
     Returns
     -------
@@ -99,8 +104,10 @@ def log_terms(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tup
         return None
     inverse = inverse_probability(mean, trials / share - 1.0)
     slope = share * (inverse - 1.0) / 2.0
-    votes, weight = mean * (1.0 - mean) + variance / trials, (mean + 1.0 / trials) ** -2.0
-    slope = slope + slope.mean() * mean.size * weight * (variance - share * votes) / (share * float(weight @ votes))
+    votes, precision = mean * (1.0 - mean) + variance / trials, (mean + 1.0 / trials) ** -2.0
+    by_share = float(np.average(slope, weights=weight)) * mean.size / (share * float(precision @ votes))
+    added = by_share * precision * (variance - share * votes)
+    slope = slope + added - np.average(added, weights=weight)
     return expected_log_loss(mean, trials, share, np.inf) + slope / trials, slope
 
 

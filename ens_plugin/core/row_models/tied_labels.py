@@ -52,7 +52,7 @@ def tied_label_shift(votes: LabelVotes, weight: FloatArray, code: int, sizes: Fl
     if small.size == 0:
         return shift
     shares, rng = fit_label_shares(votes, weight), np.random.default_rng(SEED)
-    n_draws = -(-n_drawn // votes.target.size)
+    n_draws = max(-(-n_drawn // votes.target.size), 1)
     for _ in range(n_draws):
         drawn = shares.draw(rng)
         for place in small:

@@ -69,5 +69,7 @@ def test_rare_labels_of_small_bags_are_not_taken_for_other_weights() -> None:
     rng = np.random.default_rng(0)
     means = [rng.poisson(0.01, (1000, 500)) / 200.0 for _ in range(20)]
     assert [bag_doubts(shares) for shares in means] == [()] * 20
+    few = rng.normal(0.2, 0.01, (150, 1)) + np.where(np.arange(150) < 140, 0.0, 0.5)[:, None]
+    assert len(bag_doubts(few)) == 1
     changed = means[0] + np.where(np.arange(1000) < 100, 0.1, 0.2)[:, None] + rng.normal(0.0, 0.001, (1000, 1))
     assert len(bag_doubts(changed)) == 1

@@ -106,9 +106,17 @@ def test_document_that_ends_early_is_refused() -> None:
             decode(document[:size])
 
 
+@pytest.mark.parametrize(
+    ("document", "finding"), [(b"[$x#i\1a", "unknown type b'x'"), (b"Si\x05abcde"[:5], "ends within")]
+)
+def test_damaged_texts_and_arrays_are_refused(document: bytes, finding: str) -> None:
+    with pytest.raises(ValueError, match=finding):
+        decode(document)
+
+
 @pytest.mark.parametrize("length", [-1, 2**62])
 def test_length_beyond_the_document_is_refused(length: int) -> None:
-    with pytest.raises(ValueError, match=rf"length {length} .* is none"):
+    with pytest.raises(ValueError, match=rf"length {length} .* is below 0 or beyond its end"):
         decode(b"{L" + length.to_bytes(8, "big", signed=True) + b"a}")
 
 

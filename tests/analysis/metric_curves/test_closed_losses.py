@@ -28,25 +28,38 @@ def moments(outputs: Array) -> tuple[Array, Array, Array]:
 
 
 def mean_slope(outputs: Array) -> float:
-    found = log_terms(*moments(outputs))
+    found = log_terms(*moments(outputs), np.ones(outputs.shape[1]))
     assert found is not None
     return float(found[1].mean())
 
 
 def test_the_slope_of_the_log_loss_is_that_of_its_curve() -> None:
     mean, variance, trials = moments(drawn(np.random.default_rng(0), 300, np.full(N_MEMBERS, 3.0)))
-    share, found = relative_variance(mean, variance, trials), log_terms(mean, variance, trials)
+    share, found = relative_variance(mean, variance, trials), log_terms(mean, variance, trials, np.ones(mean.size))
     assert found is not None
     losses = expected_log_loss(mean, trials, share, np.array([1e6, np.inf])).mean(axis=1)
     assert found[1].mean() == pytest.approx(1e6 * (losses[0] - losses[1]), rel=1e-3)
     np.testing.assert_allclose(found[0] - found[1] / trials, expected_log_loss(mean, trials, share, np.inf))
 
 
+def test_the_share_in_common_moves_no_weighted_mean() -> None:
+    """What rows add to it cancels in the mean of rows that count five times as much as others, too."""
+    outputs = drawn(np.random.default_rng(4), 300, np.full(N_MEMBERS, 3.0))
+    mean, variance, trials = moments(outputs)
+    weight = np.where(np.arange(mean.size) % 2 == 0, 5.0, 1.0)
+    found = log_terms(mean, variance, trials, weight)
+    assert found is not None
+    share = relative_variance(mean, variance, trials)
+    losses = expected_log_loss(mean, trials, share, np.array([1e6, np.inf]))
+    slopes = 1e6 * (losses[0] - losses[1])
+    assert np.average(found[1], weights=weight) == pytest.approx(np.average(slopes, weights=weight), rel=1e-3)
+
+
 def test_the_slopes_of_the_rows_vary_as_their_mean_does() -> None:
     rng = np.random.default_rng(1)
     means, expected = [], []
     for _ in range(400):
-        found = log_terms(*moments(drawn(rng, 200, np.full(N_MEMBERS, 3.0))))
+        found = log_terms(*moments(drawn(rng, 200, np.full(N_MEMBERS, 3.0))), np.ones(200))
         assert found is not None
         means.append(found[1].mean())
         expected.append(found[1].var(ddof=1) / 200.0)
@@ -98,7 +111,7 @@ def test_rows_of_probability_0_are_a_doubt_at_a_size_below_the_members(size: int
     settings = SimpleNamespace(metric=metric, metric_tolerance=0.01)
     found = zero_probability_doubt(zeros, size, -0.4, 100, settings)  # type: ignore[arg-type]
     assert bool(found) == is_doubted
-    assert not is_doubted or "all members of 12 would give 0" in found[0]
+    assert not is_doubted or "all of 12 members would give 0" in found[0]
 
 
 def test_rows_of_probability_0_become_fewer_with_the_size() -> None:
