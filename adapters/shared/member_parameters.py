@@ -119,10 +119,11 @@ def bag_doubts(means: FloatArray) -> tuple[str, ...]:
     """
     n_members = len(means)
     spread = means.std(axis=0)
-    columns = means[:, spread > LEAST_SPREAD * np.abs(means).max(axis=0)]
+    differ = spread > LEAST_SPREAD * np.abs(means).max(axis=0)
+    columns = means[:, differ]
     if n_members < FEWEST_MEMBERS or columns.shape[1] == 0:
         return ()
-    scaled = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+    scaled = (columns - columns.mean(axis=0)) / spread[differ]
     first = np.arange(FEWEST_APART, n_members - FEWEST_APART + 1)[:, None]
     # Of each split in two: the correlation of the values with being among the first, and its Student's t.
     correlation = np.cumsum(scaled, axis=0)[first[:, 0] - 1] / np.sqrt(first * (n_members - first))

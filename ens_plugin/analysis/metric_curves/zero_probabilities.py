@@ -13,7 +13,7 @@ from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import InputError
 
-__all__ = ["refuse_no_value", "zero_probability_doubt"]
+__all__ = ["ZeroRows", "expected_zeros", "fit_counts", "refuse_no_value", "zero_probability_doubt"]
 
 # Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
 PULLS = (1e-9, 1e-6)
@@ -95,7 +95,7 @@ def expected_zeros(rows: MetricRows) -> ZeroRows | None:
     known = rows.known
     if rows.losses != "log" or np.any(rows.own_probability[known] <= 0.0):
         return None
-    expected, shape = _fit_counts(rows.positive_members[known])
+    expected, shape = fit_counts(rows.positive_members[known])
     surest = known[np.argmax(rows.own_probability[known])]
     output = rows.linked[known].copy()
     level = rows.linked_value(output, known)
@@ -138,35 +138,28 @@ def zero_probability_doubt(
     )
 
 
-def zero_rows(positive: FloatArray, share: float) -> float:
-    """Return the expected number of rows whose label has probability 0 by all members of the ensemble.
+def fit_counts(positive: FloatArray) -> tuple[float, float]:
+    """Return the expected number of rows with a count of 0, and the power by which it falls with the members.
 
     Parameters
     ----------
     positive : ndarray, shape (n_rows,)
         Number of a row's members by which its label has a probability above 0.
-    share : float
-        Members of a row over those of the ensemble.
 
     Notes
     -----
     Near 0 the rows' chances are taken to have a density in proportion to a power a - 1 of them.  Counts k are then in
-    proportion to Gamma(k + a)/k!, and as many rows with count 0 as are expected become fewer by share to the power a.
+    proportion to Gamma(k + a)/k!, and as many rows with count 0 as are expected become fewer by the share of a row's
+    members among all, to the power a.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> chance = rng.random(40000)
-    >>> found = zero_rows(rng.binomial(40, chance).astype(float), 0.4)
-    >>> bool(abs(found / np.sum((1.0 - chance) ** 100) - 1.0) < 0.15)
+    >>> expected, power = fit_counts(rng.binomial(40, chance).astype(float))
+    >>> bool(abs(expected * 0.4**power / np.sum((1.0 - chance) ** 100) - 1.0) < 0.15)
     True
     """
-    expected, shape = _fit_counts(positive)
-    return float(expected * share**shape)
-
-
-def _fit_counts(positive: FloatArray) -> tuple[float, float]:
-    """Return the expected number of rows with a count of 0, and the power a of :func:`zero_rows`."""
     few = positive[positive <= FEW]
     if few.size == 0:
         return 0.0, 1.0

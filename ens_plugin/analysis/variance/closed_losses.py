@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.analysis.metrics.formulas import squared_error
 from ens_plugin.core.estimates.brier_score import member_terms
-from ens_plugin.core.estimates.log_loss import expected_log_loss, inverse_probability, relative_variance
+from ens_plugin.core.estimates.log_loss import (
+    expected_log_loss,
+    inverse_probability,
+    relative_variance,
+    vote_variances,
+)
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, count_members
@@ -48,15 +53,16 @@ def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> Squared
     units = chosen if groups is None else groups[chosen]
     if rows.losses == "" or np.unique(units).size < 2:
         return None
-    terms = _squared_terms(rows, chosen) if rows.losses == "squared" else _log_terms(rows, chosen)
+    weight = weight[chosen]
+    terms = _squared_terms(rows, chosen) if rows.losses == "squared" else _log_terms(rows, chosen, weight)
     if terms is None:
         return None
     at_members, slope = terms
     own_groups = None if groups is None else units
-    found = fit_moments(term_moments(at_members, slope, rows.trials[chosen], weight[chosen], own_groups))
+    found = fit_moments(term_moments(at_members, slope, rows.trials[chosen], weight, own_groups))
     if found.member_variance <= 0:
         return None
-    return replace(found, luck=_luck_of_members(rows, chosen))
+    return replace(found, luck=_luck_of_members(rows, chosen, weight))
 
 
 def _squared_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -64,12 +70,11 @@ def _squared_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, Floa
     return squared_error(rows.sample.block.target[chosen], rows.mean[chosen]), _per_member(rows, rows.squares, chosen)
 
 
-def _log_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, FloatArray] | None:
+def _log_terms(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Return the log loss of rows with all of their members, and its slope in 1/B; None for a probability of 0."""
     mean = np.minimum(rows.own_probability[chosen], 1.0)
     if mean.min() <= 0.0:
         return None
-    weight = np.ones(chosen.size) if rows.weight is None else rows.weight[chosen]
     return log_terms(mean, _per_member(rows, rows.own_squares, chosen), rows.trials[chosen], weight)
 
 
@@ -104,20 +109,21 @@ def log_terms(
         return None
     inverse = inverse_probability(mean, trials / share - 1.0)
     slope = share * (inverse - 1.0) / 2.0
-    votes, precision = mean * (1.0 - mean) + variance / trials, (mean + 1.0 / trials) ** -2.0
+    votes, precision = vote_variances(mean, variance, trials)
     by_share = float(np.average(slope, weights=weight)) * mean.size / (share * float(precision @ votes))
     added = by_share * precision * (variance - share * votes)
     slope = slope + added - np.average(added, weights=weight)
     return expected_log_loss(mean, trials, share, np.inf) + slope / trials, slope
 
 
-def _luck_of_members(rows: MetricRows, chosen: IntArray) -> float:
+def _luck_of_members(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> float:
     """Return the standard deviation of the mean slope by which members were trained, as far as all rows share it."""
-    some = np.sort(np.random.default_rng(0).permutation(chosen)[:ROWS_OF_LUCK])
-    part = rows.sample.select(some)
-    weight = np.ones(some.size) if rows.weight is None else rows.weight[some]
-    terms = _squares_of_members(part) if rows.losses == "squared" else member_log_terms(_own_outputs(part.block), part)
-    return math.sqrt(shared_luck_variance(terms, part.block.counted, weight / weight.mean(), chosen.size))
+    some = np.sort(np.random.default_rng(0).permutation(chosen.size)[:ROWS_OF_LUCK])
+    part, own = rows.sample.select(chosen[some]), weight[some]
+    block = part.block
+    is_squared = rows.losses == "squared"
+    terms = _squares_of_members(part) if is_squared else member_log_terms(_own_outputs(block), block.counted)
+    return math.sqrt(shared_luck_variance(terms, block.counted, own / own.mean(), chosen.size))
 
 
 def _squares_of_members(part: Sample) -> FloatArray:
@@ -126,8 +132,7 @@ def _squares_of_members(part: Sample) -> FloatArray:
     if block.n_labels:
         # Of two labels the Brier score is that of one of them.
         return member_terms(block) * (2.0 if block.n_labels == 2 else 1.0)
-    trials = count_members(block.counted)
-    return np.asarray(np.square(block.outputs - part.mean_outputs()) * (trials / (trials - 1.0)))
+    return np.asarray(np.square(block.outputs - part.mean_outputs()) * (block.trials / (block.trials - 1.0)))
 
 
 def _own_outputs(block: RowBlock) -> FloatArray:
@@ -138,22 +143,21 @@ def _own_outputs(block: RowBlock) -> FloatArray:
     return np.asarray(block.outputs[:, np.arange(codes.size), codes], dtype=np.float64)
 
 
-def member_log_terms(own: FloatArray, part: Sample) -> FloatArray:
+def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
     """Return the part of each member in the mean slope of the log loss, to the first order.
 
     Parameters
     ----------
     own : ndarray, shape (n_members, n_rows)
         Probability of the label of each row.
-    part : Sample
-        Whose members count.
+    counted : ndarray of bool, shape (n_members, n_rows)
+        True where the member counts for the row.
 
     Returns
     -------
     ndarray, shape (n_members, n_rows)
         Up to a constant of each row.  Of members that do not count, any value.
     """
-    counted = part.block.counted
     trials = count_members(counted)
     mean = np.minimum(np.where(counted, own, 0.0).sum(axis=0) / trials, 1.0)
     apart = own - mean
@@ -162,9 +166,8 @@ def member_log_terms(own: FloatArray, part: Sample) -> FloatArray:
     share = relative_variance(mean, variance, trials)
     if share <= 0.0:
         return np.zeros(own.shape)
-    concentration, votes = trials / share - 1.0, mean * (1.0 - mean) + variance / trials
+    concentration, (votes, weight) = trials / share - 1.0, vote_variances(mean, variance, trials)
     slope = share * float(inverse_probability(mean, concentration).mean() - 1.0) / 2.0
-    weight = (mean + 1.0 / trials) ** -2.0
     by_share = slope * mean.size * weight / (share * float(weight @ votes))
     down, up = mean * (1.0 - STEP), np.minimum(mean * (1.0 + STEP), 1.0)
     by_mean = inverse_probability(up, concentration) - inverse_probability(down, concentration)

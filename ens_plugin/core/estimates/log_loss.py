@@ -9,7 +9,7 @@ from scipy.special import digamma, exp1
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["expected_log_loss", "inverse_probability", "relative_variance"]
+__all__ = ["expected_log_loss", "inverse_probability", "relative_variance", "vote_variances"]
 
 LEAST_CONCENTRATION = 0.05
 # From here on the asymptotic series of the exponential integral has an error below 1e-12; its value would underflow.
@@ -32,9 +32,19 @@ def relative_variance(mean: FloatArray, variance: FloatArray, trials: FloatArray
     -----
     A ratio of sums.  Rows weigh as their variance does in the log loss, by :math:`1/p^2`, with :math:`1/n` added to p.
     """
-    weight = (mean + 1.0 / trials) ** -2.0
-    votes = float(weight @ (mean * (1.0 - mean) + variance / trials))
-    return float(weight @ variance) / votes if votes > 0 else 0.0
+    votes, weight = vote_variances(mean, variance, trials)
+    total = float(weight @ votes)
+    return float(weight @ variance) / total if total > 0 else 0.0
+
+
+def vote_variances(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the variance that one vote would have in each row, and the weight of the row in :func:`relative_variance`.
+
+    Parameters
+    ----------
+    mean, variance, trials : ndarray, shape (n_rows,)
+    """
+    return mean * (1.0 - mean) + variance / trials, (mean + 1.0 / trials) ** -2.0
 
 
 def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: ArrayLike) -> FloatArray:

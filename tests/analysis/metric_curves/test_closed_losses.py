@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from ens_plugin import CustomEnsemble, SizeRecommendation, analyze
+from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis.curves import ResolvedOptions
 from ens_plugin.analysis.metric_curves import ZeroRows, zero_probability_doubt
+from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.analysis.variance import log_terms, member_log_terms
 from ens_plugin.core.estimates import expected_log_loss, relative_variance
 from ens_plugin.core.uncertainty import shared_luck_variance
@@ -75,8 +76,7 @@ def test_the_luck_of_the_members_is_the_spread_of_the_slope_over_members() -> No
         spreads = np.where(rng.random(N_MEMBERS) < 0.3, 0.5, 20.0)
         outputs = np.stack([rng.beta(spread * chance, spread * (1.0 - chance)) for spread in spreads])
         counted = np.ones(outputs.shape, dtype=bool)
-        part = SimpleNamespace(block=SimpleNamespace(counted=counted))
-        terms = member_log_terms(outputs, part)  # type: ignore[arg-type]
+        terms = member_log_terms(outputs, counted)
         expected.append(shared_luck_variance(terms, counted, np.ones(2000), 2000))
         slopes.append(mean_slope(outputs))
     assert np.std(slopes) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.15)
@@ -104,12 +104,29 @@ def test_the_interval_of_the_size_allows_for_the_members_that_were_trained() -> 
     assert np.mean(held) >= 0.8
 
 
+def by_log_loss(metric_tolerance: float) -> ResolvedOptions:
+    ensemble = CustomEnsemble(np.full((2, 4, 2), 0.5), None, aggregation="mean_proba")
+    return ResolvedOptions(
+        estimator="subset_average",
+        data="holdout",
+        criterion="metric",
+        chooses_criterion=True,
+        confidence=0.99,
+        tolerance=0.01,
+        probability_tolerance=0.005,
+        interval_level=0.95,
+        max_size=10_000,
+        sizes=np.array([1]),
+        random_state=0,
+        metric=resolve_metric("neg_log_loss", find_adapter(ensemble)),
+        metric_tolerance=metric_tolerance,
+    )
+
+
 @pytest.mark.parametrize(("size", "is_doubted"), [(None, False), (400, False), (12, True)])
 def test_rows_of_probability_0_are_a_doubt_at_a_size_below_the_members(size: int | None, is_doubted: bool) -> None:
     zeros = ZeroRows(expected=0.5, shape=2.0, trials=12.0, change=-0.06, n_few=3, n_rows=600)
-    metric = SimpleNamespace(name="neg_log_loss", is_absolute=False)
-    settings = SimpleNamespace(metric=metric, metric_tolerance=0.01)
-    found = zero_probability_doubt(zeros, size, -0.4, 100, settings)  # type: ignore[arg-type]
+    found = zero_probability_doubt(zeros, size, -0.4, 100, by_log_loss(metric_tolerance=0.01))
     assert bool(found) == is_doubted
     assert not is_doubted or "all of 12 members would give 0" in found[0]
 

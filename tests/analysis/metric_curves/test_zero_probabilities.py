@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis.metric_curves import zero_rows
+from ens_plugin.analysis.metric_curves import fit_counts
 from tests.forests import Array
+
+
+def zero_rows(positive: Array, share: float) -> float:
+    """The rows to expect with a count of 0 among all members, of which a row has a share."""
+    expected, power = fit_counts(positive)
+    return expected * share**power
 
 
 @pytest.mark.parametrize("power", [0.3, 1.0, 2.0])
