@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.arguments import clip_sizes_to_oob, resolve_options, row_weights
     from ens_plugin.analysis.build_report import UNCHECKED_ROWS, UNPROVED_TARGET
     from ens_plugin.analysis.options import AnalysisOptions, ScorerOfLabel
-    from ens_plugin.analysis.row_blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
+    from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_rows
+    from ens_plugin.analysis.tallied_rows import TalliedRows
 
 __all__ = [
     "UNCHECKED_ROWS",
@@ -32,7 +33,7 @@ __all__ = [
 _HOME_OF = {
     "AnalysisOptions": "ens_plugin.analysis.options",
     "ScorerOfLabel": "ens_plugin.analysis.options",
-    "TalliedRows": "ens_plugin.analysis.row_blocks",
+    "TalliedRows": "ens_plugin.analysis.tallied_rows",
     "UNCHECKED_ROWS": "ens_plugin.analysis.build_report",
     "UNPROVED_TARGET": "ens_plugin.analysis.build_report",
     "analyze_rows": "ens_plugin.analysis.analyze",

@@ -17,10 +17,11 @@ from ens_plugin.analysis.arguments import clip_sizes_to_oob
 from ens_plugin.analysis.criteria import rare_label_caution, single_row_caution, with_criteria
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
-from ens_plugin.analysis.row_blocks import TalliedRows, label_count
+from ens_plugin.analysis.row_blocks import label_count
 from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core import uncertainty
 from ens_plugin.core.tallies.tally import AnyTally, select_rows
 from ens_plugin.core.validation import FloatArray, counted

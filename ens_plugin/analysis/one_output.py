@@ -19,8 +19,9 @@ from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.model_rows import ModelRows
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
+from ens_plugin.analysis.row_blocks import Progress, tally_rows
 from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import AnyTally, take_rows
 from ens_plugin.report.result import EnsembleReport

@@ -22,10 +22,11 @@ from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
 from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.analysis.row_blocks import Progress, TalliedRows, tally_rows
+from ens_plugin.analysis.row_blocks import Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import identical_rows
 from ens_plugin.analysis.rows.targets import target_array
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.row_blocks import TalliedRows, label_count
+from ens_plugin.analysis.row_blocks import label_count
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight

@@ -21,8 +21,8 @@ from ens_plugin.core.validation import counted
 if TYPE_CHECKING:
     from ens_plugin.adapters.base import EnsembleAdapter
     from ens_plugin.analysis.curves.estimates import ResolvedOptions
-    from ens_plugin.analysis.row_blocks import TalliedRows
     from ens_plugin.analysis.rows.hashes import HashedRows
+    from ens_plugin.analysis.tallied_rows import TalliedRows
     from ens_plugin.core.estimates.cell_votes import CellVotes
     from ens_plugin.report.estimates import SizeRecommendation
     from ens_plugin.report.result import EnsembleReport

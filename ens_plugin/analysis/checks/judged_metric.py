@@ -12,7 +12,7 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.metric_curves.metric_resampling import bootstrap_counts
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.analysis.variance.metric_seeds import with_linear_logarithm
 from ens_plugin.core.uncertainty.paired_losses import OUT_OF_BAG_FACTOR, Difference
 

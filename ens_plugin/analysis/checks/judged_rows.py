@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.classification import seed_noise
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance, squared_losses_at

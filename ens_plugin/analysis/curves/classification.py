@@ -46,7 +46,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.row_blocks import TalliedRows
+    from ens_plugin.analysis.tallied_rows import TalliedRows
     from ens_plugin.core.tallies.growth_path import PathTally
     from ens_plugin.core.tallies.subset_rates import SubsetRates
     from ens_plugin.core.tallies.subsets import Sample

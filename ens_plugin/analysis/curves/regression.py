@@ -9,7 +9,7 @@ import numpy as np
 
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
 from ens_plugin.analysis.curves.size_reasons import excess_recommendation
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.estimates.grouped_tally import GroupedValues
 from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.tallies.growth_path import PathTally

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from ens_plugin.analysis.curves.classification import draw_label_errors, estimate_classification
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.estimates.error_curve import hypergeometric_limit
 from ens_plugin.core.tallies.representation import bounds_by_members
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, combine_draws

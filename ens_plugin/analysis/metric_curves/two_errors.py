@@ -13,7 +13,7 @@ from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support, row_models
 from ens_plugin.analysis.curves.stratified import draw_errors_by_members
 from ens_plugin.analysis.metric_curves.label_metric import TwoErrors
-from ens_plugin.analysis.row_blocks import TalliedRows
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.estimates.label_chances import LabelChances, chances_of_labels
 from ens_plugin.core.row_models.row_model import row_means
 from ens_plugin.core.row_models.tied_votes import tie_probability

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.capabilities import CountsDraws
-from ens_plugin.analysis.row_blocks import TalliedRows, label_count
+from ens_plugin.analysis.row_blocks import label_count
+from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
 from ens_plugin.core.validation import FloatArray, counted, printable
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
