@@ -150,9 +150,10 @@ def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray, code: int) ->
 
 
 def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return the factor of the errors at each size, interpolated in 1/size where the level is not known.
+    """Return the factor of the errors at each size, by which their mean over labels becomes the level.
 
-    At the first and the last size, the mean of the errors over labels is the level.
+    A level that is not known is interpolated in 1/size above the first size; below it, the first factor holds.  The
+    factors themselves may differ by any power of ten where hardly a row is wrong, and are not interpolated.
     """
     present = (share > 0) & ~np.isnan(error[0])
     if not present.any():
@@ -160,10 +161,10 @@ def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: Flo
     # Where the error of an infinite ensemble is not known, it is near that of the current size.
     filled = np.where(np.isnan(error), error[0], error)[:, present]
     mean = filled @ share[present] / share[present].sum()
-    factors = np.where((mean > 0) & (level > 0), level / np.where(mean > 0, mean, 1.0), 1.0)
     nearness = np.clip(sizes[0] / sizes, 0.0, 1.0)
-    between = nearness * factors[0] + (1.0 - nearness) * factors[-1]
-    return np.where(np.isnan(level), between, factors)
+    level = np.where(np.isnan(level), nearness * level[0] + (1.0 - nearness) * level[-1], level)
+    factors = np.where((mean > 0) & (level > 0), level / np.where(mean > 0, mean, 1.0), 1.0)
+    return np.where(sizes < sizes[0], factors[0], factors)
 
 
 def _row_weight(sample: Sample, groups: NDArray[np.integer] | None, rows: NDArray[np.intp]) -> RowWeight:

@@ -237,3 +237,17 @@ def test_tied_votes_of_three_labels_are_right_for_rows_of_the_first_one_alone(ki
     truth = [float(np.mean([wrong[target == code].mean() for wrong in drawn])) for code in range(n_labels)]
     assert [label.error for label in report.label_errors] == pytest.approx(truth, abs=0.025)
     assert report.label_errors[0].asymptote < report.label_errors[0].error
+
+
+def test_errors_at_a_larger_size_are_as_small_on_average_as_those_of_the_report() -> None:
+    """Where hardly a row is wrong, the fitted errors are far below the report's, and an error of 100 % came out."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 4))
+    y = np.where(X[:, 0] > 1.6, 2, (X[:, 1] > 0).astype(int))
+    forest = RandomForestClassifier(40, min_samples_leaf=2, random_state=0).fit(X, y)
+    report = ens_plugin.analyze(forest, X, y)
+    assert report.recommended_size is not None
+    assert report.recommended_size > 40
+    share = np.bincount(y)[:2] / np.bincount(y)[:2].sum()
+    mean = float(share @ [label.recommended_error for label in report.label_errors[:2]])
+    assert mean == pytest.approx(report.error_curve.asymptote, abs=0.001)
