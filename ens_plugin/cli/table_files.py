@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
+from lzma import LZMAError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 from ens_plugin.errors import InputError
 
@@ -18,6 +21,8 @@ COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")
 CSV = tuple(f".csv{ending}" for ending in COMPRESSED)
 TSV = tuple(f".tsv{ending}" for ending in COMPRESSED)
 KINDS = "csv, tsv, parquet or feather"  # in words
+UNREADABLE = (OSError, ValueError, ImportError)
+DAMAGED = (EOFError, zlib.error, LZMAError, BadZipFile)  # of compressed files, in the libraries' own kinds of error
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -35,8 +40,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no such file, its name ends otherwise, it is not a file of the kind in its name,
-        or it has no rows.
+        If there is no such file, its name ends otherwise, it is a folder, it is not a complete file of the kind in
+        its name, or it has no rows.
 
     Examples
     --------
@@ -46,6 +51,11 @@ def read_table(path: str | Path) -> pd.DataFrame:
     ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv, tsv, parquet or feather file.
     """
     path = Path(path)
+    if path.is_dir():
+        raise InputError(
+            f"The data file {str(path)!r} is a folder, such as Spark writes. Write the rows to one {KINDS} file, "
+            "training rows in the order of training."
+        )
     if not path.is_file():
         raise InputError(f"There is no data file {str(path)!r}. Pass a {KINDS} file.")
     if not path.name.lower().endswith((*PARQUET, *FEATHER, *CSV, *TSV)):
@@ -54,7 +64,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         )
     try:
         frame = _read(path)
-    except (OSError, ValueError, ImportError) as error:
+    except (*UNREADABLE, *DAMAGED) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
             f"The data file {str(path)!r} cannot be read: {reason}. Check that it is complete and really "

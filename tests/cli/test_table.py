@@ -66,6 +66,27 @@ def test_unreadable_files_say_why(name: str, content: bytes, message: str, tmp_p
         read_table(tmp_path / name)
 
 
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zip"])
+@pytest.mark.parametrize("damage", ["cut off", "changed", "not compressed"])
+def test_a_damaged_compressed_file_says_so(ending: str, damage: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.csv.{ending}"
+    pd.DataFrame({"a": np.random.default_rng(0).normal(size=2000)}).to_csv(path, index=False)
+    content = bytearray(path.read_bytes())
+    if damage == "changed":
+        content[200:220] = bytes(20)
+    shown = {"cut off": content[: len(content) // 2], "changed": content, "not compressed": b"a\n1.5\n"}[damage]
+    path.write_bytes(shown)
+    with pytest.raises(InputError, match=r"cannot be read.*Check that it is complete"):
+        read_table(path)
+
+
+def test_a_folder_is_named_as_one(tmp_path: Path) -> None:
+    folder = tmp_path / "train.parquet"
+    folder.mkdir()
+    with pytest.raises(InputError, match=r"train\.parquet' is a folder"):
+        read_table(folder)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no data file .*gone\.csv"):
         read_table(tmp_path / "gone.csv")
