@@ -11,7 +11,24 @@ from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 
-__all__ = ["labels", "predict_alike", "predicted"]
+__all__ = ["first_rows", "labels", "predict_alike", "predicted"]
+
+
+def first_rows(X: Any, most: int) -> Any:
+    """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    most : int
+
+    Examples
+    --------
+    >>> first_rows([[1.0], [2.0], [3.0]], 2)
+    [[1.0], [2.0]]
+    """
+    # Sparse matrices of other formats have no rows to choose.
+    return (X.tocsr() if hasattr(X, "tocsr") else X)[:most]
 
 
 def predicted(model: Any, rows: Any) -> Any:
