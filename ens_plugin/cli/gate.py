@@ -77,7 +77,7 @@ def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
     noted: set[tuple[str, ...]] = set()
 
     def source(model: Any) -> tuple[Any, ArrayLike]:
-        rows = rows_for_model(frame, model, target=target, drop=file.drop, features=file.features)
+        rows = rows_for_model(frame, model, target=target, drop=file.drop, features=file.features, path=path)
         # The baseline mostly lacks the same columns as the candidate.
         if rows.left_out and rows.left_out not in noted:
             noted.add(rows.left_out)

@@ -13,7 +13,7 @@ from ens_plugin.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "read_table"]
+__all__ = ["KINDS", "column_texts", "read_table"]
 
 PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".ftr")
@@ -75,6 +75,27 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return frame
 
 
+def column_texts(path: str | Path, name: str) -> pd.Series[Any] | None:
+    """Return a column of a csv or tsv file that :func:`read_table` has read, as the texts that are in the file.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+        Of the column.
+
+    Returns
+    -------
+    Series of str, or None
+        None for files of other formats, which keep the kind of each value.
+    """
+    path = Path(path)
+    if not path.name.lower().endswith((*CSV, *TSV)):
+        return None
+    frame = _read_text(path, usecols=lambda column: column == name, dtype=str, keep_default_na=False)
+    return frame[name] if name in frame.columns else None
+
+
 def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 
@@ -83,7 +104,13 @@ def _read(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path)
     if name.endswith(FEATHER):
         return pd.read_feather(path)
-    frame: pd.DataFrame = pd.read_csv(path, sep="," if name.endswith(CSV) else "\t", **_exact_floats(pd.__version__))
+    return _read_text(path, **_exact_floats(pd.__version__))
+
+
+def _read_text(path: Path, **options: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.read_csv(path, sep="," if path.name.lower().endswith(CSV) else "\t", **options)
     return frame
 
 

@@ -198,6 +198,25 @@ def test_labels_that_a_csv_file_cannot_mark_as_text_are_those_of_training(tmp_pa
     assert rows_for_model(frame, forest.fit(rows[["x"]], frame["y"]), target="y").y.tolist() == frame["y"].tolist()
 
 
+@pytest.mark.parametrize("labels", [["None", "some"], ["NA", "n/a"], ["007", "1"], ["1.0", "2.50"], ["", "a"]])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv.gz"])
+def test_labels_that_a_csv_file_changes_are_those_of_training(name: str, tmp_path: Path, labels: list[str]) -> None:
+    path = tmp_path / name
+    rows = pd.DataFrame({"x": np.arange(20.0), "y": np.repeat(labels, 10)})
+    rows.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
+    forest = RandomForestClassifier(2, random_state=0).fit(rows[["x"]], rows["y"])
+    found = rows_for_model(read_table(path), forest, target="y", path=str(path))
+    assert found.y.tolist() == rows["y"].tolist()
+
+
+def test_labels_of_numbers_stay_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = pd.DataFrame({"x": np.arange(20.0), "y": np.repeat([1.0, 2.5], 10)})
+    rows.to_csv(path, index=False)
+    forest = RandomForestClassifier(2, random_state=0).fit(rows[["x"]], rows["y"].map({1.0: 1, 2.5: 2}))
+    assert rows_for_model(read_table(path), forest, target="y", path=str(path)).y.tolist() == rows["y"].tolist()
+
+
 CITIES = pd.Categorical(["b", "a", "c", "b"] * 10, categories=["c", "b", "a"])
 CODES = pd.Categorical([3, 7, 9, 7] * 10)
 TRAINED = pd.DataFrame({"city": CITIES, "x": np.arange(40.0) % 7, "code": CODES})
