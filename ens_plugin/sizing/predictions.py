@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.core.validation import with_article
+from ens_plugin.errors import InputError
 
 __all__ = ["first_rows", "labels", "predict_alike", "predicted"]
 
@@ -22,11 +24,21 @@ def first_rows(X: Any, most: int) -> Any:
     X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
     most : int
 
+    Raises
+    ------
+    InputError
+        If X is an object of a library without such rows, as a DMatrix of XGBoost.
+
     Examples
     --------
     >>> first_rows([[1.0], [2.0], [3.0]], 2)
     [[1.0], [2.0]]
     """
+    if not hasattr(X, "__getitem__") and not hasattr(X, "tocsr"):
+        raise InputError(
+            f"X is {with_article(type(X).__name__)}, whose first rows cannot be taken. Pass the rows as an array, a "
+            "sparse matrix or a data frame."
+        )
     # Sparse matrices of other formats have no rows to choose.
     return (X.tocsr() if hasattr(X, "tocsr") else X)[:most]
 

@@ -112,7 +112,7 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     Raises
     ------
     UnsupportedModelError, InputError, NotFittedError
-        As for :func:`ens_plugin.truncate`.
+        As for :func:`ens_plugin.truncate`; InputError also for rows in an object of a library, as a DMatrix.
 
     Examples
     --------

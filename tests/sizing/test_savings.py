@@ -91,6 +91,8 @@ def test_a_booster_has_no_training_time() -> None:
     found = measure_savings(booster, X, y, 3)
     assert found.fit_seconds_per_member is None
     assert found.bytes_cut < found.bytes_now
+    with pytest.raises(InputError, match="a DMatrix, whose first rows cannot be taken"):
+        measure_savings(booster, xgboost.DMatrix(X), y, 3)
 
 
 def test_a_wrapper_of_boosters_is_fitted_with_fewer_parallel_trees() -> None:
