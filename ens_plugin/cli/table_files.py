@@ -13,7 +13,7 @@ from ens_plugin.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "column_texts", "read_table"]
+__all__ = ["KINDS", "column_texts", "is_read_in_two_ways", "read_table"]
 
 PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".ftr")
@@ -25,13 +25,16 @@ UNREADABLE = (OSError, ValueError, ImportError)
 DAMAGED = (EOFError, zlib.error, LZMAError, BadZipFile)  # of compressed files, in the libraries' own kinds of error
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
+def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
     """Read a csv, tsv, parquet or feather file, numbers to the last bit, and return it as a data frame.
 
     Parameters
     ----------
     path : str or Path
         Ends in ``.csv`` or ``.tsv`` (possibly compressed: ``.csv.gz``), ``.parquet`` or ``.feather``.
+    exact : bool, default=True
+        False: numbers of text files as ``pandas.read_csv`` reads them by default, which before pandas 3.1 was with
+        another last bit for many.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
             f"The name of the data file {str(path)!r} ends in no format that can be read. Convert the file to {KINDS}."
         )
     try:
-        frame = _read(path)
+        frame = _read(path, exact)
     except (*UNREADABLE, *DAMAGED) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
@@ -96,7 +99,14 @@ def column_texts(path: str | Path, name: str) -> pd.Series[Any] | None:
     return frame[name] if name in frame.columns else None
 
 
-def _read(path: Path) -> pd.DataFrame:
+def is_read_in_two_ways(path: str | Path) -> bool:
+    """Return whether :func:`read_table` may read other numbers with `exact` than without."""
+    import pandas as pd
+
+    return Path(path).name.lower().endswith((*CSV, *TSV)) and bool(_exact_floats(pd.__version__))
+
+
+def _read(path: Path, exact: bool) -> pd.DataFrame:
     import pandas as pd
 
     name = path.name.lower()
@@ -104,7 +114,7 @@ def _read(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path)
     if name.endswith(FEATHER):
         return pd.read_feather(path)
-    return _read_text(path, **_exact_floats(pd.__version__))
+    return _read_text(path, **(_exact_floats(pd.__version__) if exact else {}))
 
 
 def _read_text(path: Path, **options: Any) -> pd.DataFrame:
