@@ -15,7 +15,8 @@ def write_whole(path: Path, content: bytes) -> None:
     Parameters
     ----------
     path : Path
-        An existing file is replaced.
+        An existing file is replaced, where the path is a link the file that it leads to.  A device or a pipe, such as
+        ``/dev/null``, stays and is written to.
     content : bytes
 
     Raises
@@ -31,10 +32,14 @@ def write_whole(path: Path, content: bytes) -> None:
     ...     [file.name for file in Path(folder).iterdir()]
     ['curve.csv']
     """
-    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.tmp"
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    target = path.resolve()
+    temporary = target.parent / f".{target.name[:40]}.{secrets.token_hex(8)}.tmp"
     try:
         with temporary.open("xb") as stream:
             stream.write(content)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -29,3 +32,27 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    file, link = tmp_path / "shared" / "report.json", tmp_path / "report.json"
+    file.write_bytes(b"old")
+    link.symlink_to(file)
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in folders there")
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe, read = tmp_path / "pipe", list[bytes]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_whole(pipe, b"new")
+    reader.join(10)
+    assert read == [b"new"]
+    assert pipe.is_fifo()

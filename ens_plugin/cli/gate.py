@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from numpy.typing import ArrayLike
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, quiet_libraries
 from ens_plugin.cli.store import use_store
 from ens_plugin.cli.table import left_out_note, rows_for_model
-from ens_plugin.cli.table_files import read_table
+from ens_plugin.cli.table_files import is_read_in_two_ways, read_table
 from ens_plugin.errors import InputError
 from ens_plugin.registry.gating.audit import Audit, audit_to_file, audit_to_log
 from ens_plugin.registry.gating.decision import GateDecision
@@ -26,6 +27,9 @@ from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.store.connection import check_server
 from ens_plugin.tracking.store.model_version import VersionAddress, check_alias
 from ens_plugin.tracking.store.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["RowFile", "decide", "rows_from_file", "serve"]
 
@@ -73,18 +77,18 @@ def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
     target = file.target
     if target is None:
         raise click.UsageError("--data needs --target, the column with the true labels or values.")
-    frame = read_table(path)
     noted: set[tuple[str, ...]] = set()
 
-    def source(model: Any) -> tuple[Any, ArrayLike]:
-        rows = rows_for_model(frame, model, target=target, drop=file.drop, features=file.features)
+    def split(frame: pd.DataFrame, model: Any) -> tuple[Any, ArrayLike]:
+        rows = rows_for_model(frame, model, target=target, drop=file.drop, features=file.features, path=path)
         # The baseline mostly lacks the same columns as the candidate.
         if rows.left_out and rows.left_out not in noted:
             noted.add(rows.left_out)
             paragraph(left_out_note(rows.left_out))
         return rows.X, rows.y
 
-    return Rows(source, "holdout" if file.holdout else "oob")
+    other = (lambda model: split(read_table(path, exact=False), model)) if is_read_in_two_ways(path) else None
+    return Rows(partial(split, read_table(path)), "holdout" if file.holdout else "oob", other)
 
 
 def decide(

@@ -252,7 +252,7 @@ def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:
     """Return the model of a request, loaded, and its rows."""
     frame = read_table(request.data)
     model = load_requested(request)
-    rows = rows_for_model(frame, model, **request.columns)
+    rows = rows_for_model(frame, model, **request.columns, path=request.data)
     if rows.left_out:
         paragraph(left_out_note(rows.left_out))
     return model, rows

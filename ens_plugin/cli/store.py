@@ -46,8 +46,14 @@ def browse_hint(uri: str, experiment_id: str) -> str:
     if uri.startswith("databricks"):
         return f"Open experiment {experiment_id} in your Databricks workspace."
     return (
-        f"{_missing_server()}Run   {_mlflow_command()} ui --backend-store-uri {uri}\nOpen  http://127.0.0.1:5000/{page}"
+        f"{_missing_server()}Run   {_as_argument(_mlflow_command())} ui --backend-store-uri {_as_argument(uri)}\n"
+        f"Open  http://127.0.0.1:5000/{page}"
     )
+
+
+def _as_argument(text: str) -> str:
+    # Double quotes are understood by the shells of all systems.
+    return f'"{text}"' if " " in text else text
 
 
 def _missing_server() -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
+from ens_plugin.cli.table_files import column_texts
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
@@ -51,6 +52,7 @@ def rows_for_model(
     groups: str | None = None,
     drop: Sequence[str] = (),
     features: Sequence[str] = (),
+    path: str | None = None,
 ) -> ModelRows:
     """Return a table as the features that `model` was trained on, the target, the weights and the groups.
 
@@ -73,6 +75,9 @@ def rows_for_model(
         Columns to leave out; each may be several names with commas between them.
     features : sequence of str, default=()
         The only columns to take as features, named as in `drop`; all that are left if empty.
+    path : str, optional
+        File that the table was read from, for the labels of a model that was trained on texts: a csv file does not
+        tell ``None`` from a missing label, nor ``007`` from a number.
 
     Returns
     -------
@@ -89,7 +94,7 @@ def rows_for_model(
         If stages of a Spark pipeline come before the ensemble: they take a DataFrame of Spark.
     """
     inner_ensemble(model)
-    y = _as_trained(_column(frame, target, "target"), model).to_numpy()
+    y = _as_trained(_column(frame, target, "target"), model, path).to_numpy()
     rest = frame.drop(columns=[target])
     weights = None
     if sample_weight is not None:
@@ -148,14 +153,21 @@ def _column(frame: pd.DataFrame, name: str, role: str) -> pd.Series[Any]:
     return frame.iloc[:, names.index(name)]
 
 
-def _as_trained(labels: pd.Series[Any], model: Any) -> pd.Series[Any]:
+def _as_trained(labels: pd.Series[Any], model: Any, path: str | None) -> pd.Series[Any]:
     """Return labels as texts where the model was trained on these texts."""
-    # A csv file does not tell the text "7" from the number.
     classes = getattr(model, "classes_", None)
-    if labels.dtype.kind not in "biu" or not isinstance(classes, np.ndarray):
+    texts = {label for label in classes.tolist() if isinstance(label, str)} if isinstance(classes, np.ndarray) else None
+    if not texts or _are_among(labels, texts):
         return labels
-    texts = labels.map(str)
-    return texts if set(texts) <= {label for label in classes.tolist() if isinstance(label, str)} else labels
+    written = None if path is None else column_texts(path, str(labels.name))
+    if written is not None and _are_among(written, texts):
+        return written
+    numbers = labels.map(str) if labels.dtype.kind in "biu" else labels
+    return numbers if _are_among(numbers, texts) else labels
+
+
+def _are_among(labels: pd.Series[Any], texts: set[str]) -> bool:
+    return labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels) and set(labels) <= texts
 
 
 def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
+from lzma import LZMAError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "read_table"]
+__all__ = ["KINDS", "column_texts", "is_read_in_two_ways", "read_table"]
 
 PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".ftr")
@@ -18,15 +21,20 @@ COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")
 CSV = tuple(f".csv{ending}" for ending in COMPRESSED)
 TSV = tuple(f".tsv{ending}" for ending in COMPRESSED)
 KINDS = "csv, tsv, parquet or feather"  # in words
+UNREADABLE = (OSError, ValueError, ImportError)
+DAMAGED = (EOFError, zlib.error, LZMAError, BadZipFile)  # of compressed files, in the libraries' own kinds of error
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
+def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
     """Read a csv, tsv, parquet or feather file, numbers to the last bit, and return it as a data frame.
 
     Parameters
     ----------
     path : str or Path
         Ends in ``.csv`` or ``.tsv`` (possibly compressed: ``.csv.gz``), ``.parquet`` or ``.feather``.
+    exact : bool, default=True
+        False: numbers of text files as ``pandas.read_csv`` reads them by default, which before pandas 3.1 was with
+        another last bit for many.
 
     Returns
     -------
@@ -35,8 +43,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no such file, its name ends otherwise, it is not a file of the kind in its name,
-        or it has no rows.
+        If there is no such file, its name ends otherwise, it is a folder, it is not a complete file of the kind in
+        its name, or it has no rows.
 
     Examples
     --------
@@ -46,6 +54,11 @@ def read_table(path: str | Path) -> pd.DataFrame:
     ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv, tsv, parquet or feather file.
     """
     path = Path(path)
+    if path.is_dir():
+        raise InputError(
+            f"The data file {str(path)!r} is a folder, such as Spark writes. Write the rows to one {KINDS} file, "
+            "training rows in the order of training."
+        )
     if not path.is_file():
         raise InputError(f"There is no data file {str(path)!r}. Pass a {KINDS} file.")
     if not path.name.lower().endswith((*PARQUET, *FEATHER, *CSV, *TSV)):
@@ -53,8 +66,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
             f"The name of the data file {str(path)!r} ends in no format that can be read. Convert the file to {KINDS}."
         )
     try:
-        frame = _read(path)
-    except (OSError, ValueError, ImportError) as error:
+        frame = _read(path, exact)
+    except (*UNREADABLE, *DAMAGED) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
             f"The data file {str(path)!r} cannot be read: {reason}. Check that it is complete and really "
@@ -65,7 +78,35 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-def _read(path: Path) -> pd.DataFrame:
+def column_texts(path: str | Path, name: str) -> pd.Series[Any] | None:
+    """Return a column of a csv or tsv file that :func:`read_table` has read, as the texts that are in the file.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+        Of the column.
+
+    Returns
+    -------
+    Series of str, or None
+        None for files of other formats, which keep the kind of each value.
+    """
+    path = Path(path)
+    if not path.name.lower().endswith((*CSV, *TSV)):
+        return None
+    frame = _read_text(path, usecols=lambda column: column == name, dtype=str, keep_default_na=False)
+    return frame[name] if name in frame.columns else None
+
+
+def is_read_in_two_ways(path: str | Path) -> bool:
+    """Return whether :func:`read_table` may read other numbers with `exact` than without."""
+    import pandas as pd
+
+    return Path(path).name.lower().endswith((*CSV, *TSV)) and bool(_exact_floats(pd.__version__))
+
+
+def _read(path: Path, exact: bool) -> pd.DataFrame:
     import pandas as pd
 
     name = path.name.lower()
@@ -73,7 +114,13 @@ def _read(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path)
     if name.endswith(FEATHER):
         return pd.read_feather(path)
-    frame: pd.DataFrame = pd.read_csv(path, sep="," if name.endswith(CSV) else "\t", **_exact_floats(pd.__version__))
+    return _read_text(path, **(_exact_floats(pd.__version__) if exact else {}))
+
+
+def _read_text(path: Path, **options: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.read_csv(path, sep="," if path.name.lower().endswith(CSV) else "\t", **options)
     return frame
 
 

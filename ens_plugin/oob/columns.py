@@ -39,7 +39,8 @@ class ColumnTable:
     def is_constant(self, column: int) -> bool:
         """Return whether all rows have the same value in a column, missing ones taken for equal."""
         try:
-            return bool(pd.factorize(self._values(column), use_na_sentinel=False)[1].size < 2)
+            # A Series, because pandas 2 warns of arrays of its own that hold numbers.
+            return bool(pd.factorize(pd.Series(self._values(column)), use_na_sentinel=False)[1].size < 2)
         except TypeError:  # values without a hash
             return False
 

@@ -49,11 +49,12 @@ class PermutationImportance:
     importances_mean, importances_std : ndarray of float64, shape (n_features,)
         Mean and standard deviation over the repetitions.
     standard_error : ndarray of float64, shape (n_features,)
-        Of `importances_mean`, over draws of the rows and permutations, given the members; NaN with a metric of your
-        own.  It does not hold what other members, or members trained on other rows, would give.
+        Of `importances_mean`, over draws of the rows and permutations, given the members; NaN where a metric was
+        passed.  It does not hold what other members, or members trained on other rows, would give.
     feature_names : tuple of str
     error : float
-        Out-of-bag error without any permutation, on the same rows.
+        Out-of-bag error without any permutation, on the same rows; of a metric of which more is better, such as
+        ``"roc_auc"``, minus the metric.
     n_rows : int
         Rows that were judged.
     warnings : tuple of str

@@ -10,8 +10,37 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.core.validation import with_article
+from ens_plugin.errors import InputError
 
-__all__ = ["labels", "predict_alike", "predicted"]
+__all__ = ["first_rows", "labels", "predict_alike", "predicted"]
+
+
+def first_rows(X: Any, most: int) -> Any:
+    """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    most : int
+
+    Raises
+    ------
+    InputError
+        If X is an object of a library without such rows, as a DMatrix of XGBoost.
+
+    Examples
+    --------
+    >>> first_rows([[1.0], [2.0], [3.0]], 2)
+    [[1.0], [2.0]]
+    """
+    if not hasattr(X, "__getitem__") and not hasattr(X, "tocsr"):
+        raise InputError(
+            f"X is {with_article(type(X).__name__)}, whose first rows cannot be taken. Pass the rows as an array, a "
+            "sparse matrix or a data frame."
+        )
+    # Sparse matrices of other formats have no rows to choose.
+    return (X.tocsr() if hasattr(X, "tocsr") else X)[:most]
 
 
 def predicted(model: Any, rows: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
@@ -16,7 +17,7 @@ from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.core.validation import counted
 from ens_plugin.report.quantities import members_text
-from ens_plugin.sizing.predictions import predicted
+from ens_plugin.sizing.predictions import first_rows, predicted
 from ens_plugin.sizing.truncate import truncate
 
 __all__ = ["Savings", "measure_savings"]
@@ -111,7 +112,7 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     Raises
     ------
     UnsupportedModelError, InputError, NotFittedError
-        As for :func:`ens_plugin.truncate`.
+        As for :func:`ens_plugin.truncate`; InputError also for rows in an object of a library, as a DMatrix.
 
     Examples
     --------
@@ -123,16 +124,16 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     True
     """
     smaller = truncate(model, size)
-    rows = X[: min(PREDICTED_ROWS, X.shape[0])]
+    rows = first_rows(X, PREDICTED_ROWS)
     now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows))
     ensemble, features = unwrap(model, X)
     n_members = find_adapter(ensemble).n_members
     return Savings(
         n_members=n_members,
         size=size,
-        bytes_now=len(pickle.dumps(model)),
-        bytes_cut=len(pickle.dumps(smaller)),
-        n_rows=rows.shape[0],
+        bytes_now=_pickled_bytes(model),
+        bytes_cut=_pickled_bytes(smaller),
+        n_rows=rows.shape[0] if hasattr(rows, "shape") else len(rows),
         predict_seconds_now=now,
         predict_seconds_cut=cut,
         fit_seconds_per_member=_fit_seconds(ensemble, features, y, n_members),
@@ -150,6 +151,16 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def _pickled_bytes(model: Any) -> int:
+    try:
+        return len(pickle.dumps(model))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # A lambda in a pipeline, for example; MLflow stores such models with cloudpickle too.
+        import cloudpickle
+
+        return len(cloudpickle.dumps(model))
+
+
 def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> float | None:
     parameter = _size_parameter(ensemble, n_members)
     if parameter is None:
@@ -157,7 +168,10 @@ def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> floa
     from sklearn.base import clone
 
     few, more = (clone(ensemble).set_params(**{parameter: count}) for count in (FEW, MORE))
-    took_few, took_more = _seconds(lambda: few.fit(rows, y)), _seconds(lambda: more.fit(rows, y))
+    with warnings.catch_warnings():
+        # They are about models of very few members, which nobody gets.
+        warnings.simplefilter("ignore")
+        took_few, took_more = _seconds(lambda: few.fit(rows, y)), _seconds(lambda: more.fit(rows, y))
     return max(took_more - took_few, 0.0) / (MORE - FEW)
 
 

@@ -34,10 +34,14 @@ class Rows(NamedTuple):
         Takes a native model and returns X and y in the form that this model takes.
     data : {"oob", "holdout"}
         As for :func:`ens_plugin.analyze`.
+    other_source : callable or None
+        As `source`, for the same rows read from their file in another way, in which they may have been read for
+        training; None where there is no other way.
     """
 
     source: RowSource
     data: Literal["oob", "holdout"]
+    other_source: RowSource | None = None
 
 
 class Measurement(NamedTuple):
@@ -62,11 +66,22 @@ def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows, metric
     from ens_plugin.analysis.analyze import analyze_rows
 
     model = load_model(version.uri)
-    X, y = rows.source(model)
-    digest = data_digest(X, y)
-    check_digest(digest, recorded_digest(client, version.model_id, version.run_id), rows.data, version.uri)
+    recorded = recorded_digest(client, version.model_id, version.run_id)
+    X, y, digest = _rows_as_trained(rows, model, recorded)
+    check_digest(digest, recorded, rows.data, version.uri)
     report, judged = analyze_rows(model, X, y, data=rows.data, metric=metric)
     return Measurement(report, judged, digest)
+
+
+def _rows_as_trained(rows: Rows, model: Any, recorded: str | None) -> tuple[Any, ArrayLike, str]:
+    """Return X, y and their digest: of the other source where that digest is the recorded one, else of the first."""
+    X, y = rows.source(model)
+    digest = data_digest(X, y)
+    if rows.other_source is not None and recorded not in (None, digest):
+        other_X, other_y = rows.other_source(model)
+        if data_digest(other_X, other_y) == recorded:
+            return other_X, other_y, recorded
+    return X, y, digest
 
 
 def check_digest(digest: str, recorded: str | None, data: str, model: str) -> None:

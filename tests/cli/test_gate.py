@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import mlflow
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.cli import main
+from ens_plugin.cli import main, table_files
+from ens_plugin.cli.gate import RowFile, rows_from_file
 from tests.registry.registry import Version, lines, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 
@@ -30,6 +33,24 @@ class Outcome(NamedTuple):
 
 
 Run = Callable[..., Outcome]
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_rows_of_a_csv_file_are_read_as_pandas_does_by_default_too(
+    is_exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, frame = tmp_path / "rows.csv", pd.DataFrame({"x": np.arange(20.0), "y": np.arange(20) % 2})
+    frame.to_csv(path, index=False)
+    # Stands for the options of a pandas whose default is not exact.
+    options = {} if is_exact else {"converters": {"x": lambda text: float(text) + 0.25}}
+    monkeypatch.setattr(table_files, "_exact_floats", lambda _: options)
+    model = RandomForestClassifier(2, random_state=0).fit(frame[["x"]], frame["y"])
+    rows = rows_from_file(str(path), RowFile("y", holdout=False, drop=(), features=()))
+    assert rows is not None
+    assert rows.source(model)[0]["x"].tolist() == (frame["x"] + 0.25 * (not is_exact)).tolist()
+    assert (rows.other_source is None) == is_exact
+    if rows.other_source is not None:
+        assert rows.other_source(model)[0]["x"].tolist() == frame["x"].tolist()
 
 
 @pytest.fixture(scope="module")

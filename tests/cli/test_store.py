@@ -78,3 +78,10 @@ def test_without_mlflows_server_the_hint_begins_with_what_to_install(monkeypatch
 def test_the_hint_holds_no_credentials(uri: str) -> None:
     hint = browse_hint(uri, "1")
     assert not [secret for secret in ("me:", "p@ss", "word") if secret in hint]
+
+
+def test_a_uri_with_blanks_is_one_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ens_plugin.cli.store._mlflow_command", lambda: "my environment/bin/mlflow")
+    assert '"my environment/bin/mlflow" ui --backend-store-uri "sqlite:///my runs/a.db"\n' in browse_hint(
+        "sqlite:///my runs/a.db", "7"
+    )

@@ -66,6 +66,27 @@ def test_unreadable_files_say_why(name: str, content: bytes, message: str, tmp_p
         read_table(tmp_path / name)
 
 
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zip"])
+@pytest.mark.parametrize("damage", ["cut off", "changed", "not compressed"])
+def test_a_damaged_compressed_file_says_so(ending: str, damage: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.csv.{ending}"
+    pd.DataFrame({"a": np.random.default_rng(0).normal(size=2000)}).to_csv(path, index=False)
+    content = bytearray(path.read_bytes())
+    if damage == "changed":
+        content[200:220] = bytes(20)
+    shown = {"cut off": content[: len(content) // 2], "changed": content, "not compressed": b"a\n1.5\n"}[damage]
+    path.write_bytes(shown)
+    with pytest.raises(InputError, match=r"cannot be read.*Check that it is complete"):
+        read_table(path)
+
+
+def test_a_folder_is_named_as_one(tmp_path: Path) -> None:
+    folder = tmp_path / "train.parquet"
+    folder.mkdir()
+    with pytest.raises(InputError, match=r"train\.parquet' is a folder"):
+        read_table(folder)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no data file .*gone\.csv"):
         read_table(tmp_path / "gone.csv")
@@ -175,6 +196,25 @@ def test_labels_that_a_csv_file_cannot_mark_as_text_are_those_of_training(tmp_pa
     forest = RandomForestClassifier(2, random_state=0)
     assert rows_for_model(frame, forest.fit(rows[["x"]], rows["y"]), target="y").y.tolist() == rows["y"].tolist()
     assert rows_for_model(frame, forest.fit(rows[["x"]], frame["y"]), target="y").y.tolist() == frame["y"].tolist()
+
+
+@pytest.mark.parametrize("labels", [["None", "some"], ["NA", "n/a"], ["007", "1"], ["1.0", "2.50"], ["", "a"]])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv.gz"])
+def test_labels_that_a_csv_file_changes_are_those_of_training(name: str, tmp_path: Path, labels: list[str]) -> None:
+    path = tmp_path / name
+    rows = pd.DataFrame({"x": np.arange(20.0), "y": np.repeat(labels, 10)})
+    rows.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
+    forest = RandomForestClassifier(2, random_state=0).fit(rows[["x"]], rows["y"])
+    found = rows_for_model(read_table(path), forest, target="y", path=str(path))
+    assert found.y.tolist() == rows["y"].tolist()
+
+
+def test_labels_of_numbers_stay_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = pd.DataFrame({"x": np.arange(20.0), "y": np.repeat([1.0, 2.5], 10)})
+    rows.to_csv(path, index=False)
+    forest = RandomForestClassifier(2, random_state=0).fit(rows[["x"]], rows["y"].map({1.0: 1, 2.5: 2}))
+    assert rows_for_model(read_table(path), forest, target="y", path=str(path)).y.tolist() == rows["y"].tolist()
 
 
 CITIES = pd.Categorical(["b", "a", "c", "b"] * 10, categories=["c", "b", "a"])

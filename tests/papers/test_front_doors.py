@@ -106,6 +106,24 @@ def test_sizes_of_2013_by_hand(forest: RandomForestClassifier, patients: tuple[A
     assert np.isinf(by_row["size"][share == 0.5]).all()
 
 
+def test_sizes_by_row_name_the_training_rows(patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    few = RandomForestClassifier(3, random_state=0).fit(X, y)
+    oob = ~ens_plugin.in_bag(few, X, y)
+    by_row = ensemble_size_2013.row_sizes(few, X, y)
+    assert 0 < len(by_row) < len(y)
+    assert np.array_equal(by_row.index, np.flatnonzero(oob.any(axis=0)))
+
+
+@pytest.mark.parametrize("argument", ["X_validation", "y_validation"])
+def test_half_of_the_rows_of_mcnemar_is_refused(
+    argument: str, forest: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    X, y = patients
+    with pytest.raises(errors.InputError, match="belong together"):
+        ensemble_size_2013.sizes(forest, X, y, **{argument: X if argument == "X_validation" else y})
+
+
 def test_rows_of_mcnemar_are_not_trained_on(patients: tuple[Any, Any]) -> None:
     X, y = patients
     forest = RandomForestClassifier(51, random_state=0).fit(X[:400], y[:400])

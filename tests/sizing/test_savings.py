@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_iris
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import ens_plugin
 from ens_plugin.errors import InputError
@@ -87,6 +91,8 @@ def test_a_booster_has_no_training_time() -> None:
     found = measure_savings(booster, X, y, 3)
     assert found.fit_seconds_per_member is None
     assert found.bytes_cut < found.bytes_now
+    with pytest.raises(InputError, match="a DMatrix, whose first rows cannot be taken"):
+        measure_savings(booster, xgboost.DMatrix(X), y, 3)
 
 
 def test_a_wrapper_of_boosters_is_fitted_with_fewer_parallel_trees() -> None:
@@ -98,3 +104,24 @@ def test_a_wrapper_of_boosters_is_fitted_with_fewer_parallel_trees() -> None:
 def test_more_members_than_there_are_is_refused() -> None:
     with pytest.raises(InputError, match="between 1 and 12"):
         measure_savings(RandomForestClassifier(12, random_state=0).fit(X, y), X, y, 13)
+
+
+@pytest.mark.parametrize("form", [list, sparse.coo_matrix, sparse.csr_matrix, pd.DataFrame])
+def test_rows_of_every_form_are_measured(form: Callable[[Any], Any]) -> None:
+    forest = RandomForestClassifier(12, random_state=0).fit(X, y)
+    found = measure_savings(forest, X.tolist() if form is list else form(X), y, 3)
+    assert (found.n_rows, found.size) == (150, 3)
+
+
+def test_a_pipeline_with_a_function_of_no_module_is_measured() -> None:
+    forest = RandomForestClassifier(12, random_state=0)
+    model = make_pipeline(FunctionTransformer(lambda rows: rows), forest).fit(X, y)
+    found = measure_savings(model, X, y, 3)
+    assert found.bytes_cut < found.bytes_now
+
+
+def test_the_fits_of_few_members_give_no_warnings() -> None:
+    forest = RandomForestClassifier(60, oob_score=True, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert measure_savings(forest, X, y, 3).fit_seconds_per_member is not None

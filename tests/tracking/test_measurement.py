@@ -21,6 +21,8 @@ from ens_plugin.core.uncertainty import Difference, share_difference
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
 from ens_plugin.registry.gating import compare_pairs
 from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest, log_report
+from ens_plugin.tracking.measurement import Rows, measure
+from ens_plugin.tracking.store.model_version import find_version, parse_address
 from tests.registry.registry import Version, report_with_error, stub_artifacts, tags_of
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -112,6 +114,24 @@ def test_the_metric_of_a_policy_is_measured_and_compared(versions: Any) -> None:
     assert decision.checks[0].value == pytest.approx(scores["poor"], abs=1e-9)
     assert decision.comparison == "version 1 of measured-good, by roc_auc on the same 219 held-out rows"
     assert gate(versions["good"].uri, policy, baseline=versions["poor"].uri, **rows).passed
+
+
+@pytest.mark.parametrize("data", ["oob", "holdout"])
+def test_rows_with_the_recorded_digest_in_another_reading_are_the_training_rows(
+    versions: Any, embedded: Client, data: Any
+) -> None:
+    version = versions["narrow"]
+    trained, target = X[TRAIN, :5], Y[TRAIN]
+    embedded.set_logged_model_tags(version.model_id, {DIGEST_TAG: data_digest(trained, target)})
+    address = find_version(embedded, parse_address(version.uri))
+    rows = Rows(lambda _: (np.nextafter(trained, np.inf), target), data, lambda _: (trained, target))
+    if data == "holdout":
+        with pytest.raises(DataMismatchError, match="These are the rows"):
+            measure(embedded, address, rows, None)
+        return
+    assert measure(embedded, address, rows, None).digest == data_digest(trained, target)
+    with pytest.raises(DataMismatchError, match="These are not the rows"):
+        measure(embedded, address, rows._replace(other_source=None), None)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, c
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.rows.targets import encode_target
 from ens_plugin.core.validation import as_confidence, shown, with_article
-from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError
 from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.pruning.stopping_rules import (
     OutOfBagOutputs,
@@ -90,7 +90,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         Members of the whole ensemble.
     expected_queries_ : float or None
         Mean number of members that new rows will need.  None where rule is "full" or "infinite" and no row is out of
-        bag.
+        bag for two members.
     expected_disagreement_ : float or None
         Expected share of new rows with another label than from the whole ensemble.
     n_features_in_ : int
@@ -151,6 +151,8 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             If there is no adapter for the ensemble, or it is a regressor.
         BagError
             If the rule needs out-of-bag rows and there are none, or bags cannot be proved.
+        TooFewMembersError
+            If the rule needs out-of-bag rows and none is out of bag for two members.
         DataMismatchError
             If rows contradict `data`, or y holds labels that a frozen ensemble was not trained on.
         """
@@ -267,7 +269,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             )
         try:
             return out_of_bag_outputs(adapter, rows, features, y, self.data)
-        except BagError:
+        except (BagError, TooFewMembersError):
             # "full" and "infinite" assume a distribution of votes and need no rows; scores need their spread.
             if self.rule == "learned" or adapter.output_kind == "scores":
                 raise

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.core.tallies.growth_path import tally_path
 from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013.borderline import borderline_density, borderline_size
 from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size, mcnemar_size, reduction_size
 from ens_plugin.papers.ensemble_size_2013.vote_size import deconvolved_size, plugin_size, row_size
@@ -40,7 +41,7 @@ def sizes(
     X, y : array-like
         The training rows, in training order.
     X_validation, y_validation : array-like, optional
-        Held-out rows for McNemar's rule, which cannot use out-of-bag rows.
+        Held-out rows for McNemar's rule, which cannot use out-of-bag rows; both or neither.
     confidence : float, default=0.99
         Wanted mean agreement with the infinite ensemble, strictly between 0.5 and 1; for "error_reduction", the
         wanted share of it.
@@ -56,7 +57,8 @@ def sizes(
     Raises
     ------
     EnsPluginError
-        As :func:`ens_plugin.analyze`; UnsupportedModelError for regressors and for more than two labels.
+        As :func:`ens_plugin.analyze`; UnsupportedModelError for regressors and for more than two labels; InputError
+        for one of `X_validation` and `y_validation` without the other.
 
     Examples
     --------
@@ -71,6 +73,10 @@ def sizes(
     """
     import pandas as pd
 
+    if (X_validation is None) != (y_validation is None):
+        raise InputError(
+            "X_validation and y_validation belong together. Pass both for McNemar's rule, or neither to leave it out."
+        )
     members = out_of_bag_members(model, X, y).with_trials(1)
     is_wrong = wrong_labels(members)
     trials, wrong = members.is_oob.sum(axis=0), (is_wrong & members.is_oob).sum(axis=0)
@@ -101,7 +107,8 @@ def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> 
     -------
     DataFrame
         One row for each training row with an out-of-bag member, with the columns probability, the share of its
-        out-of-bag members that are wrong, and size (2013 eq. 10), infinite where no size settles it.
+        out-of-bag members that are wrong, and size (2013 eq. 10), infinite where no size settles it.  The index is the
+        position of the row among the training rows.
 
     Raises
     ------
@@ -120,9 +127,11 @@ def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> 
     """
     import pandas as pd
 
-    members = out_of_bag_members(model, X, y).with_trials(1)
+    members = out_of_bag_members(model, X, y)
+    rows = np.flatnonzero(members.is_oob.any(axis=0))
+    members = members.with_trials(1)
     share = (wrong_labels(members) & members.is_oob).sum(axis=0) / members.is_oob.sum(axis=0)
-    return pd.DataFrame({"probability": share, "size": row_size(share, confidence)})
+    return pd.DataFrame({"probability": share, "size": row_size(share, confidence)}, index=rows)
 
 
 def _error_path(members: Members) -> np.ndarray[Any, np.dtype[np.float64]]:

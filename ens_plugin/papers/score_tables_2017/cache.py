@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from dataclasses import fields
 from functools import lru_cache
 from io import BytesIO
@@ -19,6 +20,8 @@ from ens_plugin.user_warnings import warn_user
 
 __all__ = ["load_score_tables", "score_table_path"]
 
+# What NumPy, zipfile and zlib raise for damaged archives; RuntimeError for one that seems to be encrypted.
+UNREADABLE = (OSError, KeyError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 NAMES = tuple(field.name for field in fields(ScoreTables))
 
 
@@ -84,7 +87,7 @@ def _read(path: Path) -> ScoreTables | None:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             tables = ScoreTables(**{name: stored[name] for name in NAMES})
             kept = str(stored["checksum"])
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+    except UNREADABLE:
         return None
     return tables if kept == _checksum(tables) else None
 

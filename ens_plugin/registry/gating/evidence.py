@@ -324,8 +324,8 @@ def scalar_tables(
         tables["report"] = _report_scalars(evidence.report)
     if baseline.comparison is not None:
         tables["baseline"] = dict(zip(BASELINE_SCALARS, baseline.comparison.increase, strict=True))
-    if any(requirement.table == "metrics" for requirement in policy.requirements):
-        tables["metrics"] = logged_metrics(client, version)
+    if bounded := {requirement.name for requirement in policy.requirements if requirement.table == "metrics"}:
+        tables["metrics"] = logged_metrics(client, version, bounded)
     return tables
 
 

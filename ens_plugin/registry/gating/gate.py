@@ -342,6 +342,8 @@ def _missing(
     )
     if requirement.table == "report":
         return f"{found}{_not_in_report(requirement.name, scalars, evidence, policy)}"
+    if requirement.table == "metrics" and requirement.name in scalars:
+        return f"{found}: NaN was logged. Log a number, or take it out of the policy."
     close = get_close_matches(requirement.name[:80], list(scalars), n=1)
     hint = f"; did you mean {printable(close[0], 80)!r}?" if close and close[0] != requirement.name else "."
     return f"{found}{hint} Log it, or take it out of the policy."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ from ens_plugin.tracking.store.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import FileInfo, Run
+    from mlflow.entities import FileInfo, Metric, Run
 
 __all__ = ["LoggedReport", "logged_metrics", "read_report"]
 
@@ -76,8 +76,15 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
     return LoggedReport(report, f"runs:/{scalars.run_id}/{folder}/{shown}")
 
 
-def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str, float]:
+def logged_metrics(client: MlflowClient, version: RegisteredVersion, bounded: Collection[str]) -> dict[str, float]:
     """Return the latest value of each metric of a version: of its LoggedModel, or else of its run.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    version : RegisteredVersion
+    bounded : collection of str
+        Names of the metrics that a policy bounds, which are NaN where NaN was logged.
 
     Raises
     ------
@@ -95,9 +102,18 @@ def logged_metrics(client: MlflowClient, version: RegisteredVersion) -> dict[str
             raise GateError(f"There are no metrics for {printable(version.uri, 120)}: {_elsewhere(version)}")
     if version.model_id is not None:
         metrics = client.get_logged_model(version.model_id).metrics or []
-        for metric in sorted(metrics, key=lambda metric: (metric.step, metric.timestamp)):
-            values[metric.key] = metric.value
+        latest = {one.key: one for one in sorted(metrics, key=lambda metric: (metric.step, metric.timestamp))}
+        values.update({key: _value(client, one) if key in bounded else one.value for key, one in latest.items()})
     return values
+
+
+def _value(client: MlflowClient, metric: Metric) -> float:
+    """Return the value of a metric of a LoggedModel; NaN where NaN was logged, which MLflow's databases keep as 0."""
+    if metric.value != 0.0:
+        return float(metric.value)
+    history = client.get_metric_history(str(metric.run_id), metric.key)
+    logged = [found.value for found in history if (found.step, found.timestamp) == (metric.step, metric.timestamp)]
+    return math.nan if any(map(math.isnan, logged)) else 0.0
 
 
 def _linked_scalars(client: MlflowClient, version: RegisteredVersion, prefix: str) -> _Scalars | None:

@@ -12,6 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
@@ -212,12 +214,19 @@ def _outside(requirement: Requirement, low: float, high: float) -> str:
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(content, sort_keys=True, allow_nan=False).encode()
+        return json.dumps(content, sort_keys=True, allow_nan=False, default=_of_python).encode()
     except (TypeError, ValueError) as error:
         raise InputError(
             f"The policy has content that is neither a table, a number, true nor false ({error}). "
             "A policy is data: {'report': {'agreement': {'min': 0.99}}} for example."
         ) from error
+
+
+def _of_python(value: object) -> object:
+    """Return a number of NumPy as Python's own; raise TypeError for anything else, as json does."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"an object of type {type(value).__name__}")
 
 
 def _bytes(path: Path) -> bytes:
@@ -239,7 +248,7 @@ def _bytes(path: Path) -> bytes:
 
 def _parsed(encoded: bytes, path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(encoded.decode("utf-8"))
+        return tomllib.loads(encoded.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"The policy file {str(path)!r} is not TOML: {error}. {_EXAMPLE}") from error
 
@@ -337,6 +346,7 @@ def _table(value: Any, place: str) -> dict[str, Any]:
 
 
 def _number(value: Any, place: str) -> float:
+    value = value.item() if isinstance(value, np.generic) else value
     # No int is converted here: one beyond the floats would raise.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise InputError(
@@ -346,6 +356,7 @@ def _number(value: Any, place: str) -> float:
 
 
 def _switch(value: Any, place: str) -> bool:
+    value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, bool):
         raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}. Write true or false.")
     return value

@@ -15,7 +15,7 @@ from ens_plugin.errors import ModelLoadError, TrackingError
 from ens_plugin.registry.rightsizing.model_source import ModelSource
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
-from ens_plugin.sizing.predictions import predict_alike
+from ens_plugin.sizing.predictions import first_rows, predict_alike
 from ens_plugin.tracking.logging.report_log import log_report
 from ens_plugin.tracking.store.connection import check_server, tracking_errors
 from ens_plugin.tracking.store.data_digest import DIGEST_TAG
@@ -106,7 +106,7 @@ def log_cut_model(
             model_id = _log(client, source, cut, run_id, tags, options)
             client.log_batch(run_id, metrics=_linked(metrics, model_id))
             log_report(report, run_id=run_id, model_id=model_id)
-            _check_loads(client, model_id, cut, X[:COMPARED_ROWS])
+            _check_loads(client, model_id, cut, first_rows(X, COMPARED_ROWS))
     return LoggedCut(run_id, model_id)
 
 

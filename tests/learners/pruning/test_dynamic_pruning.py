@@ -189,6 +189,14 @@ def test_held_out_rows_teach_as_training_rows_do() -> None:
     assert queries == pytest.approx(pruned.expected_queries_, rel=0.25)
 
 
+@pytest.mark.parametrize("rule", ["full", "infinite"])
+def test_rules_without_prior_take_one_member(rule: str) -> None:
+    X, y, _ = rows_of(2)
+    pruned = DynamicPruningClassifier(RandomForestClassifier(1, random_state=0), rule=rule).fit(X, y)
+    assert pruned.expected_queries_ is None
+    assert np.array_equal(pruned.predict(X), pruned.estimator_.predict(X))
+
+
 def test_rules_without_prior_need_no_bags() -> None:
     X, y, fresh = rows_of(2)
     trees = ExtraTreesClassifier(51, random_state=0)

@@ -44,6 +44,20 @@ def test_built_once_per_process_and_once_per_disk(tmp_path: Path, built: list[Sc
     assert [path.name for path in tmp_path.iterdir()] == [score_table_path(tmp_path).name]
 
 
+def test_rebuilt_whatever_byte_is_damaged(tmp_path: Path, built: list[ScoreTables]) -> None:
+    load_score_tables(tmp_path)
+    path = score_table_path(tmp_path)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 0xFF
+        path.write_bytes(changed)
+        found = cache._read(path)
+        assert found is None or all(
+            np.array_equal(getattr(found, name), getattr(built[0], name)) for name in cache.NAMES
+        )
+
+
 @pytest.mark.parametrize("damage", ["truncate", "garbage", "empty", "change", "version"])
 def test_rebuilt_if_unreadable(
     tmp_path: Path, built: list[ScoreTables], damage: str, monkeypatch: pytest.MonkeyPatch

@@ -114,6 +114,14 @@ def test_any_logged_metric_can_be_asked_for(embedded: Client, name: str) -> None
     assert not gate(version.uri, {"metrics": {"val.auc": {"min": 0.94}}}).passed
 
 
+def test_a_linked_zero_is_zero_although_mlflow_keeps_nan_as_zero(embedded: Client, name: str) -> None:
+    version = register(embedded, name, None)
+    embedded.log_metric(version.run_id, "loss", float("nan"), step=1, model_id=version.model_id)
+    embedded.log_metric(version.run_id, "loss", 0.0, step=2, model_id=version.model_id)
+    (check,) = gate(version.uri, {"metrics": {"loss": {"max": 0.5}}}).checks
+    assert (check.value, check.passed) == (0.0, True)
+
+
 def test_metrics_linked_to_the_model_come_before_those_of_its_run(embedded: Client, name: str) -> None:
     version = register(embedded, name, None, metrics={"auc": 0.5})
     embedded.log_metric(version.run_id, "auc", 0.9, step=2, model_id=version.model_id)

@@ -88,7 +88,14 @@ def not_a_number(client: Client, name: str) -> Version:
     return register(client, name, None, metrics={"auc": float("nan")})
 
 
+def linked_not_a_number(client: Client, name: str) -> Version:
+    version = register(client, name, None)
+    client.log_metric(version.run_id, "loss", float("nan"), model_id=version.model_id)
+    return version
+
+
 AUC = {"metrics": {"auc": {"min": 0.5}}}
+LOSS = {"metrics": {"loss": {"max": 0.5}}}
 PERCENT = {"report": {"error": {"max": 6}}}
 CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str | None, str]] = [
     (no_report, LOOSE, None, r"no ensemble report .* the metric 'ens\.n_members'\. Analyse"),
@@ -101,7 +108,8 @@ CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str
     (no_json, LOOSE, None, "This is not JSON"),
     (two_models, LOOSE, None, "logged 2 models and one report that is linked to none"),
     (two_models_without_ids, LOOSE, None, "logged 2 models and one report .* log each model in a run of its own"),
-    (not_a_number, AUC, None, "'metrics.auc', which is not available for version 1"),
+    (not_a_number, AUC, None, "'metrics.auc', which is not available for version 1 .*: NaN was logged. Log a number"),
+    (linked_not_a_number, LOSS, None, "'metrics.loss', which is not available for version 1 .*: NaN was logged"),
     (no_report, {"metrics": {"acu": {"min": 0.5}}}, None, r"'metrics.acu', .* did you mean 'auc'\?"),
     (lambda client, name: register(client, name, regression_report()), LOOSE, None, "'report.agreement', which is not"),
     (lambda client, name: register(client, name, REPORT), PERCENT, None, r"Write 0\.06 for 6 %"),

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,30 @@ required = false
 [metrics]
 "val.auc".min = 0.9
 """
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    plain = {"report": {"n_members": {"max": 500}, "error": {"max": 0.5}}, "baseline": {"no_worse": True}}
+    of_numpy = {
+        "report": {"n_members": {"max": np.int64(500)}, "error": {"max": np.float32(0.5)}},
+        "baseline": {"no_worse": np.True_},
+    }
+    assert read_policy(of_numpy) == read_policy(plain)
+    with pytest.raises(InputError, match=r"neither a table, a number, true nor false \(an object of type ndarray\)"):
+        read_policy({"report": {"n_members": {"max": np.ones(1)}}})
+
+
+def test_a_byte_order_mark_is_no_part_of_a_policy(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(FULL, encoding="utf-8-sig")
+    policy = read_policy(path)
+    assert policy.requirements == read_policy(_written(tmp_path / "plain.toml")).requirements
+    assert policy.digest == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def _written(path: Path) -> Path:
+    path.write_text(FULL, encoding="utf-8")
+    return path
 
 
 def test_a_policy_is_read_in_its_order(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import ens_plugin
 from ens_plugin import EnsembleReport
@@ -181,6 +181,17 @@ def test_a_model_without_a_version_is_registered_on_demand_only(embedded: Client
     tags = embedded.get_model_version(name, "1").tags
     assert tags["ens.parent"] == f"runs:/{source.run_id}/forest"
     assert "ens.parent_version" not in tags
+
+
+@pytest.mark.usefixtures("quick")
+def test_rows_in_lists_and_a_pipeline_with_a_function_of_no_module_are_taken(embedded: Client, name: str) -> None:
+    own_step = FunctionTransformer(lambda rows: rows)
+    model = make_pipeline(own_step, RandomForestClassifier(60, random_state=0)).fit(X.to_numpy(), Y)
+    log(Case("sklearn", model, options=CLOUDPICKLE), name)
+    found = rightsize(f"models:/{name}/1", X.to_numpy().tolist(), Y.tolist(), **EASY)
+    assert found.outcome == "logged"
+    assert found.savings is not None
+    assert found.savings.n_rows == len(Y)
 
 
 @pytest.mark.usefixtures("quick")
