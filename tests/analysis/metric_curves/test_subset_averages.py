@@ -121,13 +121,14 @@ def rows_of(outputs: Array, y: Array, weight: Array, metric: str) -> MetricRows:
 
 @pytest.mark.parametrize(("metric", "n_summed"), [("neg_mean_squared_error", 1), ("neg_brier_score", 2)])
 def test_the_luck_of_squared_losses_is_the_spread_of_their_slope_over_members(metric: str, n_summed: int) -> None:
-    """Members that vary more or less than others, on the same rows of unequal weight; of labels, both count."""
+    """Members that vary more or less about levels of their own, on rows of unequal weight; of labels, both count."""
     rng = np.random.default_rng(6)
     target = rng.integers(0, 2, 300)
     y, weight = target if n_summed == 2 else target.astype(np.float64), rng.choice([1.0, 9.0], 300)
     slopes, luck = [], []
     for _ in range(200):
-        outputs = 0.5 + 0.05 * rng.choice([0.5, 2.0], (25, 1)) * rng.normal(size=(25, 300)).clip(-4.0, 4.0)
+        noise = rng.choice([0.5, 2.0], (25, 1)) * rng.normal(size=(25, 300)).clip(-4.0, 4.0)
+        outputs = 0.5 + 0.05 * (noise + rng.choice([-1.0, 1.0], (25, 1)))
         found = closed_form(rows_of(outputs, y, weight, metric), None)
         assert found is not None
         exact = n_summed * np.average(outputs.var(axis=0, ddof=1), weights=weight)
