@@ -291,15 +291,15 @@ def test_the_interval_of_a_label_allows_for_other_members() -> None:
     assert np.mean((low <= others) & (others <= high)) > 0.7
 
 
-@pytest.mark.parametrize("level", [0.8, 0.95])
-def test_the_interval_of_certain_votes_is_that_of_a_share_of_fewer_rows(level: float) -> None:
+@pytest.mark.parametrize(("n_labels", "level"), [(2, 0.8), (2, 0.95), (3, 0.95)])
+def test_the_interval_of_certain_votes_is_that_of_a_share_of_fewer_rows(n_labels: int, level: float) -> None:
     """Wilson's, with the standard deviation a tenth larger than a share has: that of 1.21 times fewer rows."""
     rng = np.random.default_rng(0)
-    labels, wrong = np.repeat([0, 1], 1500), np.where(rng.random(3000) < 0.2, 0.97, 0.03)
-    votes = np.where(rng.random((25, 3000)) < wrong, 1 - labels, labels)
-    ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1])
+    labels, wrong = np.repeat(np.arange(n_labels), 1200), np.where(rng.random(1200 * n_labels) < 0.2, 0.97, 0.03)
+    votes = np.where(rng.random((25, labels.size)) < wrong, (labels + 1) % n_labels, labels)
+    ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=np.arange(n_labels))
     report = ens_plugin.analyze(ensemble, None, labels, data="holdout", interval_level=level)
-    n, z = 1500 / 1.21, {0.8: 1.281552, 0.95: 1.959964}[level]
+    n, z = 1200 / 1.21, {0.8: 1.281552, 0.95: 1.959964}[level]
     for found in report.label_errors:
         centre = (found.error + z**2 / (2 * n)) / (1 + z**2 / n)
         half = z / (1 + z**2 / n) * np.sqrt(found.error * (1 - found.error) / n + z**2 / (4 * n**2))
