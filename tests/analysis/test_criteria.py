@@ -110,6 +110,35 @@ def test_equal_rows_and_groups_widen_the_interval_of_the_size() -> None:
     assert grouped.size is not None
 
 
+def test_copies_of_rows_that_are_grouped_leave_the_interval_of_the_size_as_it_is() -> None:
+    """Without groups, four copies of each row would halve it."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    second = np.clip(0.3 + 0.4 * y + rng.normal(0.0, 0.15, 300) + rng.normal(0.0, 0.25, (40, 300)), 0.0, 1.0)
+
+    def width(n_copies: int, groups: Any) -> float:
+        own, target = np.repeat(second, n_copies, axis=1), np.repeat(y, n_copies)
+        ensemble = ens_plugin.CustomEnsemble(np.stack([1.0 - own, own], axis=2), None, aggregation="mean_proba")
+        found = by_name(ens_plugin.analyze(ensemble, None, target, data="holdout", groups=groups))["probability"]
+        assert found.interval[1] is not None
+        return math.log(found.interval[1] / found.interval[0])
+
+    assert width(4, np.repeat(np.arange(300), 4)) == pytest.approx(width(1, None), rel=0.2)
+    assert width(4, None) < 0.7 * width(1, None)
+
+
+@pytest.mark.parametrize(("chances", "is_known"), [((0.35,), False), ((0.5, 0.35), True)])
+def test_the_brier_score_of_one_undecided_row_is_the_least_that_a_size_is_relative_to(
+    chances: tuple[float, ...], is_known: bool
+) -> None:
+    """A quarter for two labels; rows with these chances of a wrong vote, of 300, have 0.12, and 0.12 and 0.25."""
+    rng = np.random.default_rng(0)
+    y, wrong = np.tile([0, 1], 150), np.append(chances, np.zeros(300 - len(chances)))
+    votes = np.where(rng.random((400, 300)) < wrong, 1 - y, y)
+    ensemble = ens_plugin.CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1])
+    assert by_name(ens_plugin.analyze(ensemble, None, y, data="holdout"))["probability"].is_known == is_known
+
+
 def test_scores_that_are_no_probabilities_leave_the_other_criteria() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
@@ -143,6 +172,10 @@ def test_an_agreement_warns_of_a_rare_label() -> None:
     assert any(warning in text for text in ens_plugin.analyze(forest, X, y, criterion="agreement").warnings)
     assert not any(warning in text for text in ens_plugin.analyze(forest, X, y).warnings)
     assert not any(warning in text for text in ens_plugin.analyze(*cancer(), criterion="agreement").warnings)
+    # A label of 13 % of the rows is more than ten times as frequent as the disagreement of 1 %.
+    X, y = make_classification(600, weights=[0.87], flip_y=0.0, random_state=0)
+    forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    assert not any(warning in text for text in ens_plugin.analyze(forest, X, y, criterion="agreement").warnings)
 
 
 @pytest.mark.slow

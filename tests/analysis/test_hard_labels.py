@@ -74,3 +74,17 @@ def test_widened_interval_is_that_of_the_subsets_where_they_reach() -> None:
     assert upper - lower < 0.1
     assert limit - curve.asymptote > curve.check
     assert curve.asymptote - curve.asymptote_interval[0] > min(curve.check, curve.asymptote)
+
+
+def test_the_interval_allows_for_an_error_of_the_correction_for_noisy_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With eight members the correction is a large part of the error, and it errs by about a fifth."""
+    ensemble, target, _ = votes_on_many_labels(8, 3)
+    # Else intervals are widened by what subsets show, where they are narrow.
+    monkeypatch.setattr("ens_plugin.analysis.curves.classification.CONTRADICTION", 1e9)
+    widths = []
+    for relative_error in (None, 0.0):
+        if relative_error is not None:
+            monkeypatch.setattr("ens_plugin.analysis.curves.label_models.SHIFT_ERROR", relative_error)
+        low, high = ens_plugin.analyze(ensemble, None, target).error_curve.asymptote_interval
+        widths.append(high - low)
+    assert widths[0] > 1.15 * widths[1]

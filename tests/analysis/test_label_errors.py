@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import expit
 from scipy.stats import binom
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
@@ -251,3 +252,71 @@ def test_errors_at_a_larger_size_are_as_small_on_average_as_those_of_the_report(
     share = np.bincount(y)[:2] / np.bincount(y)[:2].sum()
     mean = float(share @ [label.recommended_error for label in report.label_errors[:2]])
     assert mean == pytest.approx(report.error_curve.asymptote, abs=0.001)
+
+
+@pytest.mark.parametrize(("n_members", "confidence"), [(5, 0.97), (301, 0.9)], ids=["more", "fewer"])
+def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mean(
+    n_members: int, confidence: float
+) -> None:
+    """Where more members are wanted the report's error falls towards its limit, and for fewer it is higher."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [1200, 400])
+    wrong = np.where(labels == 0, rng.beta(1.0, 3.0, labels.size), rng.beta(2.0, 3.0, labels.size))
+    votes = np.where(rng.random((n_members, labels.size)) < wrong, 1 - labels, labels)
+    ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1])
+    report = ens_plugin.analyze(
+        ensemble, None, labels, data="holdout", criterion="agreement", confidence=confidence, sizes=np.arange(1, 400, 2)
+    )
+    size = report.recommended_size
+    assert size is not None
+    assert (size > n_members) == (n_members == 5)
+    found = [label.recommended_error for label in report.label_errors]
+    assert abs(report.error - report.error_curve.at(size)) > 0.02
+    assert np.average(found, weights=[3, 1]) == pytest.approx(report.error_curve.at(size), abs=0.003)
+    exact = [float(binom.sf((size - 1) / 2, size, wrong[labels == label]).mean()) for label in (0, 1)]
+    assert found == pytest.approx(exact, abs=0.02)
+
+
+def test_the_interval_of_a_label_allows_for_other_members() -> None:
+    """Members are good or bad about all rows alike; by the rows alone, hardly one ensemble in ten would be within."""
+    rng = np.random.default_rng(1)
+
+    def wrong_votes(rng: np.random.Generator) -> NDArray[np.bool_]:
+        return rng.random((7, 3000)) < expit(rng.normal(-1.5, 1.0, 7))[:, None]
+
+    labels, wrong = np.repeat([0, 1], 1500), wrong_votes(rng)
+    ensemble = CustomEnsemble(np.where(wrong, 1 - labels, labels), None, aggregation="vote", classes=[0, 1])
+    low, high = ens_plugin.analyze(ensemble, None, labels, data="holdout").label_errors[1].interval
+    others = np.array([(wrong_votes(rng).sum(axis=0) > 3)[labels == 1].mean() for _ in range(200)])
+    assert np.mean((low <= others) & (others <= high)) > 0.7
+
+
+@pytest.mark.parametrize(("n_labels", "level"), [(2, 0.8), (2, 0.95), (3, 0.95)])
+def test_the_interval_of_certain_votes_is_that_of_a_share_of_fewer_rows(n_labels: int, level: float) -> None:
+    """Wilson's, with the standard deviation a tenth larger than a share has: that of 1.21 times fewer rows."""
+    rng = np.random.default_rng(0)
+    labels, wrong = np.repeat(np.arange(n_labels), 1200), np.where(rng.random(1200 * n_labels) < 0.2, 0.97, 0.03)
+    votes = np.where(rng.random((25, labels.size)) < wrong, (labels + 1) % n_labels, labels)
+    ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=np.arange(n_labels))
+    report = ens_plugin.analyze(ensemble, None, labels, data="holdout", interval_level=level)
+    n, z = 1200 / 1.21, {0.8: 1.281552, 0.95: 1.959964}[level]
+    for found in report.label_errors:
+        centre = (found.error + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(found.error * (1 - found.error) / n + z**2 / (4 * n**2))
+        assert found.interval == pytest.approx((centre - half, centre + half), abs=1e-4)
+
+
+def test_weights_count_within_a_label_and_between_labels() -> None:
+    """A rare label has the weighted share of wrong labels, and the mean over labels is by their weights."""
+    votes, _, labels, _ = votes_and_bags((400, 20), 25, 4)
+    weight = np.where(labels == 0, 0.5, 1.0)
+    rare = np.flatnonzero(labels == 1)
+    is_wrong = votes[:, rare].mean(axis=0) < 0.5
+    weight[rare] = np.where(is_wrong, 8.0, 1.0)
+    ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1])
+    report = ens_plugin.analyze(ensemble, None, labels, data="holdout", sample_weight=weight)
+    share = np.average(is_wrong, weights=weight[rare])
+    assert share > 1.5 * is_wrong.mean() > 0.0
+    assert report.label_errors[1].error == pytest.approx(share, rel=0.15)
+    mean = np.average([found.error for found in report.label_errors], weights=np.bincount(labels, weight))
+    assert mean == pytest.approx(report.error, abs=1e-12)

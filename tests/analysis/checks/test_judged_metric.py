@@ -160,6 +160,35 @@ def test_a_row_that_one_member_is_right_about_is_not_all_of_the_variance_over_se
     assert single.seed_variance < usual.seed_variance + 2.0 / 200**2
 
 
+def test_the_variances_over_seeds_of_both_add_up_and_missing_members_shift_the_difference() -> None:
+    rng = np.random.default_rng(1)
+    y = np.arange(100) % 2
+    proba = np.clip(0.25 + 0.5 * y + rng.normal(0.0, 0.3, (2, 10, 100)), 0.05, 0.95)
+    every = np.ones((10, 100), dtype=bool)
+    one, other = (
+        of_outputs(np.stack([1.0 - own, own], axis=2), every, y, "neg_brier_score")._replace(seed_variance=0.0)
+        for own in proba
+    )
+    plain = metric_difference(one, other, 0.95)
+    seeds = [judged._replace(seed_variance=variance) for judged, variance in ((one, 1e-4), (other, 3e-4))]
+    found = metric_difference(seeds[0], seeds[1], 0.95)
+    half = np.hypot(plain.upper - plain.estimate, 1.959964 * 0.02)
+    assert found == pytest.approx((plain.estimate, plain.estimate - half, plain.estimate + half), rel=1e-6)
+    # The score rises by 0.25 for the candidate and by 0.5 for the baseline: the candidate is worse by as much more.
+    shifted = metric_difference(one._replace(shift=0.25), other._replace(shift=0.5), 0.95)
+    assert np.subtract(shifted, plain) == pytest.approx(0.25)
+
+
+def test_rows_of_other_kinds_may_tell_two_ensembles_apart_that_agree_on_all_of_these() -> None:
+    """Half a row of each of two labels, and of each ensemble, that it alone predicts right: each moves it by 1/101."""
+    y, every = np.arange(100) % 2, np.ones((10, 100), dtype=bool)
+    outputs = np.tile(np.stack([np.where(y == 1, 0.2, 0.9), np.where(y == 1, 0.8, 0.1)], axis=1), (10, 1, 1))
+    one, other = (of_outputs(outputs, every, y, "accuracy")._replace(seed_variance=0.0) for _ in range(2))
+    found = metric_difference(one, other, 0.95)
+    half = 1.959964 * np.sqrt(4 * 0.5 / 101**2)
+    assert found == pytest.approx((0.0, -half, half), rel=1e-6)
+
+
 @pytest.mark.slow
 def test_of_few_rows_with_other_labels_the_interval_holds_the_difference_of_two_seeds() -> None:
     held = []

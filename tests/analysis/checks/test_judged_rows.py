@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
+from ens_plugin import CustomEnsemble
 from ens_plugin.analysis import analyze_rows
 from ens_plugin.analysis.checks import JudgedRows, judged_by_both, paired_difference
 from ens_plugin.core.uncertainty import mean_difference
@@ -37,6 +38,29 @@ def test_losses_that_are_correlated_in_pairs_widen_the_interval() -> None:
     found = paired_difference(one, other, "regression", 0.9)
     assert found.upper - found.estimate == pytest.approx(np.sqrt(2.0) * (plain.upper - plain.estimate))
     assert found.estimate - found.lower == pytest.approx(np.sqrt(2.0) * (plain.estimate - plain.lower))
+
+
+def test_the_variance_over_seeds_of_squared_errors_is_that_of_the_luck_all_rows_share() -> None:
+    """The outputs are 20 above the target: the mean squared error rises by 40 times their mean."""
+    variances = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        outputs = rng.normal(0.0, 0.3, (40, 1)) + rng.normal(size=(40, 150))
+        y = rng.normal(-20.0, 1.0, 150)
+        found = analyze_rows(CustomEnsemble(outputs, None, aggregation="mean"), None, y, data="holdout")[1]
+        assert isinstance(found, JudgedRows)
+        assert found.row_factor == 1.0
+        variances.append(found.seed_variance)
+    assert np.mean(variances) == pytest.approx(40.0**2 * 0.3**2 / 40, rel=0.12)
+
+
+def test_the_variance_of_squared_errors_out_of_bag_is_taken_twice() -> None:
+    rng = np.random.default_rng(0)
+    outputs, y = rng.normal(size=(40, 150)), rng.normal(size=150)
+    ensemble = CustomEnsemble(outputs, rng.random((40, 150)) < 0.63, aggregation="mean")
+    found = analyze_rows(ensemble, None, y, data="oob")[1]
+    assert isinstance(found, JudgedRows)
+    assert found.row_factor == 2.0
 
 
 def signal(features: Array) -> Array:

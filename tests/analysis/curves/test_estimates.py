@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin.analysis import TalliedRows
-from ens_plugin.analysis.curves import Estimates, ResolvedOptions, estimate_classification, estimate_regression
+from ens_plugin.analysis.curves import (
+    Estimates,
+    ResolvedOptions,
+    estimate_by_members,
+    estimate_classification,
+    estimate_regression,
+)
 from ens_plugin.core.estimates import recommended_size
 from ens_plugin.core.row_models import fit_mixture
 from ens_plugin.core.tallies import (
@@ -27,6 +33,7 @@ from ens_plugin.core.tallies import (
 )
 
 FloatArray = NDArray[np.float64]
+FIELDS = ("error", "lower", "upper")
 
 SETTINGS = ResolvedOptions(
     estimator="deconvolved",
@@ -256,3 +263,41 @@ def test_higher_interval_level_is_wider() -> None:
     curves = [classify(outputs, target, 2, interval_level=level).error_curve for level in (0.8, 0.95)]
     assert (curves[1].lower < curves[0].lower).all()
     assert (curves[1].upper > curves[0].upper).all()
+
+
+def test_parts_of_few_and_of_many_members_are_combined_by_their_weight() -> None:
+    """Distances of limits add up as deviations do, with what the shares of the parts vary by chance."""
+    rng = np.random.default_rng(8)
+    is_hard = np.arange(1500) % 3 == 0
+    wrong = rng.random((61, 1500)) < np.where(is_hard, rng.beta(3.0, 3.0, 1500), rng.beta(0.6, 4.0, 1500))
+    counted = rng.random((61, 1500)) < np.where(is_hard, 0.15, 0.6)
+    counted[:3] = True
+    target = rng.integers(0, 2, 1500)
+    block = RowBlock(np.where(wrong, 1 - target, target), counted, target, 2)
+    weight = np.where(is_hard, 1.0, 2.0)
+    data = TalliedRows(tally_support(block), Sample(block, np.arange(1500), weight), None, RowWeight(weight))
+    sizes, level = np.arange(1, 202), 0.9
+    settings = replace(SETTINGS, sizes=sizes, max_size=201, interval_level=level, confidence=0.98)
+    whole = estimate_by_members(data, 61, settings, has_scores=False)
+    few = counted.sum(axis=0) < 22
+    assert np.mean(few == is_hard) > 0.98
+    parts = [estimate_classification(data.part(rows), 61, settings, has_scores=False) for rows in (few, ~few)]
+    share = np.array([weight[few].sum(), weight[~few].sum()]) / weight.sum()
+    error, lower, upper = (np.array([getattr(part.error_curve, name) for part in parts]) for name in FIELDS)
+    mean, z = share @ error, 1.644854
+    np.testing.assert_allclose(whole.error_curve.error, mean, atol=1e-12)
+    by_shares = z**2 * (share @ (error - mean) ** 2) * (weight @ weight) / weight.sum() ** 2
+    assert by_shares.min() > 0.02 * np.square(whole.error_curve.upper - mean).max()
+    below, above = (np.sqrt(share**2 @ (ends - error) ** 2 + by_shares) for ends in (lower, upper))
+    np.testing.assert_allclose(whole.error_curve.lower, mean - below, atol=1e-6)
+    np.testing.assert_allclose(whole.error_curve.upper, mean + above, atol=1e-6)
+    assert whole.algorithmic_sd == pytest.approx(share @ [part.algorithmic_sd for part in parts])
+    shifts = [part.error_curve.even_shift for part in parts]
+    assert whole.error_curve.even_shift is not None
+    np.testing.assert_allclose(whole.error_curve.even_shift, share @ np.array(shifts), atol=1e-12)
+    assert np.abs(np.subtract(*shifts)).max() > 0.001  # type: ignore[arg-type]
+    # The disagreement that is wanted lies between those at the ends of the interval of the size.
+    low, high = whole.recommendation.interval
+    assert whole.recommendation.size is not None
+    assert high is not None
+    assert low < whole.recommendation.size < high

@@ -109,6 +109,18 @@ def test_ordinary_votes_are_not_doubted() -> None:
     assert doubted <= 1
 
 
+def test_few_ordinary_rows_are_hardly_ever_doubted() -> None:
+    """Of so few rows hardly one has close votes, and by how many a rougher density has fewer of them is chance."""
+    doubted = 0
+    for seed, shape in enumerate([(0.5, 2.0), (1.0, 1.0), (2.0, 2.0), (0.3, 0.9), (0.2, 0.5)] * 8):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(*shape, 60)
+        votes = (rng.random((50, 60)) < p).astype(np.int64)
+        report = report_of(votes, (rng.random(60) < p).astype(np.int64), seed, "vote")
+        doubted += any("distributed smoothly over the rows" in doubt for doubt in report.basis.doubts)
+    assert doubted <= 3
+
+
 def votes_from(shares: NDArray[np.float64], n_members: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Votes of members that predict each label with its share, shape (n_members, n_rows)."""
     drawn = rng.random((n_members, len(shares), 1)) > shares.cumsum(axis=1)

@@ -11,7 +11,7 @@ from ens_plugin.analysis.curves import ResolvedOptions
 from ens_plugin.analysis.metric_curves import ZeroRows, zero_probability_doubt
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.analysis.variance import log_terms, member_log_terms
-from ens_plugin.core.estimates import expected_log_loss, relative_variance
+from ens_plugin.core.estimates import expected_log_loss, inverse_probability, relative_variance
 from ens_plugin.core.uncertainty import shared_luck_variance
 from tests.forests import Array
 
@@ -65,6 +65,43 @@ def test_the_slopes_of_the_rows_vary_as_their_mean_does() -> None:
         means.append(found[1].mean())
         expected.append(found[1].var(ddof=1) / 200.0)
     assert np.std(means) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.12)
+
+
+def test_the_slopes_of_rows_whose_members_differ_more_or_less_vary_as_their_mean_does() -> None:
+    """Without what each row adds to the share that all have in common, a third of the spread would be left out."""
+    rng = np.random.default_rng(1)
+    means, expected = [], []
+    for _ in range(400):
+        chance, spread = rng.beta(4.0, 1.5, 200) * 0.9 + 0.05, rng.choice([0.3, 30.0], 200)
+        outputs = rng.beta(spread * chance, spread * (1.0 - chance), (N_MEMBERS, 200))
+        found = log_terms(*moments(outputs), np.ones(200))
+        assert found is not None
+        means.append(found[1].mean())
+        expected.append(found[1].var(ddof=1) / 200.0)
+    assert np.std(means) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.12)
+
+
+def slope_of_weighted_members(weight: Array, outputs: Array, concentration: Array) -> float:
+    """Return the mean slope by its definition, with members that count more or less than others."""
+    n = len(outputs)
+    mean = weight @ outputs
+    variance = weight @ (outputs - mean) ** 2 * n / (n - 1.0)
+    by_row = (mean + 1.0 / n) ** -2.0
+    share = by_row @ variance / (by_row @ (mean * (1.0 - mean) + variance / n))
+    return float(share * (inverse_probability(mean, concentration).mean() - 1.0) / 2.0)
+
+
+def test_the_part_of_a_member_is_the_derivative_of_the_slope_in_its_weight() -> None:
+    rng = np.random.default_rng(2)
+    outputs = drawn(rng, 60, np.where(rng.random(N_MEMBERS) < 0.3, 0.5, 20.0))
+    mean, variance, trials = moments(outputs)
+    concentration, alike = trials / relative_variance(mean, variance, trials) - 1.0, np.full(N_MEMBERS, 1 / N_MEMBERS)
+    expected = []
+    for own in np.eye(N_MEMBERS) - alike:
+        up, down = (slope_of_weighted_members(alike + step * own, outputs, concentration) for step in (1e-5, -1e-5))
+        expected.append((up - down) / 2e-5)
+    found = member_log_terms(outputs, np.ones(outputs.shape, dtype=bool)).mean(axis=1)
+    np.testing.assert_allclose(found - found.mean(), expected, atol=0.02 * np.abs(expected).max())
 
 
 def test_the_luck_of_the_members_is_the_spread_of_the_slope_over_members() -> None:

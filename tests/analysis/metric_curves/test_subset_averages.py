@@ -1,4 +1,4 @@
-"""Averages of metrics over subsets, against all subsets of few members and against the closed forms of the rows."""
+"""Averages of metrics over subsets, against all subsets of few members; and the closed forms of the rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from sklearn.metrics import brier_score_loss, log_loss, mean_squared_error, r2_s
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metric_curves.metric_rows import metric_rows
+from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
 from ens_plugin.analysis.metrics import resolve_metric
+from ens_plugin.analysis.variance.closed_losses import closed_form
 from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
 from ens_plugin.core.tallies import RowBlock, Sample
 from tests.forests import Array
@@ -105,3 +106,62 @@ def test_the_noise_of_the_orders_is_that_of_their_mean() -> None:
     averages = SubsetAverages(np.array([1, 2, 4]), by_order, (1, 2), np.arange(5), False)
     np.testing.assert_allclose(averages.covariance, np.cov(by_order, rowvar=False))
     np.testing.assert_allclose(averages.mean_covariance, np.cov(by_order, rowvar=False) / 30)
+
+
+def rows_of(outputs: Array, y: Array, weight: Array, metric: str) -> MetricRows:
+    """Values, or probabilities of the second of two labels, of members that all count."""
+    is_of_labels = y.dtype.kind == "i"
+    members = np.stack([1.0 - outputs, outputs], axis=2) if is_of_labels else outputs
+    adapter = find_adapter(CustomEnsemble(members, None, aggregation="mean_proba" if is_of_labels else "mean"))
+    block = RowBlock(members, np.ones(outputs.shape, dtype=bool), y, 2 if is_of_labels else 0)
+    resolved = resolve_metric(metric, adapter)
+    assert resolved is not None
+    return metric_rows(resolved, adapter, Sample(block, np.arange(y.size), weight), y)
+
+
+@pytest.mark.parametrize(("metric", "n_summed"), [("neg_mean_squared_error", 1), ("neg_brier_score", 2)])
+def test_the_luck_of_squared_losses_is_the_spread_of_their_slope_over_members(metric: str, n_summed: int) -> None:
+    """Members that vary more or less about levels of their own, on rows of unequal weight; of labels, both count."""
+    rng = np.random.default_rng(6)
+    target = rng.integers(0, 2, 300)
+    y, weight = target if n_summed == 2 else target.astype(np.float64), rng.choice([1.0, 9.0], 300)
+    slopes, luck = [], []
+    for _ in range(200):
+        noise = rng.choice([0.5, 2.0], (25, 1)) * rng.normal(size=(25, 300)).clip(-4.0, 4.0)
+        outputs = 0.5 + 0.05 * (noise + rng.choice([-1.0, 1.0], (25, 1)))
+        found = closed_form(rows_of(outputs, y, weight, metric), None)
+        assert found is not None
+        exact = n_summed * np.average(outputs.var(axis=0, ddof=1), weights=weight)
+        assert found.member_variance == pytest.approx(exact, rel=1e-9)
+        slopes.append(found.member_variance)
+        luck.append(found.luck)
+    assert np.sqrt(np.mean(np.square(luck))) == pytest.approx(np.std(slopes), rel=0.12)
+
+
+@pytest.mark.parametrize("metric", ["neg_mean_squared_error", "neg_log_loss"])
+def test_the_closed_form_is_of_rows_with_weight_and_of_groups_as_one(metric: str) -> None:
+    rng = np.random.default_rng(7)
+    y = rng.integers(0, 2, 200)
+    outputs = rng.beta(0.5 + 4.0 * y, 4.5 - 4.0 * y, (12, 200)).clip(0.01, 0.99)
+    y = y if metric == "neg_log_loss" else y.astype(np.float64)
+    weight = np.repeat([1.0, 2.0, 0.0], [80, 80, 40])
+    some, every = (closed_form(rows_of(outputs[:, :n], y[:n], weight[:n], metric), None) for n in (160, 200))
+    groups = np.repeat(np.arange(160), 3)
+    copies = [np.repeat(each, 3, axis=-1) for each in (outputs[:, :160], y[:160], weight[:160])]
+    grouped = closed_form(rows_of(*copies, metric), groups)
+    for found in (every, grouped):
+        assert some is not None
+        assert found is not None
+        assert found.member_variance == pytest.approx(some.member_variance, rel=1e-9)
+        assert found.raw_asymptote == pytest.approx(some.raw_asymptote, rel=1e-9)
+        np.testing.assert_allclose(found.covariance, some.covariance, rtol=1e-9)
+    assert every is not None
+    assert every.luck == pytest.approx(some.luck if some is not None else None, rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["neg_mean_squared_error", "neg_log_loss"])
+def test_members_that_agree_have_no_closed_form(metric: str) -> None:
+    y = np.arange(40) % 2
+    outputs = np.tile(np.where(y == 1, 0.75, 0.25), (6, 1))
+    target = y if metric == "neg_log_loss" else y.astype(np.float64)
+    assert closed_form(rows_of(outputs, target, np.ones(40), metric), None) is None

@@ -17,9 +17,9 @@ SHARED, OWN = 0.3, 1.0
 DISTANCE = 20.0
 
 
-def drawn(rng: np.random.Generator, n_copies: int = 1) -> Array:
+def drawn(rng: np.random.Generator, n_copies: int = 1, spread: float = SHARED) -> Array:
     """Return outputs with luck that all rows share and luck of each row's own, equal for its copies."""
-    shared = rng.normal(0.0, SHARED, (N_MEMBERS, 1))
+    shared = rng.normal(0.0, spread, (N_MEMBERS, 1))
     return np.repeat(shared + rng.normal(0.0, OWN, (N_MEMBERS, N_ROWS)), n_copies, axis=1)
 
 
@@ -28,12 +28,12 @@ def level(y: Array, mean: Array) -> float:
     return float(np.mean((mean - y) ** 2)) / (2.0 * DISTANCE)
 
 
-def deviation(n_copies: int = 1, holdout: bool = False, **options: Any) -> float:
+def deviation(n_copies: int = 1, holdout: bool = False, spread: float = SHARED, **options: Any) -> float:
     """Return the root of the mean of the variances that 20 analyses state."""
     found = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        outputs = drawn(rng, n_copies)
+        outputs = drawn(rng, n_copies, spread)
         in_bag = None if holdout else np.repeat(rng.random((N_MEMBERS, N_ROWS)) < 0.63, n_copies, axis=1)
         ensemble, y = CustomEnsemble(outputs, in_bag, aggregation="mean"), rng.normal(-DISTANCE, 1.0, N_ROWS * n_copies)
         report = analyze(ensemble, None, y, metric=level, data="holdout" if holdout else "oob", **options)
@@ -50,6 +50,11 @@ def test_out_of_bag_rows_count_what_fresh_rows_share() -> None:
     """And 0.8 of their own luck, which is a fourteenth here."""
     truth = np.sqrt((SHARED**2 + 0.8 * OWN**2 / N_ROWS) / N_MEMBERS)
     assert deviation() == pytest.approx(truth, rel=0.15)
+
+
+def test_rows_without_luck_in_common_count_hardly_more_than_their_own() -> None:
+    """Of as many members as are trained; with that of those out of bag, it would be 1.6 times as much."""
+    assert deviation(spread=0.0) == pytest.approx(np.sqrt(OWN**2 / N_ROWS / N_MEMBERS), rel=0.25)
 
 
 def test_rows_of_a_group_count_as_one() -> None:

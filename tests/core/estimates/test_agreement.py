@@ -117,3 +117,38 @@ def test_noise_of_the_ratio_widens_the_draws() -> None:
     assert (spread[:-1] % 2 == 1).all()
     assert np.log(spread[:-1]).std() == pytest.approx(2 * 2 / np.sqrt(101), rel=0.05)
     np.testing.assert_array_equal(anchored.spread(np.full(3, np.inf), 0), np.full(3, np.inf))
+
+
+def test_rows_without_weight_are_no_part_of_the_corrections() -> None:
+    """Half of the rows are of another kind, on which members differ more often than the models have it."""
+    rng = np.random.default_rng(3)
+    p = np.where(np.arange(400) % 2 == 0, rng.beta(0.6, 3.0, 400), 0.45)
+    votes = (rng.random((30, 400)) < p).astype(np.int64)
+    block = RowBlock(votes, np.ones(votes.shape, dtype=bool), np.zeros(400, dtype=np.int64), 2)
+    model, other = (fit_mixture(votes.sum(axis=0) // part, np.full(400, 30)) for part in (1, 2))
+    rates, weight = (
+        rates_of_subsets(block, SIZES, np.random.default_rng(0)),
+        (np.arange(400) % 2 == 0).astype(np.float64),
+    )
+    kept = np.flatnonzero(weight)
+    some = SubsetRates(SIZES, rates.members[kept], rates.wrong[:, kept], rates.apart[:, kept], rates.noise[:, kept])
+    found, alone = (
+        subset_ratio(model, each, rows, own)
+        for each, rows, own in ((rates, np.arange(400), weight), (some, kept, np.ones(kept.size)))
+    )
+    np.testing.assert_allclose(found.coefficients, alone.coefficients, rtol=1e-9)
+    anchored, of_some = (
+        anchor_agreement(model, other, alone, rows, own)
+        for rows, own in ((np.arange(400), weight), (kept, np.ones(kept.size)))
+    )
+    np.testing.assert_allclose(model_agreement(anchored, TRIALS), model_agreement(of_some, TRIALS), rtol=1e-9)
+
+
+def test_a_correction_that_rises_with_the_size_lets_the_agreement_fall_nowhere() -> None:
+    model = fit_mixture([0, 1, 4, 9] * 10, [9] * 40)
+    ratio = SubsetRatio(np.array([-3.0, 0.0, 0.0]), np.zeros((3, 3)))
+    anchored = anchor_agreement(model, None, ratio, np.arange(40), np.ones(40))
+    sizes = np.append([1, 3, 5, 7], TRIALS)
+    assert np.diff(model_agreement(anchored, sizes)).min() > -1e-4
+    by_ratio = np.exp(ratio.log_at(sizes)) * (1.0 - model_agreement(model, sizes))
+    assert np.diff(by_ratio).max() > 1e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -120,12 +121,18 @@ def test_the_mean_of_the_members_terms_is_the_variance(n_labels: int, hard: bool
 
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_luck_is_that_of_the_members_terms(n_labels: int) -> None:
-    block = random_block(n_labels, hard=True)
-    sample = sample_of(block).select(np.flatnonzero(block.counted.sum(axis=0) >= 2))
-    loss, counted = brier_loss(sample), sample.block.counted
+    rng = np.random.default_rng(n_labels)
+    # Some members differ from the others about all rows, which is what rows share.
+    own = np.where(np.arange(9)[:, None] < 3, rng.integers(0, n_labels, (9, 80)), 0)
+    counted = rng.random((9, 80)) < 0.8
+    counted[:2] = True
+    sample = sample_of(RowBlock(own, counted, rng.integers(0, n_labels, 80), n_labels))
+    sample = replace(sample, weight=rng.choice([1.0, 4.0], 80))
+    loss = brier_loss(sample)
     assert loss is not None
     weight = sample.weight / sample.weight.mean()
     expected = shared_luck_variance(member_terms(sample.block), counted, weight, counted.shape[1])
+    assert expected > 0.0
     assert loss.luck**2 == pytest.approx(expected, rel=1e-10)
 
 

@@ -33,6 +33,15 @@ def test_what_a_line_leaves_out_is_bounded(a: float, b: float, c: float, limit: 
     assert (np.abs(fit.at(beyond) - law(a, b, c, beyond)) <= fit.model_error(beyond) + 1e-8).all()
 
 
+def test_the_bound_is_three_times_the_distance_of_a_parabola_from_the_line() -> None:
+    """The parabola is the law itself; the line is through the averages at two and at three members."""
+    fit = extrapolate(np.array([1, 2, 3]), law(0.2, 0.1, 0.06, np.array([1, 2, 3])))
+    line = law(0.2, 0.1, 0.06, np.array([3])) + 0.06 * (1 / 2 + 1 / 3) * (1 / np.array([6, 10**9]) - 1 / 3)
+    line += 0.1 * (1 / np.array([6, 10**9]) - 1 / 3)
+    apart = law(0.2, 0.1, 0.06, np.array([6, 10**9])) - line
+    np.testing.assert_allclose(fit.model_error([6, 10**9]), 3.0 * np.abs(apart), rtol=1e-7)
+
+
 def test_averages_are_kept_at_their_sizes() -> None:
     sizes = subset_sizes(101)
     averages = 1.0 / np.sqrt(sizes)

@@ -257,3 +257,18 @@ def test_the_variance_over_rows_is_unbiased_whatever_the_weights(spread: float) 
         variances.append(loss.covariance[0, 0])
     # Of 4000 draws of squares with such weights, the ratio is known to some 5 %.
     assert np.mean(variances) == pytest.approx(np.var(estimates), rel=0.15)
+
+
+@pytest.mark.parametrize("correlation", [-0.8, 0.0, 0.8])
+def test_the_interval_of_the_size_is_that_of_a_ratio_and_of_the_luck_of_the_members(correlation: float) -> None:
+    """Both terms are known to 1 %, and the second to 2 % by the members: small parts, as of logarithms."""
+    covariance = np.array([[1e-4, correlation * 0.1], [correlation * 0.1, 100.0]])
+    loss = SquaredLoss(1.0, 1000.0, covariance, luck=20.0)
+    low, high = loss.size_interval(0.01, 10**7, 0.95)
+    assert high is not None
+    sd = np.sqrt(2e-4 - 2.0 * correlation * 1e-4 + 0.02**2)
+    assert np.log([1e5 / low, high / 1e5]) == pytest.approx([1.959964 * sd] * 2, rel=0.02)
+    # At a size, errors in both terms add up.
+    lower, upper = loss.interval([500], 0.95)
+    sd = np.sqrt(1e-4 + 100.0 / 500**2 + 2.0 * correlation * 0.1 / 500 + (20.0 / 500) ** 2)
+    assert [3.0 - lower[0], upper[0] - 3.0] == pytest.approx([1.959964 * sd] * 2, rel=1e-6)

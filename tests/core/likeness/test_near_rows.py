@@ -46,6 +46,36 @@ def test_companions_of_copies_are_counted(n_copies: int) -> None:
     assert np.mean(found == n_copies) > 0.85
 
 
+def distances_with_steps(shares: dict[int, float], step: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """48 distances whose k-th step is a share of the others' sum, which are alike, among the first 4, 12 or 47."""
+    steps = np.full(47, step)
+    for place, share in shares.items():
+        window = next(size for size in (4, 12, 47) if place <= size)
+        steps[place - 1] = share * (window - 1) * step / (1.0 - share)
+    return np.exp(np.append(0.0, np.cumsum(steps / np.arange(1, 48))))[None]
+
+
+@pytest.mark.parametrize(
+    ("shares", "step", "expected"),
+    [
+        ({2: 0.88}, 0.5, 2),
+        ({2: 0.8}, 0.5, 0),
+        ({8: 0.66}, 0.5, 8),
+        ({8: 0.54}, 0.5, 0),
+        ({24: 0.4}, 0.5, 24),
+        ({24: 0.3}, 0.5, 0),
+        # The next row is less than half as far again.
+        ({24: 0.4}, 0.2, 0),
+        # Of two large steps the nearer one ends the companions.
+        ({2: 0.9, 24: 0.6}, 0.5, 2),
+    ],
+)
+def test_a_step_is_no_chance_from_a_share_on_that_falls_with_the_number_of_steps(
+    shares: dict[int, float], step: float, expected: int
+) -> None:
+    assert companions(distances_with_steps(shares, step)).tolist() == [expected]
+
+
 def test_equal_rows_and_few_distances_have_no_companions() -> None:
     assert companions(np.zeros((3, 40))).tolist() == [0, 0, 0]
     assert companions(np.append(np.zeros(10), np.ones(30))[None]).tolist() == [0]

@@ -64,6 +64,22 @@ def test_the_chance_of_a_recombined_row_is_compared_with_that_of_the_other_rows(
     assert found(table[len(one) :], np.zeros(len(other), dtype=np.int64)) == []
 
 
+def test_records_that_occur_as_often_as_the_others_are_not_oversampled() -> None:
+    """50 of 2500 combinations twice each, and all of 400 twice each."""
+    one = np.repeat(np.column_stack([np.arange(50), np.arange(50)]), 2, axis=0)
+    other = np.tile(np.stack(np.meshgrid(np.arange(20), np.arange(20)), axis=-1).reshape(-1, 2), (2, 1))
+    labels = np.repeat([1, 0], [len(one), len(other)])
+    assert found(np.vstack([one, other]).astype(np.float64), labels) == []
+    four_times = np.vstack([np.repeat(one[::2], 4, axis=0), other]).astype(np.float64)
+    assert found(four_times, np.repeat([1, 0], [200, len(other)])) == [1]
+
+
+def test_rows_of_few_values_are_not_oversampled_beside_rows_that_are_all_different() -> None:
+    rng = np.random.default_rng(0)
+    few, many = rng.integers(0, 10, (300, 2)), rng.normal(size=(300, 2))
+    assert found(np.vstack([few, many]), np.repeat([1, 0], 300)) == []
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_their_repeated_rows_are_taken_for_copies_but_not_for_sure(seed: int) -> None:
     table, labels = oversampled(seed, 400, 0.15)

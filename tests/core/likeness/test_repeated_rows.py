@@ -114,9 +114,10 @@ def test_rows_that_an_oversampler_appended() -> None:
         np.random.default_rng(0).permutation(np.repeat([0, 1], 500)),
         np.tile(np.repeat([0, 1], 25), 10),
         np.append(np.tile([0, 0, 0, 0, 1], 20), np.ones(59, dtype=int)),
+        np.append(np.tile(np.repeat([0, 1], [8, 4]), 6), np.ones(24, dtype=int)),
         np.zeros(40, dtype=int),
     ],
-    ids=["sorted", "in turns", "shuffled", "batches", "not quite equal", "one label"],
+    ids=["sorted", "in turns", "shuffled", "batches", "not quite equal", "a run five times as long", "one label"],
 )
 def test_labels_in_other_orders_are_not_appended(target: NDArray[np.int64]) -> None:
     assert appended_rows(target) == 0

@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, multinomial
 
 from ens_plugin import CustomEnsemble, EnsembleReport, ErrorCurve, analyze
-from ens_plugin.core.row_models import GRID, even_size_shift, fit_mixture, tie_probability
+from ens_plugin.core.row_models import (
+    GRID,
+    LabelVotes,
+    even_size_shift,
+    fit_mixture,
+    tie_probability,
+    tied_label_shift,
+)
 from ens_plugin.core.tallies import RowBlock, Sample, rates_of_subsets
 
 RARE, SECOND_ERRS, FIRST_ERRS = 0.1, (2.0, 1.0), (0.6, 4.0)
@@ -86,6 +93,19 @@ def test_the_shift_is_by_weight(n_second: int) -> None:
     np.testing.assert_allclose(found, exact, rtol=0.15)
 
 
+def test_a_label_that_no_member_mistakes_has_no_ties_and_rows_of_no_member_no_share() -> None:
+    """The second label's rows tie half of the time, whatever there is beside them."""
+    n_members, target = 100, np.repeat([0, 1, 0], [120, 40, 50])
+    votes = np.where(target == 1, np.random.default_rng(0).random((n_members, target.size)) < 0.5, 0)
+    counted = np.broadcast_to(np.arange(target.size) < 160, votes.shape)
+    model = fit_mixture(np.where(target == 1, n_members - votes.sum(axis=0), 0)[:160], np.full(160, n_members))
+    sample = Sample(RowBlock(votes, counted, target, 2), np.arange(target.size) % 160, np.ones(target.size))
+    exact = 0.5 * 40 / 160 * binom.pmf(2, 4, 0.5)
+    assert even_size_shift(model, sample, [3, 4]) == pytest.approx([exact, exact], rel=0.03)
+    without_second = replace(sample, weight=(target == 0).astype(np.float64))
+    assert even_size_shift(model, without_second, [4]).tolist() == [0.0]
+
+
 def test_even_sizes_follow_the_models_own_rule() -> None:
     """The average over subsets of an ensemble that gives ties to the first label; halves are off by up to 6 points."""
     labels, target = unbalanced(1500, 60, 0)
@@ -138,3 +158,37 @@ def test_a_label_of_few_rows_is_no_trouble() -> None:
     labels, target = unbalanced(400, 20, 6)
     few = np.flatnonzero((target == 0) | (np.cumsum(target) <= 5))
     assert np.isfinite(curve_of(labels[:, few], target[few]).at(20))
+
+
+def exact_label_shift(shares: NDArray[Any], code: int, size: int) -> NDArray[Any]:
+    """By all numbers of votes for three labels: the error by the rule less that with a tie for any label alike."""
+    found = np.array([(one, two, size - one - two) for one in range(size + 1) for two in range(size + 1 - one)])
+    most = found == found.max(axis=1, keepdims=True)
+    by_rule, alike = found.argmax(axis=1) != code, 1.0 - most[:, code] / most.sum(axis=1)
+    return np.array([multinomial.pmf(found, size, own) @ (by_rule - alike) for own in shares])
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_the_shift_of_rows_of_one_of_three_labels_is_exact(code: int) -> None:
+    """So many votes tell each row's shares; the rows of some kinds count more than others."""
+    shares = np.array([[0.42, 0.42, 0.16], [0.3, 0.35, 0.35], [0.7, 0.15, 0.15]])
+    kind, n_votes = np.tile([0, 1, 2], 40), 4000.0
+    weight = np.array([1.0, 4.0, 0.25])[kind]
+    votes = LabelVotes(shares[kind] * n_votes, shares[kind] * n_votes, np.full(120, n_votes), np.full(120, code))
+    found = tied_label_shift(votes, weight, code, np.array([2.0, 3.0, 16.0, 64.0, 65.0, np.inf]), 120_000)
+    exact = [weight @ exact_label_shift(shares, code, size)[kind] / weight.sum() for size in (2, 3, 16, 64)]
+    # The standard error of so many draws is up to 0.0012.
+    np.testing.assert_allclose(found, [*exact, 0.0, 0.0], atol=0.004)
+    assert abs(exact[-1]) > 0.003
+
+
+def test_rows_without_weight_are_no_part_of_the_distribution_of_shares() -> None:
+    """These are easy; counted like the others, they would make the others' votes seem luck, and ties a third rarer."""
+    kind, target = np.tile([0, 1], 500), np.zeros(1000, dtype=np.int64)
+    shares = np.array([[0.4, 0.4, 0.2], [0.98, 0.01, 0.01]])[kind]
+    support = np.random.default_rng(0).multinomial(2, shares).astype(np.float64)
+    sizes, hard = np.array([2.0, 4.0]), kind == 0
+    all_rows = LabelVotes(support, support, np.full(1000, 2.0), target)
+    alone = LabelVotes(support[hard], support[hard], np.full(500, 2.0), target[hard])
+    found = tied_label_shift(all_rows, hard.astype(np.float64), 0, sizes, 40_000)
+    np.testing.assert_allclose(found, tied_label_shift(alone, np.ones(500), 0, sizes, 20_000), atol=0.01)

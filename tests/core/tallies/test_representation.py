@@ -120,6 +120,22 @@ def test_rows_of_few_members_are_parted_from_those_of_many(few: float, many: flo
     assert 100 * few < bounds[0] < 100 * many
 
 
+@pytest.mark.parametrize(("many", "is_parted"), [(28.0, False), (33.0, True)])
+def test_parts_lie_three_standard_deviations_apart(many: float, is_parted: bool) -> None:
+    """Of 2 sqrt(n), whose standard deviation is 1: from 8 to 10.6, and from 8 to 11.5."""
+    assert bounds_by_members(np.repeat([16.0, many], 100)).size == is_parted
+
+
+@pytest.mark.parametrize(("dispersion", "looks_even"), [(1.1, True), (1.5, False)])
+def test_numbers_of_members_that_vary_much_more_than_by_chance_are_uneven(dispersion: float, looks_even: bool) -> None:
+    """Chances to be left out that differ by two values, of 20 000 rows: 1.25 times the binomial variance is usual."""
+    spread = np.sqrt((dispersion - 1.0) * 0.37 * 0.63 / (100 - 1))
+    chance = 0.37 + spread * np.where(np.arange(20_000) % 2 == 0, 1.0, -1.0)
+    trials = np.random.default_rng(0).binomial(100, chance)
+    assert np.var(trials) == pytest.approx(dispersion * 100 * 0.37 * 0.63, rel=0.03)
+    assert of(trials).looks_even == looks_even
+
+
 def test_a_handful_of_rows_is_no_part() -> None:
     assert bounds_by_members(np.repeat([2.0, 50.0], [9, 1000])).size == 0
     assert bounds_by_members(np.repeat([2.0, 50.0], [2, 100]), np.repeat([9.0, 30.0], [2, 100])).size == 1

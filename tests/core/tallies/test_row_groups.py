@@ -51,6 +51,17 @@ def test_the_effect_is_that_of_the_variance_of_the_mean() -> None:
 def test_few_groups_widen_a_normal_interval_to_students() -> None:
     factor = small_number_factor(np.ones(12), np.repeat([0, 1, 2], 4), 0.9)
     assert factor == pytest.approx((t.ppf(0.95, 2) / norm.ppf(0.95)) ** 2)
+    # Of 1.2 effective groups there are two at least.
+    factor = small_number_factor(np.array([9.0, 1.0]), np.array([0, 1]), 0.9)
+    assert factor == pytest.approx((t.ppf(0.95, 1) / norm.ppf(0.95)) ** 2)
+
+
+def test_groups_without_weight_do_not_count() -> None:
+    losses, groups = np.random.default_rng(3).random(16), np.arange(16) // 2
+    weight = np.where(groups < 4, 1.0, 0.0)
+    of_some = design_effect(losses[:8], weight[:8], groups[:8])
+    assert of_some > 1.0
+    assert design_effect(losses, weight, groups) == pytest.approx(of_some)
 
 
 def test_weights_are_scaled_by_the_design_effect() -> None:

@@ -33,6 +33,26 @@ def test_shared_luck_contains_that_of_the_bags() -> None:
     assert np.mean(found) == pytest.approx(np.var(means) - own, rel=0.15)
 
 
+def test_shared_luck_out_of_bag_is_its_sum_over_members() -> None:
+    """Row by row, with rows of no member, of one, which tells nothing of its spread, and of two."""
+    rng = np.random.default_rng(6)
+    outputs, slopes = rng.normal(size=(12, 1)) + rng.normal(size=(12, 30)), rng.uniform(0.5, 1.5, 30)
+    counted = rng.random((12, 30)) < 0.4
+    counted[:, :9] = np.arange(12)[:, None] < np.repeat([0, 1, 2], 3)
+    influence = np.zeros(outputs.shape)
+    for row, own in enumerate(counted.T):
+        n = own.sum()
+        if n > 1:
+            apart = outputs[own, row] - outputs[own, row].mean()
+            influence[own, row] = slopes[row] * apart * np.sqrt(n / (n - 1)) / n
+    expected = (np.square(influence.sum(axis=1)).sum() - np.square(influence).sum()) / 30**2
+    assert expected > 0.0
+    assert shared_luck_variance(outputs, counted, slopes, 30) == pytest.approx(expected, rel=1e-10)
+    # Of more rows, of which these are a sample, fewer pairs are left out.
+    of_more = shared_luck_variance(outputs, counted, slopes, 300)
+    assert of_more == pytest.approx(expected * 30**2 / (30 * 29) * 299 / 300, rel=1e-10)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
 def test_shared_luck_of_votes_is_that_of_numbers(share: float) -> None:
     rng = np.random.default_rng(2)

@@ -8,7 +8,7 @@ import pytest
 from ens_plugin.core.uncertainty import dyadic_variance
 
 
-@pytest.mark.parametrize("n_rows", [2, 5, 12])
+@pytest.mark.parametrize("n_rows", [2, 5, 12, 40])
 def test_is_the_double_sum_over_terms_that_share_a_row(n_rows: int) -> None:
     rng = np.random.default_rng(n_rows)
     first, second = rng.integers(0, n_rows, (2, 40))
@@ -22,6 +22,7 @@ def test_is_the_double_sum_over_terms_that_share_a_row(n_rows: int) -> None:
         for other, *another in zip(terms, first, second, strict=True)
         if set(pair) & set(another)
     )
+    # Of 40 rows some are first in no term.
     n_units = np.unique(first).size
     assert total > 0
     assert dyadic_variance(terms, first, second) == pytest.approx(total * n_units / (n_units - 1))

@@ -78,5 +78,18 @@ def test_noise_is_that_of_other_members() -> None:
     assert np.mean([one.noise[0] for one in found]) == pytest.approx(spread, rel=0.2)
 
 
+def test_noise_grows_with_the_sum_of_many_members() -> None:
+    """With so many, what the sum itself adds is most of the noise."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=30)
+    found = []
+    for _ in range(400):
+        counts = rng.multinomial(30, np.full(30, 1 / 30), size=300)
+        predictions = counts @ values / 30 + rng.normal(0, 0.5, 300)
+        found.append(squared_covariance(counts, predictions[:, None], np.ones(30)))
+    spread = np.std([one.unbiased[0] for one in found])
+    assert np.mean([one.noise[0] for one in found]) == pytest.approx(spread, rel=0.1)
+
+
 def test_variance_over_seeds_is_that_of_a_mean() -> None:
     np.testing.assert_allclose(variance_over_seeds(np.array([[1.0], [3.0], [5.0]])), [4 / 3])

@@ -94,6 +94,34 @@ def test_without_pairs_a_rows_own_variance_is_left() -> None:
     assert shared_variance(outputs, is_oob, slopes, 4, 2) == pytest.approx(0.8 * own / 2 / 4)
 
 
+def by_formula(outputs: Floats, is_oob: Mask, slopes: Floats) -> tuple[float, float, float]:
+    """The mean over pairs times what is kept of it, the rows' own part, and what is kept; as docs/methods.md has it."""
+    mean, variance = by_pairs(outputs, is_oob, slopes)
+    own = [
+        slope**2 * np.var(outputs[counts, row], ddof=1)
+        for row, (slope, counts) in enumerate(zip(slopes, is_oob.T, strict=True))
+    ]
+    from_own = float(np.mean(own)) / slopes.size
+    signal = from_own**2 + max(mean**2 - variance, 0.0)
+    return mean * signal / (signal + variance), from_own, signal / (signal + variance)
+
+
+@pytest.mark.parametrize(("kind", "is_floor"), [("shared", False), ("own", False), ("opposed", True)])
+def test_a_noisy_mean_over_pairs_counts_less_and_a_negative_one_at_most_so_much(kind: str, is_floor: bool) -> None:
+    outputs, is_oob, slopes = correlated(25, 30, 0)
+    if kind == "own":
+        outputs = np.random.default_rng(1).normal(size=outputs.shape)
+    if kind == "opposed":
+        # Three rows whose outputs add up to 0.
+        outputs = outputs[:, :2] @ np.array([[1.0, -0.5, -0.5], [0.0, 0.8, -0.8]])
+        is_oob, slopes = np.ones((25, 3), dtype=bool), np.ones(3)
+    pairs, own, kept = by_formula(outputs, is_oob, slopes)
+    assert (pairs + 0.8 * own < 0.25 * own) == is_floor
+    assert (kept > 0.9) == (kind == "shared")
+    expected = max(pairs + 0.8 * own, 0.25 * own) / 25
+    assert shared_variance(outputs, is_oob, slopes, 25, slopes.size) == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.bool_])
 def test_a_rows_own_variance_is_of_its_members_less_one(dtype: type) -> None:
     outputs = np.random.default_rng(0).integers(0, 2, (12, 3)).astype(dtype)
