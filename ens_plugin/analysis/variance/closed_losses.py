@@ -101,8 +101,9 @@ def log_terms(
 
     Notes
     -----
-    The slope is :math:`c(1/p - 1)/2`.  Rows also determine the share c that all have in common: what each adds to it
-    is added to its slope, which leaves the mean and gives the slopes the spread of their mean over samples of rows.
+    The slope is :math:`c(1/p - 1)/2`.  Rows also determine the share c that all have in common, to which a row counts
+    whatever its weight: what each adds to it is added to its slope, over its weight.  This leaves the mean and gives
+    the slopes the spread of their mean over samples of rows.
     """
     share = relative_variance(mean, variance, trials)
     if share <= 0.0:
@@ -111,8 +112,7 @@ def log_terms(
     slope = share * (inverse - 1.0) / 2.0
     votes, precision = vote_variances(mean, variance, trials)
     by_share = float(np.average(slope, weights=weight)) * mean.size / (share * float(precision @ votes))
-    added = by_share * precision * (variance - share * votes)
-    slope = slope + added - np.average(added, weights=weight)
+    slope = slope + by_share * precision * (variance - share * votes) * (weight.mean() / weight)
     return expected_log_loss(mean, trials, share, np.inf) + slope / trials, slope
 
 

@@ -81,6 +81,21 @@ def test_the_slopes_of_rows_whose_members_differ_more_or_less_vary_as_their_mean
     assert np.std(means) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.12)
 
 
+def test_the_slopes_of_rows_of_unequal_weight_vary_as_their_weighted_mean_does() -> None:
+    """Rows that are hard to tell count five times as much as others; to the share in common, all count alike."""
+    rng = np.random.default_rng(1)
+    means, expected = [], []
+    for _ in range(400):
+        chance, spread = rng.beta(4.0, 1.5, 200) * 0.9 + 0.05, rng.choice([0.3, 30.0], 200)
+        outputs = rng.beta(spread * chance, spread * (1.0 - chance), (N_MEMBERS, 200))
+        weight = np.where(chance < 0.6, 5.0, 1.0)
+        found = log_terms(*moments(outputs), weight)
+        assert found is not None
+        means.append(np.average(found[1], weights=weight))
+        expected.append(weight**2 @ (found[1] - means[-1]) ** 2 / weight.sum() ** 2)
+    assert np.std(means) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.12)
+
+
 def slope_of_weighted_members(weight: Array, outputs: Array, concentration: Array) -> float:
     """Return the mean slope by its definition, with members that count more or less than others."""
     n = len(outputs)
