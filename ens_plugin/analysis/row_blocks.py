@@ -11,7 +11,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.capabilities import SumsMargins, SumsValues
-from ens_plugin.adapters.shared.compiled_sums import CompiledSums, compiled_sums
+from ens_plugin.adapters.shared.compiled_sums import CompiledSums, compiled_sums, moment_sums
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.bags import Bags
@@ -239,7 +239,7 @@ class BlockReader:
             return block
         if self.with_metric:
             return replace(block, outputs=both_scores(block.outputs))
-        return ScoreBlock(block.counted, block.target, block.outputs)
+        return ScoreBlock(block.counted, block.target, block.outputs, moment_sums)
 
 
 def tally_block(block: RowBlock, adapter: EnsembleAdapter, known: CompiledSums | None = None) -> AnyTally:
