@@ -8,13 +8,15 @@ import numpy as np
 
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.core import tallies
+from ens_plugin.core.tallies.tally import value_sums
 
 if TYPE_CHECKING:
     from ens_plugin.core.tallies.contests import VoteCounts
     from ens_plugin.core.tallies.tally import RowBlock, Sums
     from ens_plugin.core.uncertainty.pair_covariance import PairSums
+    from ens_plugin.core.validation import FloatArray
 
-__all__ = ["CompiledSums", "compiled_sums", "subset_counts", "vote_pairs"]
+__all__ = ["CompiledSums", "compiled_sums", "moment_sums", "subset_counts", "vote_pairs"]
 
 
 class CompiledSums(NamedTuple):
@@ -44,6 +46,11 @@ def compiled_sums(block: RowBlock) -> CompiledSums:
         of_values=lambda own: of_values(own.outputs, own.counted),
         of_margins=lambda own: of_margins(own.outputs, own.counted, own.target),
     )
+
+
+def moment_sums(block: RowBlock) -> FloatArray:
+    """Return ``value_sums`` of a block of values, shape (3, n_rows)."""
+    return (compiled_sums(block).of_values or value_sums)(block)[:3]
 
 
 def subset_counts() -> VoteCounts:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["move_values"]
+__all__ = ["move_values", "move_values_by_label"]
 
 # Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,
 # because parts of a column that are so far apart push one another out of it.
@@ -42,17 +42,39 @@ def move_values(
     >>> outputs[[0, 2], 0].tolist()
     [2.0, 3.0]
     """
-    n_members, n_rows = taken.shape
+    move_values_by_label(values[None], taken[None], outputs[None], filled, None if leaves is None else leaves[None])
+
+
+def move_values_by_label(
+    values: NDArray[np.float64],
+    taken: NDArray[np.bool_],
+    outputs: NDArray[np.float64],
+    filled: NDArray[np.bool_],
+    leaves: NDArray[np.uint8] | None = None,
+) -> None:
+    """Do what :func:`move_values` does, for several labels whose outputs are filled in the same places.
+
+    Parameters
+    ----------
+    values, taken, outputs, leaves : ndarray, shape (n_labels, n_members, ...)
+        As of :func:`move_values`.
+    filled : ndarray of bool, shape (n_members, n_rows)
+    """
+    n_members, n_rows = filled.shape
     moved = np.zeros((ROWS_TOGETHER, n_members))
     for start in range(0, n_rows, ROWS_TOGETHER):
         rows = slice(start, min(start + ROWS_TOGETHER, n_rows))
         # By row, so that the values of one row come after those of another.
-        own, places = (_by_row(mask[:, rows]) for mask in (taken, filled))
+        places = _by_row(filled[:, rows])
         # Positions are found without a branch, which a mask as an index takes for each value.
-        at = _first_of_rows(np.flatnonzero(own), *(np.count_nonzero(mask, axis=1) for mask in (own, places)))
-        known = _row_values(values, None if leaves is None else leaves[:, rows], rows, at)
-        moved.reshape(-1)[np.flatnonzero(places)] = known
-        outputs[:, rows] = moved[: len(own)].T
+        wanted, into = np.count_nonzero(places, axis=1), np.flatnonzero(places)
+        order = np.arange(into.size)
+        for label, own_values in enumerate(values):
+            own = _by_row(taken[label][:, rows])
+            at = np.flatnonzero(own).take(order + _skipped(np.count_nonzero(own, axis=1), wanted))
+            known = _row_values(own_values, None if leaves is None else leaves[label][:, rows], rows, at)
+            moved.reshape(-1)[into] = known
+            outputs[label][:, rows] = moved[: len(own)].T
 
 
 def _by_row(values: NDArray[Any]) -> NDArray[Any]:
@@ -60,10 +82,10 @@ def _by_row(values: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(np.ascontiguousarray(values).T)
 
 
-def _first_of_rows(at: NDArray[np.intp], n_taken: NDArray[np.intp], n_wanted: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the first places of each row that are wanted, of those that are taken, one row after the other."""
-    starts = np.cumsum(n_taken - n_wanted) - (n_taken - n_wanted)
-    return np.asarray(at.take(np.arange(n_wanted.sum()) + np.repeat(starts, n_wanted)))
+def _skipped(n_taken: NDArray[np.intp], n_wanted: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return how many values of the rows before are taken but not wanted, for each value that is wanted."""
+    spare = n_taken - n_wanted
+    return np.repeat(np.cumsum(spare) - spare, n_wanted)
 
 
 def _row_values(

@@ -26,7 +26,6 @@ from ens_plugin.adapters.capabilities import (
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
-from ens_plugin.adapters.shared.row_queues import move_values
 from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
@@ -208,7 +207,7 @@ class XGBoostTreesAdapter(
         is_oob, leaves = self._by_class(by_tree), self._byte_leaves(features, by_tree)
         # By leaf where leaves are bytes, which takes an eighth of the memory, else by row.
         margins = self._leaf_table if leaves is not None else self._by_class(self._tree_values(features, by_tree))
-        return form_members(margins, is_oob, leaves, self.forest.walk.move_values or move_values)
+        return form_members(margins, is_oob, leaves, self.forest.walk.move_values)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""

@@ -339,6 +339,24 @@ def test_values_of_leaves_move_as_the_values_of_rows(n_rows: int) -> None:
             move_values(own, taken, outputs, filled, wrong)
 
 
+@pytest.mark.parametrize("kinds", [(np.int32, np.int32), (np.int64, np.int32)])
+def test_trees_that_are_read_together_are_those_that_are_read_one_by_one(kinds: tuple[Any, Any]) -> None:
+    """Trees of one type are joined, unless each is visited; of several types, none is."""
+    rng = np.random.default_rng(4)
+    trees = [grown(rng, 5 + place) for place in range(4)]
+    trees = [
+        tree._replace(left=tree.left.astype(kinds[place % 2]), feature=tree.feature[::-1].copy()[::-1])
+        for place, tree in enumerate(trees)
+    ]
+    visited: list[int] = []
+    joined, alone = forest_of(trees), forest_of(trees, visit=visited.append)
+    X = rows_of(rng, 90, np.float64)
+    found = [forest.read(X, forest.table(numbers(trees))) for forest in (joined, alone)]
+    np.testing.assert_array_equal(*found)
+    assert visited == [0, 1, 2, 3]
+    assert found[0][3].tolist() == [walked(trees[3], row) for row in X]
+
+
 def test_few_trees_of_many_columns_are_walked_node_by_node() -> None:
     trees = [grown(np.random.default_rng(seed), 60) for seed in range(N_FEATURES)]
     assert forest_of(trees).counts_leaves

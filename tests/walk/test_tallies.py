@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import compiled_sums
-from ens_plugin.adapters.shared.row_queues import move_values
 from ens_plugin.adapters.shared.trees import leaf_walk
 from ens_plugin.core.tallies import RowBlock
 from ens_plugin.core.tallies.margin_tally import margin_sums, score_sums
@@ -145,7 +144,7 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     in_bag[1, :, : n_rows // 8] = True
     in_bag[:, :, n_rows // 2 : n_rows // 2 + 4] = False
     target = rng.integers(0, n_labels, n_rows)
-    outputs, counted = form_members(values, ~in_bag, leaves, move_values)
+    outputs, counted = form_members(values, ~in_bag, leaves, None)
     expected = margin_sums(RowBlock(outputs, counted, target, n_labels))
     # The bits of these rows among those of more.
     padded = np.zeros((n_labels * N_MEMBERS, n_rows + 40), dtype=bool)

@@ -23,6 +23,8 @@ _NODES = {
 # The nodes of one tree in their own order, as of ``Link`` in _kernel.c.
 _LINK = np.dtype([("threshold", np.float64), ("left", np.int32), ("right", np.int32), ("rest", np.int64)])
 MOST_FEATURES = MOST_NODES = 2**30
+# Small trees are joined: to ask for an address takes as long as to read 500 nodes.  Of more nodes, a copy is large.
+MOST_JOINED = 2**19
 
 
 class Forest:
@@ -77,6 +79,10 @@ class Forest:
         space = np.empty(max(sizes, default=0), _LINK)
         # Once for all trees, because an address takes longer to ask for than to add to.
         into = _Addresses(address(self._nodes), address(self._order), address(space))
+        joined = None if visit is not None or self._set_starts is not None else _joined(trees, sizes)
+        if joined is not None:
+            self._put_joined(joined, into)
+            return
         for index, tree in enumerate(trees):
             self._put(index, tree, first_set, into)
             if visit is not None:
@@ -333,10 +339,24 @@ class Forest:
         if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
             raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
+        places = [(address(values), values.strides[0], values.itemsize) for values in columns]
+        self._put_nodes(index, places, address(sets), n_sets, into)
+
+    def _put_joined(self, columns: Sequence[NDArray[Any]], into: _Addresses) -> None:
+        """Put all trees, the nodes of each of which are next to those of the one before."""
+        places = [(address(values), values.itemsize) for values in columns]
+        for index, start in enumerate(self._roots[:-1].tolist()):
+            own = [(first + start * width, width, width) for first, width in places]
+            self._put_nodes(index, own, 0, 0, into)
+
+    def _put_nodes(
+        self, index: int, columns: list[tuple[int, int, int]], sets: int, n_sets: int, into: _Addresses
+    ) -> None:
+        """Put a tree whose columns are at addresses, in steps, and of a width."""
+        start, stop = int(self._roots[index]), int(self._roots[index + 1])
         found = _kernel.put_tree(
-            tuple((address(values), values.strides[0], values.itemsize) for values in columns), address(sets),
-            n_nodes, self.n_features, n_sets, self.dtype == np.float64,
-            into.nodes + int(start) * self._nodes.itemsize, into.order + int(start) * self._order.itemsize, into.space,
+            tuple(columns), sets, stop - start, self.n_features, n_sets, self.dtype == np.float64,
+            into.nodes + start * self._nodes.itemsize, into.order + start * self._order.itemsize, into.space,
         )  # fmt: skip
         if found < 0:
             raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
@@ -348,6 +368,24 @@ class _Addresses(NamedTuple):
     nodes: int
     order: int
     space: int
+
+
+def _joined(trees: Sequence[Tree], sizes: list[int]) -> list[NDArray[Any]] | None:
+    """Return the five columns of all trees, one tree after the other; None where they are large or not of one form."""
+    if not 0 < sum(sizes) <= MOST_JOINED or min(sizes) == 0:
+        return None
+    joined = []
+    for name in ("left", "right", "feature", "threshold", "missing_left"):
+        column = [np.asarray(getattr(tree, name)) for tree in trees]
+        is_alike = all(
+            own.dtype == column[0].dtype and own.shape == (size,) for own, size in zip(column, sizes, strict=True)
+        )
+        if not is_alike:
+            return None
+        joined.append(np.concatenate(column))
+    left, right, feature, threshold, missing_left = joined
+    numbers = (whole_numbers(values) for values in (left, right, feature))
+    return [*numbers, np.asarray(threshold, np.float64), _flags(missing_left)]
 
 
 def _flags(values: NDArray[Any]) -> NDArray[Any]:

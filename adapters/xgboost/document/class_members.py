@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.row_queues import move_values_by_label
 from ens_plugin.adapters.shared.trees.leaf_walk import compiled_function
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
@@ -23,7 +24,7 @@ def form_members(
     margins: NDArray[np.float64],
     is_oob: NDArray[np.bool_],
     leaves: NDArray[np.uint8] | None,
-    move: Callable[..., None],
+    move: Callable[..., None] | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the outputs of members, shape (n_trees, n_rows, n_labels), and which count, as of an adapter's `block`.
 
@@ -32,12 +33,15 @@ def form_members(
     margins : ndarray, shape (n_labels, n_trees, n_rows), or (n_labels, n_trees, n_leaves) with `leaves`
     is_oob : ndarray of bool, shape (n_labels, n_trees, n_rows)
     leaves : ndarray of uint8, shape (n_labels, n_trees, n_rows), or None
-    move : callable
-        As ``row_queues.move_values``.
+    move : callable or None
+        As ``row_queues.move_values``; None to move all labels together, without compiled code.
     """
     fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
     counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
     outputs = np.empty((is_oob.shape[1], is_oob.shape[0], is_oob.shape[2]))
+    if move is None:
+        move_values_by_label(margins, is_oob, outputs.transpose(1, 0, 2), counted, leaves)
+        return outputs.transpose(0, 2, 1), counted
     for label in range(is_oob.shape[0]):
         of_leaf = () if leaves is None else (leaves[label],)
         move(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)

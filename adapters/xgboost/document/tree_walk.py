@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
@@ -165,25 +165,36 @@ class TreeWalk:
         return np.stack([own.take(found.astype(np.intp)) for own, found in zip(numbers, nodes.T, strict=True)])
 
     def _flatten(self) -> FlatForest:
-        most = max(int(np.count_nonzero(tree["left_children"] < 0)) for tree in self._trees)
-        dtype = np.min_scalar_type(most - 1)
-        return FlatForest(
-            trees=[_flat_tree(tree) for tree in self._trees],
-            numbers=[_leaf_numbers(tree, dtype) for tree in self._trees],
-            n_features=self._n_features,
-        )
+        # Of all trees at once, because thousands of small arrays take longer than the numbers in them.
+        names = ("left_children", "split_conditions", "default_left", "split_type")
+        left, conditions, default_left, kind = (np.concatenate([tree[name] for tree in self._trees]) for name in names)
+        sizes = [tree["left_children"].size for tree in self._trees]
+        parts = [slice(stop - size, stop) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+        thresholds, missing_left = _thresholds(conditions), default_left != 0
+        is_set = (kind == IS_SET) & (left >= 0)
+        has_sets = bool(is_set.any())
+        trees = []
+        for tree, own in zip(self._trees, parts, strict=True):
+            flat = FlatTree(
+                tree["left_children"], tree["right_children"], tree["split_indices"], thresholds[own], missing_left[own]
+            )
+            trees.append(_with_sets(flat, tree, is_set[own]) if has_sets else flat)
+        numbers = _leaf_numbers(left < 0, np.array(sizes))
+        return FlatForest(trees=trees, numbers=[numbers[own] for own in parts], n_features=self._n_features)
 
 
-def _flat_tree(tree: dict[str, Any]) -> FlatTree:
-    left, right = tree["left_children"], tree["right_children"]
-    missing_left = tree["default_left"] != 0
-    condition = np.asarray(tree["split_conditions"], np.float32)
-    # A value below the condition goes left, so the one before it is the largest that does.
-    threshold = np.where(np.isneginf(condition), np.float32(np.nan), np.nextafter(condition, np.float32(-np.inf)))
-    is_set = (np.asarray(tree["split_type"]) == IS_SET) & (left >= 0)
-    numerical = FlatTree(left, right, tree["split_indices"], threshold.astype(np.float64), missing_left)
+def _thresholds(conditions: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the largest value that goes left at each node: the one before the condition, below which values do."""
+    condition = np.asarray(conditions, np.float32)
+    before = np.where(np.isneginf(condition), np.float32(np.nan), np.nextafter(condition, np.float32(-np.inf)))
+    return np.asarray(before, np.float64)
+
+
+def _with_sets(numerical: FlatTree, tree: dict[str, Any], is_set: NDArray[np.bool_]) -> FlatTree:
+    """Return a tree with its splits by sets of categories; the same tree if it has none."""
     if not is_set.any():
         return numerical
+    left, right = numerical.left, numerical.right
     # XGBoost's sets hold the categories that go right.
     sets = np.full(left.size, -1, np.int32)
     sets[tree["categories_nodes"]] = np.arange(len(tree["categories_nodes"]))
@@ -193,7 +204,7 @@ def _flat_tree(tree: dict[str, Any]) -> FlatTree:
         right=np.where(is_set, left, right),
         feature=tree["split_indices"],
         threshold=numerical.threshold,
-        missing_left=missing_left ^ is_set,
+        missing_left=numerical.missing_left ^ is_set,
         sets=np.where(is_set, sets, -1),
         set_starts=starts,
         set_words=words,
@@ -212,9 +223,12 @@ def _packed_sets(tree: dict[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.ui
     return np.array(starts, np.int64), np.concatenate(words)
 
 
-def _leaf_numbers(tree: dict[str, Any], dtype: DTypeLike) -> NDArray[Any]:
-    is_leaf = tree["left_children"] < 0
-    return np.where(is_leaf, np.cumsum(is_leaf) - 1, 0).astype(dtype)
+def _leaf_numbers(is_leaf: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the number of each leaf in its tree, of trees of these sizes one after the other; 0 for other nodes."""
+    n_before = np.cumsum(is_leaf, dtype=np.int64) - is_leaf
+    starts = np.cumsum(sizes) - sizes
+    numbers = np.where(is_leaf, n_before - np.repeat(n_before[starts], sizes), 0)
+    return numbers.astype(np.min_scalar_type(int(numbers.max())))
 
 
 def _runs(trees: Sequence[int]) -> Iterator[range]:

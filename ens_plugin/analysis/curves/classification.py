@@ -27,6 +27,7 @@ from ens_plugin.core.row_models.row_model import RowModel, row_slopes, row_varia
 from ens_plugin.core.row_models.tied_votes import even_size_shift
 from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
+from ens_plugin.core.tallies.samples import ScoreBlock
 from ens_plugin.core.tallies.tally import (
     MarginTally,
     RowBlock,
@@ -88,10 +89,10 @@ def estimate_classification(
     contests = estimates.fit_contests(sample) if sample.block.n_labels > 2 else None
     agreeing = size_model(models[0], contests, rates, sample)
     ties_to = _ties_to(tally, sample)
-    outputs = _deciding_outputs(tally, sample.block)
-    noise = _row_noise(models[0], n_members)
-    sd = algorithmic_sd(outputs, sample, *noise, weight, n_members, groups)
-    member_sd = _member_sd(outputs, sample, weight.n_rows, settings, ties_to, sd) if has_scores else sd
+    outputs, sign, of_members = _signed_outputs(tally, sample.block)
+    slopes, own_variance = _row_noise(models[0], n_members)
+    sd = algorithmic_sd(outputs, sample, slopes * sign, own_variance, weight, n_members, groups, of_members)
+    member_sd = _member_sd((outputs, sign), sample, weight.n_rows, settings, ties_to, sd) if has_scores else sd
     curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
@@ -227,15 +228,22 @@ def _classification_curve(
 
 
 def _member_sd(
-    margins: FloatArray, sample: Sample, n_rows: int, settings: ResolvedOptions, ties_to: float, seed_sd: float
+    signed: tuple[FloatArray, FloatArray],
+    sample: Sample,
+    n_rows: int,
+    settings: ResolvedOptions,
+    ties_to: float,
+    seed_sd: float,
 ) -> FloatArray:
     """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
     rows = sample.random_rows(JACKKNIFE_ROWS)
     # By a take, whose memory order is always the same: rounding depends on it.
-    known, counted = margins.take(rows, axis=1), sample.block.counted.take(rows, axis=1)
+    outputs, sign = signed
+    margins, counted = outputs.take(rows, axis=1), sample.block.counted.take(rows, axis=1)
+    margins *= sign[rows]
     weight = RowWeight(sample.weight[rows], None if rows.size == n_rows else np.full(rows.size, n_rows / rows.size))
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
-    return np.maximum(seed_sd, uncertainty.left_out_sd(known, counted, weight, sizes))
+    return np.maximum(seed_sd, uncertainty.left_out_sd(margins, counted, weight, sizes))
 
 
 def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDArray[Any]:
@@ -246,6 +254,19 @@ def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDA
     if isinstance(tally, SupportTally):
         return wrong_support(block)
     return member_margins(block, strongest_rival(block.support, block.target))
+
+
+def _signed_outputs(
+    tally: SupportTally | MarginTally, block: RowBlock
+) -> tuple[NDArray[Any], FloatArray, FloatArray | None]:
+    """Return outputs that are :func:`_deciding_outputs` once multiplied by a sign of each row, and that sign.
+
+    The third is the variance of each row's outputs that count, where it is known.
+    """
+    if isinstance(block, ScoreBlock):
+        # A margin of two labels is the score of the second one, or minus it: no copy of all is needed.
+        return block.score, np.where(block.target == 1, 1.0, -1.0), block.variance
+    return _deciding_outputs(tally, block), np.ones(block.target.size), None
 
 
 def _share_of_models(anchor: Anchor, sizes: FloatArray) -> FloatArray:

@@ -118,10 +118,12 @@ def algorithmic_sd(
     weight: RowWeight,
     n_members: int,
     groups: NDArray[np.integer] | None,
+    of_members: FloatArray | None = None,
 ) -> float:
     """Return the standard deviation of the error over seeds.
 
-    It is estimated from the sampled rows, each with its slope, own variance and, where there are any, group.
+    It is estimated from the sampled rows, each with its slope, own variance and, where there are any, group; and the
+    variance of its members' outputs that count, where it is known.
 
     For held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
     """
@@ -134,7 +136,8 @@ def algorithmic_sd(
         slopes, n_effective = slopes * relative, weight.n_effective
         if groups is not None:
             outputs, counted, slopes = fold_groups(outputs, counted, slopes, groups)
+            of_members = None
             assert weight.groups is not None
             n_effective = effective_groups(weight.total, weight.groups) * slopes.size / np.unique(groups).size
-        variance = shared_variance(outputs, counted, slopes, n_members, n_effective, vote_pairs())
+        variance = shared_variance(outputs, counted, slopes, n_members, n_effective, vote_pairs(), of_members)
     return float(np.sqrt(variance))

@@ -19,7 +19,7 @@ from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, sum_squares_over_members
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
-from ens_plugin.core.uncertainty.mean_curvature import LossOfRows, mean_terms, shared_terms
+from ens_plugin.core.uncertainty.mean_curvature import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.validation import FloatArray
 
 __all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores", "member_terms"]
@@ -124,6 +124,10 @@ def _exact_variances(sample: Sample, inverse_link: Callable[[FloatArray], NDArra
         return variance, math.sqrt(shared)
     few = sample.some_rows(n_few)
     shared = shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1]
+    if isinstance(block, ScoreBlock):
+        # Of one output by member, the sum over members is that of their variance.
+        mean, loss = block.support[:, 1:] / block.trials[:, None], _score_of_second(block, inverse_link)
+        return terms_of_variance(loss, mean, block.variance / 4.0), math.sqrt(shared)
     return mean_terms(*_smooth_loss(block, inverse_link), block.counted), math.sqrt(shared)
 
 
@@ -139,7 +143,7 @@ def _smooth_loss(
         return _score_of_means(replace(block, target=block.target[rows]), inverse_link)
 
     def score_of_second(rows: slice) -> Callable[[FloatArray], FloatArray]:
-        return lambda mean: score(rows)(np.concatenate([-mean, mean], axis=1))
+        return _score_of_second(replace(block, target=block.target[rows]), inverse_link)
 
     if isinstance(block, ScoreBlock):
         return score_of_second, block.score[:, :, None] / 2.0
@@ -267,6 +271,14 @@ def _score_of_means(
         return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
 
     return score
+
+
+def _score_of_second(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the function of :func:`_score_of_means` of the second of two labels' scores, minus the first's."""
+    score = _score_of_means(block, inverse_link)
+    return lambda mean: score(np.concatenate([-mean, mean], axis=1))
 
 
 def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
+from ens_plugin.core.tallies.samples import ScoreBlock
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray, IntArray
@@ -33,13 +34,13 @@ def are_alike(sample: Sample) -> bool:
     sample : Sample
         Of a classifier's rows, with at least two members each.
     """
-    part = sample.some_rows(LOOKED_AT)
-    doubt = _chance_of_rival(part.block) * (part.weight > 0)
+    rows = sample.random_rows(LOOKED_AT)
+    doubt = _chance_of_rival(sample, rows) * (sample.weight[rows] > 0)
     close = np.flatnonzero(doubt >= CLOSE)
     close = close[np.random.default_rng(0).permutation(close.size)[:CLOSE_ROWS]]
     if close.size < FEWEST_ALIKE:
         return False
-    first, second = _equal_pairs(part.select(np.sort(close)).block)
+    first, second = _equal_pairs(sample.select(rows[np.sort(close)]).block)
     n_alike = 1 + np.bincount(np.concatenate([first, second]), minlength=close.size)
     doubt = doubt[np.sort(close)]
     return bool(2.0 * doubt[n_alike >= FEWEST_ALIKE].sum() > doubt.sum())
@@ -92,8 +93,13 @@ def output_cells(block: RowBlock) -> IntArray | None:
     return cell
 
 
-def _chance_of_rival(block: RowBlock) -> FloatArray:
-    """Return the chance that the runner-up leads at infinity, by normal margins of the members, shape (n_rows,)."""
+def _chance_of_rival(sample: Sample, rows: IntArray) -> FloatArray:
+    """Return the chance that the runner-up leads at infinity, by normal margins of the members, of some rows."""
+    if isinstance(sample.block, ScoreBlock):
+        # The margin of the leading label is the score of the second one, or minus it.
+        trials, lead = np.maximum(sample.block.trials[rows], 2.0), 2.0 * np.abs(sample.block.support[rows, 1])
+        return _chance_below_zero(lead / trials, np.sqrt(sample.block.variance[rows] / trials))
+    block = sample.select(rows).block
     support = block.support
     lead = np.argmax(support, axis=1)
     leading = block.like(block.stored, block.counted, lead)
@@ -101,7 +107,11 @@ def _chance_of_rival(block: RowBlock) -> FloatArray:
     trials = np.maximum(block.trials, 2.0)
     mean = margins.sum(axis=0) / trials
     squares = _sum_of_squares(margins) / trials - mean**2
-    error = np.sqrt(np.maximum(squares, 0.0) / (trials - 1.0))
+    return _chance_below_zero(mean, np.sqrt(np.maximum(squares, 0.0) / (trials - 1.0)))
+
+
+def _chance_below_zero(mean: FloatArray, error: FloatArray) -> FloatArray:
+    """Return the chance that a normal variable is below 0; 0 without any error."""
     return np.asarray(ndtr(-mean / np.where(error > 0, error, 1.0)) * (error > 0))
 
 

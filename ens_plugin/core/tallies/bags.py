@@ -140,8 +140,10 @@ class Bags:
         >>> Bags.from_mask([[True, False, True]]).at(np.array([2, 1])).tolist()
         [[True, False]]
         """
-        byte, bit = rows >> 3, (7 - (rows & 7)).astype(np.uint8)
-        return np.asarray((self.bits.take(byte, axis=1) >> bit) & np.uint8(1)).view(np.bool_)
+        bit = np.right_shift(np.uint8(128), (rows & 7).astype(np.uint8))
+        drawn = self.bits.take(rows >> 3, axis=1)
+        drawn &= bit
+        return np.asarray(drawn != 0)
 
     @property
     def n_members(self) -> int:

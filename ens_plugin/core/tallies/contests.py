@@ -145,7 +145,8 @@ class LeadContest:
             sums = some @ self.lead
             is_second = sums > 0
             counts[0] += count_members(is_second.view(np.int8) != target)
-            counts[1] += count_members(is_second != (total - sums > 0))
+            # The others' sum is above 0 where that of the subset is below the total.
+            counts[1] += count_members(is_second != (sums < total))
         wrong, apart = counts / len(subsets.indicators)
         return wrong, apart
 

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["LossOfRows", "curvature_slopes", "curvatures", "curved_terms", "mean_terms", "shared_terms", "terms_along"]
+__all__ = [
+    "LossOfRows",
+    "curvature_slopes",
+    "curvatures",
+    "curved_terms",
+    "mean_terms",
+    "shared_terms",
+    "terms_along",
+    "terms_of_variance",
+]
 
 # Of differences of losses, whose derivatives change over steps of 1, the relative error is about this, and rounding
 # adds a share of its inverse square.
@@ -107,6 +116,24 @@ def mean_terms(loss_of: LossOfRows, outputs: NDArray[np.floating], counted: NDAr
         mean, deviations = _deviations(outputs[:, rows], counted[:, rows])
         found[rows] = _terms(loss_of(rows), mean, deviations).sum(axis=0)
     return np.asarray(found / (np.count_nonzero(counted, axis=0) - 1.0))
+
+
+def terms_of_variance(loss: Loss, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return what :func:`mean_terms` does of one output by member, from the mean and variance over each row's members.
+
+    Parameters
+    ----------
+    loss : callable
+    mean : ndarray, shape (n_rows, 1)
+    variance : ndarray, shape (n_rows,)
+        With ddof 1.
+
+    Examples
+    --------
+    >>> terms_of_variance(lambda mean: mean[:, 0] ** 2, np.ones((1, 1)), np.array([3.0])).round(3)
+    array([3.])
+    """
+    return np.asarray(0.5 * curvatures(loss, mean)[0, 0] * variance)
 
 
 def shared_terms(

@@ -66,8 +66,9 @@ def left_out_sd(
 
 def _sums(margins: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
     """Return the number of members that count, and their summed margins and squared margins, shape (3, n_rows)."""
-    known = np.where(counted, margins, 0.0)
-    return np.array([count_members(counted), known.sum(axis=0), np.square(known).sum(axis=0)])
+    # Margins are finite, so that a product with the mask drops those that do not count.
+    known = margins * counted
+    return np.array([count_members(counted), known.sum(axis=0), np.einsum("mr,mr->r", known, known)])
 
 
 def _error(sums: FloatArray, weight: RowWeight, sizes: FloatArray) -> FloatArray:

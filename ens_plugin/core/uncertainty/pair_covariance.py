@@ -18,8 +18,10 @@ OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
 MAX_PRODUCTS = 200_000_000
 LEAST_BLOCK = 100
-# Bytes of outputs that are copied together.
-BYTES_TOGETHER = 2**20
+# Strided blocks are copied together up to so many bytes of outputs; rows of fewer do not fill a line of the cache.
+BYTES_TOGETHER, FEWEST_TOGETHER = 2**23, 8
+# Members whose outputs stay in the cache while they are copied.
+MEMBERS_AT_ONCE = 8
 # Slopes that are so much smaller than the largest of a block change no sum.
 NEGLIGIBLE = 1e-15
 # Deviations of all rows at once would be the largest array of an analysis.
@@ -67,6 +69,7 @@ def shared_variance(
     size: float,
     n_rows: float,
     vote_pairs: PairSums | None = None,
+    variance: FloatArray | None = None,
 ) -> float:
     r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
 
@@ -83,6 +86,8 @@ def shared_variance(
         Number of rows of the whole data.
     vote_pairs : callable, optional
         Returns what :func:`sum_pairs` does, of votes.
+    variance : ndarray, shape (n_sampled,), optional
+        Variance (ddof 1) of each row's outputs that count, where it is known.
 
     Returns
     -------
@@ -106,7 +111,7 @@ def shared_variance(
     >>> bool(0.7 < found * 200 < 1.3)
     True
     """
-    own = _own_variance(outputs, is_oob)
+    own = _own_variance(outputs, is_oob) if variance is None else variance
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)
     pairs = mean_pair_covariance(outputs, is_oob, slopes, vote_pairs)
     signal = from_own**2 + max(pairs.mean**2 - pairs.variance, 0.0)
@@ -241,7 +246,9 @@ def _part(whole: Voters, rows: slice) -> Voters:
 def _in_single(rows: Voters) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the values that count and 0 for others, and 1 where they count, in single precision."""
     counted = rows.counted.astype(np.float32)
-    return rows.values * counted, counted
+    # Of outputs, those that do not count are 0 already.
+    values = rows.values * counted if rows.values.dtype == np.int8 else rows.values
+    return np.asarray(values, np.float32), counted
 
 
 def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
@@ -258,25 +265,39 @@ def _copied(
 ) -> Iterator[tuple[NDArray[Any], BoolArray, FloatArray]]:
     """Yield outputs, members that count and slopes of the rows of each of :func:`_blocks`.
 
-    Those of several blocks are copied together, one member after the other: a copy of one strided block reads nearly
-    all of the outputs from memory.
+    Several blocks are copied together: a copy of one strided block reads nearly all of the outputs from memory.
     """
     n_members, n_rows = outputs.shape
     blocks = list(_blocks(n_rows, n_members))
-    if blocks[0] == slice(0, None, 1):
+    step = blocks[0].step
+    if step == 1:
         yield np.ascontiguousarray(outputs), np.ascontiguousarray(is_oob), slopes
         return
     # A row is in one of `step` blocks.
-    step = blocks[0].step
-    together = max(BYTES_TOGETHER * step // (n_members * n_rows * outputs.itemsize), 1)
+    together = max(BYTES_TOGETHER * step // outputs.nbytes, FEWEST_TOGETHER)
     for start in range(0, len(blocks), together):
-        places = [np.arange(rows.start, n_rows, step) for rows in blocks[start : start + together]]
-        chosen = np.concatenate(places)
-        copied, counted = outputs.take(chosen, axis=1), is_oob.take(chosen, axis=1)
-        stop = 0
-        for rows in places:
-            own = slice(stop, stop := stop + rows.size)
-            yield copied[:, own], counted[:, own], slopes[rows]
+        some = blocks[start : start + together]
+        copied, counted = (_by_block(values, range(start, start + len(some)), step) for values in (outputs, is_oob))
+        for place, rows in enumerate(some):
+            own = slice(0, slopes[rows].size)
+            yield copied[place, :, own], counted[place, :, own], slopes[rows]
+
+
+def _by_block(values: NDArray[Any], blocks: range, step: int) -> NDArray[Any]:
+    """Return the values of every `step`-th row from each of some rows on, shape (n_blocks, n_members, n_rows_of_block).
+
+    The last row of a block that has one less than the first is not set.
+    """
+    n_members, n_rows = values.shape
+    whole = n_rows // step
+    rest = values[:, whole * step :][:, blocks.start : blocks.stop]
+    copied = np.empty((len(blocks), n_members, whole + (rest.shape[1] > 0)), values.dtype)
+    strided = values[:, : whole * step].reshape(n_members, whole, step)[:, :, blocks.start : blocks.stop]
+    for start in range(0, n_members, MEMBERS_AT_ONCE):
+        members = slice(start, start + MEMBERS_AT_ONCE)
+        copied[:, members, :whole] = strided[members].transpose(2, 0, 1)
+    copied[: rest.shape[1], :, whole:] = rest.T[:, :, None]
+    return copied
 
 
 def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[Voters, float]:
@@ -290,9 +311,12 @@ def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tup
         return Voters(outputs.astype(np.int8), is_oob, (slopes / unit).astype(np.float32)), unit
     # Processors multiply numbers below 1e-38, such as the products of small ones, a hundred times as slowly.
     size = np.abs(slopes)
-    deviations = _centred(outputs, is_oob) * np.where(size < NEGLIGIBLE * size.max(initial=0.0), 0.0, slopes)
-    unit = float(np.abs(deviations).max(initial=0.0)) or 1.0
-    return Voters((deviations / unit).astype(np.float32), is_oob, np.ones(slopes.size, np.float32)), unit
+    deviations = _centred(outputs, is_oob)
+    deviations *= np.where(size < NEGLIGIBLE * size.max(initial=0.0), 0.0, slopes)
+    unit = float(max(deviations.max(initial=0.0), -deviations.min(initial=0.0))) or 1.0
+    values = np.empty(deviations.shape, np.float32)
+    np.divide(deviations, unit, out=values, casting="same_kind")
+    return Voters(values, is_oob, np.ones(slopes.size, np.float32)), unit
 
 
 def _are_votes(outputs: NDArray[Any]) -> bool:
@@ -306,10 +330,11 @@ def _are_whole(outputs: NDArray[Any]) -> bool:
 
 
 def _centred(outputs: NDArray[Any], is_oob: BoolArray) -> FloatArray:
-    n = np.maximum(count_members(is_oob), 1.0)
-    values = np.multiply(outputs, is_oob, dtype=np.float64)
-    values -= values.sum(axis=0) / n
-    values *= is_oob
+    # Converted once: a product with a mask converts it again, a few numbers at a time.
+    counted = is_oob.astype(np.float64)
+    values = np.multiply(outputs, counted, dtype=np.float64)
+    values -= values.sum(axis=0) / np.maximum(counted.sum(axis=0), 1.0)
+    values *= counted
     return np.asarray(values)
 
 

@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from ens_plugin.adapters.shared.compiled_sums import moment_sums
 from ens_plugin.core.estimates import brier_loss, brier_terms_of_scores
-from ens_plugin.core.likeness import output_cells
+from ens_plugin.core.likeness import equal_outputs, output_cells
 from ens_plugin.core.tallies import (
     RowBlock,
     Sample,
@@ -23,6 +24,7 @@ from ens_plugin.core.tallies import (
 )
 from ens_plugin.core.tallies.samples.content_order import content_order
 from ens_plugin.core.tallies.subsets import combined_outputs, pack_outputs, subset_combinations
+from ens_plugin.core.tallies.tally import Sums, value_sums
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -289,6 +291,34 @@ def test_one_score_of_two_labels_has_the_labels_and_the_brier_score_of_both() ->
     assert found.luck == expected.luck > 0.0
     assert found.member_variance == expected.member_variance
     assert "outputs" not in vars(one)
+
+
+@pytest.mark.parametrize("sums", [value_sums, moment_sums])
+def test_the_variance_of_one_score_is_that_of_the_members_that_count(sums: Sums) -> None:
+    block = replace(both_forms()[0], sums=sums)
+    for row, mask in enumerate(block.counted.T):
+        expected = block.score[mask, row].var(ddof=1) if mask.sum() > 1 else 0.0
+        assert block.variance[row] == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    np.testing.assert_array_equal(block.variance, both_forms()[0].variance)
+    np.testing.assert_array_equal(block.like(block.score, block.counted, block.target).support, block.support)
+
+
+def test_one_score_of_many_rows_is_as_close_and_has_the_brier_score_of_both() -> None:
+    """Of more rows than those by which the luck of the members is estimated."""
+    rng = np.random.default_rng(7)
+    score = rng.normal(size=(20, 1500)) + rng.normal(0.0, 1.0, 1500)
+    counted, target = rng.random((20, 1500)) < 0.6, rng.integers(0, 2, 1500)
+    blocks = ScoreBlock(counted, target, score), RowBlock(both_scores(score), counted, target, 2)
+    samples = [Sample(own, np.arange(1500), np.ones(1500)) for own in blocks]
+    one, both = (brier_loss(sample, lambda mean: softmax(mean, axis=1)) for sample in samples)
+    assert one is not None
+    assert both is not None
+    assert one.member_variance == pytest.approx(both.member_variance, rel=1e-12)
+    assert one.asymptote == pytest.approx(both.asymptote, rel=1e-12)
+    rows = np.arange(100, 900)
+    found, expected = (equal_outputs._chance_of_rival(sample, rows) for sample in samples)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert "outputs" not in vars(blocks[0])
 
 
 def test_samples_of_one_score_are_copied_selected_and_sorted_as_those_of_both() -> None:

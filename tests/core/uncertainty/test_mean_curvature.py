@@ -16,6 +16,7 @@ from ens_plugin.core.uncertainty.mean_curvature import (
     mean_terms,
     shared_terms,
     terms_along,
+    terms_of_variance,
 )
 
 
@@ -72,6 +73,19 @@ def test_terms_in_parts_are_those_of_all_rows(n_members: int, n_rows: int) -> No
     np.testing.assert_allclose(mean_terms(loss_of, outputs, counted), variance, rtol=1e-9)
     expected = shared_luck_variance(influence, counted, weight / weight.mean(), n_rows)
     assert shared == pytest.approx(expected, rel=1e-9)
+
+
+def test_terms_of_one_output_are_those_of_its_variance() -> None:
+    rng = np.random.default_rng(8)
+    outputs, counted = rng.normal(size=(30, 40, 1)), rng.random((30, 40)) < 0.7
+
+    def loss(mean: np.ndarray) -> np.ndarray:
+        return np.asarray(np.square(expit(mean[:, 0]) - 0.3))
+
+    own = [outputs[mask, row, 0] for row, mask in enumerate(counted.T)]
+    mean, variance = np.array([one.mean() for one in own])[:, None], np.array([one.var(ddof=1) for one in own])
+    expected = mean_terms(lambda rows: loss, outputs, counted)
+    np.testing.assert_allclose(terms_of_variance(loss, mean, variance), expected, rtol=1e-6, atol=1e-9)
 
 
 def test_v_is_what_fresh_members_add() -> None:

@@ -76,6 +76,31 @@ def test_many_rows_are_taken_in_blocks_of_rows_from_everywhere(monkeypatch: pyte
     assert part.variance > 3 * whole.variance
 
 
+@pytest.mark.parametrize("together", [1, 3, 100])
+def test_blocks_have_every_row_at_their_stride(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 53 rows in six blocks, the first five have nine rows and the last has eight."""
+    outputs, is_oob, slopes = correlated(20, 53, 7)
+    monkeypatch.setattr(pair_covariance, "MAX_PRODUCTS", 20 * 53 * 10)
+    monkeypatch.setattr(pair_covariance, "LEAST_BLOCK", 10)
+    monkeypatch.setattr(pair_covariance, "BYTES_TOGETHER", 0)
+    monkeypatch.setattr(pair_covariance, "FEWEST_TOGETHER", together)
+    blocks = [slice(start, None, 6) for start in range(5)]
+    parts = [mean_pair_covariance(outputs[:, rows], is_oob[:, rows], slopes[rows]) for rows in blocks]
+    freedom = [np.triu(is_oob[:, rows].T.astype(int) @ is_oob[:, rows] - 1, 1).clip(0).sum() for rows in blocks]
+    found = mean_pair_covariance(outputs, is_oob, slopes)
+    assert found.mean == pytest.approx(np.average([part.mean for part in parts], weights=freedom), rel=1e-6)
+    in_columns = mean_pair_covariance(np.asfortranarray(outputs), np.asfortranarray(is_oob), slopes)
+    assert in_columns.mean == pytest.approx(found.mean, rel=1e-6)
+
+
+def test_a_known_variance_takes_the_place_of_the_rows_own() -> None:
+    outputs, is_oob, slopes = correlated(25, 30, 8)
+    own = np.array([outputs[mask, row].var(ddof=1) for row, mask in enumerate(is_oob.T)])
+    expected = shared_variance(outputs, is_oob, slopes, 25, 30)
+    assert shared_variance(outputs, is_oob, slopes, 25, 30, variance=own) == pytest.approx(expected, rel=1e-12)
+    assert shared_variance(outputs, is_oob, slopes, 25, 30, variance=2.0 * own) > 1.01 * expected
+
+
 def test_few_members_of_many_rows_take_little_memory() -> None:
     data = correlated(3, 6000, 3)
     tracemalloc.start()

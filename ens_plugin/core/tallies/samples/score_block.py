@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.tally import RowBlock, both_scores, sum_over_members
+from ens_plugin.core.tallies.tally import RowBlock, Sums, both_scores, value_sums
 from ens_plugin.core.validation import BoolArray, FloatArray
 
 __all__ = ["ScoreBlock"]
@@ -27,11 +27,14 @@ class ScoreBlock(RowBlock):
         Scores of both labels, made when they are first asked for.
     counted, target, n_labels
         As of RowBlock.
+    sums : callable
+        Computes ``value_sums`` of the scores as values; that of :mod:`~ens_plugin.core.tallies.tally` by default.
     """
 
     outputs: FloatArray = field(init=False, repr=False)
     n_labels: int = field(init=False, default=2)
     score: FloatArray
+    sums: Sums = field(default=value_sums, repr=False)
 
     def __getattr__(self, name: str) -> Any:
         if name != "outputs":
@@ -41,11 +44,24 @@ class ScoreBlock(RowBlock):
     @cached_property
     def support(self) -> FloatArray:
         """Return the summed scores over the members that count, shape (n_rows, 2); read-only."""
-        total = sum_over_members(self.score, self.counted) / 2.0
+        total = self._moments[1] / 2.0
         # 0 less a total that is 0 is not -0.
         support = np.column_stack([0.0 - total, total])
         support.flags.writeable = False
         return support
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        """Return the variance (ddof 1) of each row's scores that count, shape (n_rows,); 0 with fewer than two."""
+        trials, _, squares = self._moments
+        variance = np.asarray(squares / np.maximum(trials - 1.0, 1.0))
+        variance.flags.writeable = False
+        return variance
+
+    @cached_property
+    def _moments(self) -> FloatArray:
+        """Return the members that count, the sum of their scores and of squared deviations, shape (3, n_rows)."""
+        return self.sums(RowBlock(self.score, self.counted, self.target, 0))[:3]
 
     @property
     def is_vote(self) -> bool:
@@ -59,7 +75,7 @@ class ScoreBlock(RowBlock):
 
     def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> ScoreBlock:
         """Return other rows of the same kind."""
-        return ScoreBlock(counted, target, stored)
+        return ScoreBlock(counted, target, stored, self.sums)
 
     def leads(self) -> FloatArray:
         """Return the scores of the second label, which are the differences of both, as a new array."""

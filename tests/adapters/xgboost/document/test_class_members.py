@@ -10,8 +10,9 @@ import pytest
 import ens_plugin
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.shared.trees import leaf_walk
-from ens_plugin.analysis.row_blocks import block_rows
+from ens_plugin.analysis.row_blocks import block_rows, row_blocks, tally_rows
 from ens_plugin.core.tallies import RowBlock
+from ens_plugin.core.tallies.growth_path import CHUNK
 from ens_plugin.core.tallies.margin_tally import margin_sums
 from tests.extras import NEEDS_WALK, xgboost
 
@@ -62,3 +63,32 @@ def test_blocks_without_outputs_are_higher() -> None:
     adapter.prepare(X)
     assert adapter.reads_few_rows_fast
     assert block_rows(adapter, 1_000_000) > before
+
+
+def test_blocks_of_two_labels_are_higher_only_where_their_outputs_are_added_up() -> None:
+    model = xgboost.XGBRFClassifier(n_estimators=400, max_depth=4, random_state=3, n_jobs=1).fit(X, Y > 0)
+    adapter: Any = find_adapter(model)
+    adapter.prepare(X)
+    plain = block_rows(adapter, 1_000_000)
+    assert abs(block_rows(adapter, 1_000_000, 4) - 4 * plain) < 4 * CHUNK
+    assert row_blocks(adapter, 100_000)[0].stop == plain
+    heights: list[int] = []
+
+    def progress(blocks: Any, total: int) -> Any:
+        heights.append(-(-N_ROWS // total))
+        return blocks
+
+    def tally(with_path: bool) -> Any:
+        rng, target = np.random.default_rng(0), (Y > 0).astype(np.int64)
+        return tally_rows(
+            adapter, adapter.prepare(X), None, target, np.ones(N_ROWS), with_path=with_path, rng=rng, progress=progress
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 50)
+        patch.setattr("ens_plugin.analysis.row_blocks.BLOCK_BYTES", 400 * 8 * CHUNK)
+        low, high = tally(with_path=True), tally(with_path=False)
+    assert heights[1] > 2 * heights[0]
+    for one, other in zip(vars(low.tally).values(), vars(high.tally).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(low.sample.block.score, high.sample.block.score)
