@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.label_models import are_votes, counts_hard_votes, fit_support
 from ens_plugin.core import row_models as fits
+from ens_plugin.core import uncertainty
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.row_models.anchoring import mean_error
 from ens_plugin.core.row_models.tied_votes import tie_probability
+from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
 from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
@@ -31,6 +33,9 @@ MOST_ROWS = 5_000
 # Rows that votes are drawn for, of all labels together: far more than any label's rows, whose error is noisier.
 DRAWN_ROWS = 10_000
 CERTAIN = 1e-12
+# The luck of more members is small beside that of the rows.
+MOST_LEANING = 100
+JACKKNIFE_ROWS = 2_000
 
 
 def with_label_errors(
@@ -69,7 +74,8 @@ def with_label_errors(
     level = np.array([report.bias_variance.ensemble_error, np.nan, report.bias_variance.asymptotic_error])
     error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
     # The members that happened to be trained move a label's error by at least as much as the error of all rows.
-    sd = np.hypot(np.sqrt(error[0] * (1.0 - error[0]) / n_worth), report.algorithmic_sd)
+    of_members = np.maximum(_sd_over_members(sample, rows_of, groups, adapter), report.algorithmic_sd)
+    sd = np.hypot(np.sqrt(error[0] * (1.0 - error[0]) / n_worth), of_members)
     lower, upper = wilson_interval(error[0], sd, n_worth, report.error_curve.interval_level)
     found = tuple(
         LabelErrors(
@@ -115,6 +121,31 @@ def _errors(
                 error[known, code] += _tie_shift(sample.block, rows, weight, sizes[known], code)
             n_worth[code] = _rows_worth(float(error[0, code]), sd, n_rows)
     return error, n_worth
+
+
+def _sd_over_members(
+    sample: Sample,
+    rows_of: list[NDArray[np.intp]],
+    groups: NDArray[np.integer] | None,
+    adapter: EnsembleAdapter,
+) -> FloatArray:
+    """Return the standard deviation of each label's error over draws of the members, for raw scores of few members.
+
+    Members that lean to one label raise the errors of the others, so that each varies far more than their mean.
+    """
+    found = np.zeros(len(rows_of))
+    if adapter.output_kind != "scores" or adapter.n_members > MOST_LEANING:
+        return found
+    size, rival = np.array([float(adapter.n_members)]), strongest_rival(sample.block.support, sample.block.target)
+    for code, rows in enumerate(rows_of):
+        if rows.size < FEWEST_ROWS:
+            continue
+        some = np.sort(np.random.default_rng(0).permutation(rows)[:JACKKNIFE_ROWS])
+        block = sample.select(some).block
+        margins = member_margins(block, rival[some])
+        weight = _row_weight(sample, groups, some)
+        found[code] = uncertainty.left_out_sd(margins, block.counted, weight, size)[0]
+    return found
 
 
 def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes: FloatArray, code: int) -> FloatArray:

@@ -76,7 +76,7 @@ def test_hessian_is_the_derivative_of_the_gradient(example: RowGroups, start: Fl
 def test_fit_is_a_maximum_of_the_penalised_likelihood(example: RowGroups) -> None:
     fit = fit_density(example, beta_mean=BETA_PRIOR, beta_start=(0.0, 0.0))
     precision = np.full(fit.coefficients.size, 1 / 2.0**2)
-    precision[:2] = 1 / 100.0
+    precision[:2] = 1 / 1e4
     centre = np.zeros_like(precision)
     centre[:2] = BETA_PRIOR
 
@@ -104,7 +104,7 @@ def test_fit_does_not_depend_on_where_it_starts(example: RowGroups, start: tuple
 def test_covariance_inverts_the_penalised_hessian(example: RowGroups) -> None:
     fit = fit_density(example, beta_mean=BETA_PRIOR, beta_start=(0.0, 0.0))
     precision = np.full(fit.coefficients.size, 1 / 2.0**2)
-    precision[:2] = 1 / 100.0
+    precision[:2] = 1 / 1e4
     _, hessian = derivatives(example, fit.coefficients)
     np.testing.assert_allclose(fit.covariance @ (hessian + np.diag(precision)), np.eye(precision.size), atol=1e-8)
 
