@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.core import tallies
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def compiled_sums(block: RowBlock) -> CompiledSums:
     # Of other types, NumPy rounds some sums to the type.
     if block.outputs.dtype != np.float64:
         return CompiledSums()
-    of_values, of_margins = (leaf_walk.compiled_function(name) for name in ("value_sums", "margin_sums"))
+    of_values, of_margins = (walk_package.compiled_function(name) for name in ("value_sums", "margin_sums"))
     if of_values is None or of_margins is None:
         return CompiledSums()
     return CompiledSums(
@@ -48,7 +48,7 @@ def compiled_sums(block: RowBlock) -> CompiledSums:
 
 def subset_counts() -> VoteCounts:
     """Return the function that counts the votes of subsets: that of ens-plugin-walk, or ``count_votes_by``."""
-    count = leaf_walk.compiled_function("subset_votes")
+    count = walk_package.compiled_function("subset_votes")
     if count is None:
         return tallies.count_votes_by
     return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)
@@ -56,4 +56,4 @@ def subset_counts() -> VoteCounts:
 
 def vote_pairs() -> PairSums | None:
     """Return the function of ens-plugin-walk that sums over pairs of rows as ``sum_pairs`` does, of votes, or None."""
-    return leaf_walk.compiled_function("vote_pairs")
+    return walk_package.compiled_function("vote_pairs")
