@@ -59,8 +59,8 @@ typedef struct {
     int64_t n_checkpoints;
 } Stops;
 
-static int64_t tile_height(int64_t bytes_per_row) {
-    const int64_t height = TILE_BYTES / bytes_per_row;
+static int64_t tile_height(int64_t bytes_per_row, int64_t n_bytes) {
+    const int64_t height = n_bytes / bytes_per_row;
     return height < BLOCK ? BLOCK : height > MOST_TILE_ROWS ? MOST_TILE_ROWS : height;
 }
 
