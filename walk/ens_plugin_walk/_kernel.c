@@ -94,6 +94,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #include "slices.h"
 #include "links.h"
+#include "arrays.h"
 
 #define REAL float
 #define NODE Node32
@@ -123,25 +124,55 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
-static PyObject *put_tree(PyObject *Py_UNUSED(self), PyObject *arguments) {
-    Column columns[5];
-    unsigned long long addresses[5], set, nodes, order, space;
-    long long steps[5], sizes[5], n_nodes, n_features, n_sets, found = -1;
-    int is_double;
-    if (!PyArg_ParseTuple(arguments, "((KLL)(KLL)(KLL)(KLL)(KLL))KLLLpKKK", &addresses[0], &steps[0], &sizes[0],
-                          &addresses[1], &steps[1], &sizes[1], &addresses[2], &steps[2], &sizes[2], &addresses[3],
-                          &steps[3], &sizes[3], &addresses[4], &steps[4], &sizes[4], &set, &n_nodes, &n_features,
-                          &n_sets, &is_double, &nodes, &order, &space))
+static PyObject *put_trees(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    PyObject *trees, *visit;
+    unsigned long long roots, nodes, order, space;
+    long long n_features, n_sets;
+    int is_double, is_endless = 0;
+    if (!PyArg_ParseTuple(arguments, "O!OKLLpKKK", &PyTuple_Type, &trees, &visit, &roots, &n_features, &n_sets,
+                          &is_double, &nodes, &order, &space))
         return NULL;
-    for (int i = 0; i < 5; i++) columns[i] = (Column){AT(addresses[i]), steps[i], sizes[i]};
-    const Links links = {columns[0], columns[1], columns[2], columns[3], columns[4], AT(set),
-                         n_nodes, n_features, n_sets};
-    Py_BEGIN_ALLOW_THREADS
-    read_links(&links, AT(space));
-    found = is_double ? put_tree_64(&links, AT(space), AT(nodes), AT(order))
-                      : put_tree_32(&links, AT(space), AT(nodes), AT(order));
-    Py_END_ALLOW_THREADS
-    return PyLong_FromLongLong(found);
+    const int64_t *starts = AT(roots);
+    for (Py_ssize_t tree = 0; tree < PyTuple_Size(trees); tree++) {
+        const int64_t start = starts[tree];
+        int64_t found;
+        Links links = {.n_nodes = starts[tree + 1] - start, .n_features = n_features, .n_sets = n_sets};
+        if (links.n_nodes < 1 || !read_tree(PyTuple_GetItem(trees, tree), &links))
+            return PyErr_Format(PyExc_ValueError, "the arrays of tree %zd do not have one entry for each node", tree);
+        Py_BEGIN_ALLOW_THREADS
+        is_endless |= read_links(&links, AT(space));
+        found = is_double ? put_tree_64(&links, AT(space), (Node64 *)AT(nodes) + start, (int32_t *)AT(order) + start)
+                          : put_tree_32(&links, AT(space), (Node32 *)AT(nodes) + start, (int32_t *)AT(order) + start);
+        Py_END_ALLOW_THREADS
+        if (found < 0)
+            return PyErr_Format(PyExc_ValueError, "the links of tree %zd do not lead from its root to leaves", tree);
+        if (visit != Py_None) {
+            PyObject *number = PyLong_FromSsize_t(tree);
+            PyObject *seen = number == NULL ? NULL : PyObject_CallFunctionObjArgs(visit, number, NULL);
+            Py_XDECREF(number);
+            if (seen == NULL) return NULL;
+            Py_DECREF(seen);
+        }
+    }
+    return PyBool_FromLong(is_endless);
+}
+
+static PyObject *fill_tables(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    PyObject *values;
+    const char *kind;
+    unsigned long long roots, order, table;
+    long long n_bytes;
+    if (!PyArg_ParseTuple(arguments, "O!sLKKK", &PyTuple_Type, &values, &kind, &n_bytes, &roots, &order, &table))
+        return NULL;
+    const int64_t *starts = AT(roots);
+    for (Py_ssize_t tree = 0; tree < PyTuple_Size(values); tree++) {
+        const int64_t start = starts[tree], n_nodes = starts[tree + 1] - start;
+        Column own;
+        if (!read_column(PyTuple_GetItem(values, tree), kind, n_nodes, &own) || own.n_bytes != n_bytes)
+            return PyErr_Format(PyExc_ValueError, "the numbers of tree %zd are not one for each node", tree);
+        fill_table(&own, (const int32_t *)AT(order) + start, n_nodes, (char *)AT(table) + start * n_bytes);
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *walk(PyObject *Py_UNUSED(self), PyObject *arguments) {
@@ -452,7 +483,8 @@ static PyObject *pair_votes(PyObject *Py_UNUSED(self), PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {
-    {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
+    {"put_trees", put_trees, METH_VARARGS, "Write the nodes of each tree breadth first; return whether one compares with NaN."},
+    {"fill_tables", fill_tables, METH_VARARGS, "Write a number for each node of each tree, breadth first."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; or count rows by leaf, or add up values."},
     {"number", number, METH_VARARGS, "Give leaves the codes by which rows are numbered."},
