@@ -8,13 +8,14 @@ import numpy as np
 
 from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.core import tallies
+from ens_plugin.core.tallies.samples import LabelOrder
 
 if TYPE_CHECKING:
     from ens_plugin.core.tallies.contests import VoteCounts
     from ens_plugin.core.tallies.tally import RowBlock, Sums
     from ens_plugin.core.uncertainty.pair_covariance import PairSums
 
-__all__ = ["CompiledSums", "compiled_sums", "subset_counts", "vote_pairs"]
+__all__ = ["CompiledSums", "compiled_sums", "label_order", "subset_counts", "vote_pairs"]
 
 
 class CompiledSums(NamedTuple):
@@ -52,6 +53,12 @@ def subset_counts() -> VoteCounts:
     if count is None:
         return tallies.count_votes_by
     return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)
+
+
+def label_order() -> LabelOrder | None:
+    """Return the functions of ens-plugin-walk that find and make an order of rows by their labels, or None."""
+    places, move = (walk_package.compiled_function(name) for name in ("label_places", "move_labels"))
+    return None if places is None or move is None else LabelOrder(places, move)
 
 
 def vote_pairs() -> PairSums | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ens_plugin_walk.draws import drawn_bits, product_bits
 from ens_plugin_walk.forest import Forest
 from ens_plugin_walk.labels import pure_labels
+from ens_plugin_walk.orders import label_places, move_labels
 from ens_plugin_walk.pairs import vote_pairs
 from ens_plugin_walk.queues import move_values
 from ens_plugin_walk.tallies import class_margin_sums, margin_sums, value_sums
@@ -16,7 +17,9 @@ __all__ = [
     "Tree",
     "class_margin_sums",
     "drawn_bits",
+    "label_places",
     "margin_sums",
+    "move_labels",
     "move_values",
     "product_bits",
     "pure_labels",

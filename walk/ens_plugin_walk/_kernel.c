@@ -121,6 +121,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "votes.h"
 #include "pairs.h"
 #include "labels.h"
+#include "orders.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
@@ -482,6 +483,37 @@ static PyObject *pair_votes(PyObject *Py_UNUSED(self), PyObject *arguments) {
     return PyLong_FromLongLong(freedom);
 }
 
+static PyObject *place(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long labels, counted, factors, places;
+    long long n_members, n_rows;
+    if (!PyArg_ParseTuple(arguments, "KKLLKK", &labels, &counted, &n_members, &n_rows, &factors, &places)) return NULL;
+    const Labels own = {AT(labels), AT(counted), n_members, n_rows};
+    Py_BEGIN_ALLOW_THREADS
+    if (HAS_WIDE)
+        place_wide(&own, AT(factors), AT(places));
+    else
+        place_plain(&own, AT(factors), AT(places));
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *move_labels(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long labels, counted, order;
+    long long n_members, n_rows;
+    if (!PyArg_ParseTuple(arguments, "KKLLK", &labels, &counted, &n_members, &n_rows, &order)) return NULL;
+    const Labels own = {AT(labels), AT(counted), n_members, n_rows};
+    uint16_t *space = room_for(n_rows, 2 * sizeof *space);
+    if (space == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    if (HAS_WIDE)
+        move_wide(&own, AT(order), space);
+    else
+        move_plain(&own, AT(order), space);
+    Py_END_ALLOW_THREADS
+    free(space);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"put_trees", put_trees, METH_VARARGS, "Write the nodes of each tree breadth first; return whether one compares with NaN."},
     {"fill_tables", fill_tables, METH_VARARGS, "Write a number for each node of each tree, breadth first."},
@@ -496,6 +528,8 @@ static PyMethodDef functions[] = {
     {"label", label, METH_VARARGS, "Write the label of each leaf; return whether each has one of probability 1."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
     {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},
+    {"place", place, METH_VARARGS, "Sum the labels that count of each row, times the factors of their members."},
+    {"move_labels", move_labels, METH_VARARGS, "Put labels, and which of them count, into another order of the rows."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };
