@@ -13,7 +13,7 @@ from ens_plugin.core.tallies.samples import LabelOrder
 if TYPE_CHECKING:
     from ens_plugin.core.tallies.contests import VoteCounts
     from ens_plugin.core.tallies.tally import RowBlock, Sums
-    from ens_plugin.core.uncertainty.pair_covariance import PairSums
+    from ens_plugin.core.uncertainty.pair_covariance import VotePairs
 
 __all__ = ["CompiledSums", "compiled_sums", "label_order", "subset_counts", "vote_pairs"]
 
@@ -61,6 +61,9 @@ def label_order() -> LabelOrder | None:
     return None if places is None or move is None else LabelOrder(places, move)
 
 
-def vote_pairs() -> PairSums | None:
-    """Return the function of ens-plugin-walk that sums over pairs of rows as ``sum_pairs`` does, of votes, or None."""
-    return walk_package.compiled_function("vote_pairs")
+def vote_pairs() -> VotePairs | None:
+    """Return the functions of ens-plugin-walk that sum over pairs of rows as ``sum_pairs`` does, of votes, or None."""
+    from ens_plugin.core.uncertainty.pair_covariance import VotePairs
+
+    of_parts = walk_package.compiled_function("vote_pairs")
+    return None if of_parts is None else VotePairs(of_parts, walk_package.compiled_function("block_pairs"))

@@ -483,6 +483,34 @@ static PyObject *pair_votes(PyObject *Py_UNUSED(self), PyObject *arguments) {
     return PyLong_FromLongLong(freedom);
 }
 
+static PyObject *block_pairs(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long votes, counted, chosen, starts, slopes, place, sums, freedoms;
+    long long n_members, n_rows, n_blocks;
+    if (!PyArg_ParseTuple(arguments, "KKLLKKLKKKK", &votes, &counted, &n_members, &n_rows, &chosen, &starts, &n_blocks,
+                          &slopes, &place, &sums, &freedoms))
+        return NULL;
+    Blocks blocks = {AT(votes), AT(counted), n_members, n_rows, AT(chosen), AT(starts),
+                     n_blocks, AT(slopes), AT(place), NULL};
+    const int64_t n_chosen = blocks.starts[n_blocks], n_words = (n_members + 63) / 64;
+    int64_t *space = room_for(n_chosen, sizeof *space);
+    int32_t *found = room_for(n_chosen, 4 * sizeof *found);
+    uint8_t *bytes = malloc(TOGETHER_IN_BYTE * VOTE_PLANES * PACKED_ROWS);
+    blocks.bits = room_for(n_chosen, (size_t)(VOTE_PLANES * n_words + 1) * sizeof *blocks.bits);
+    const int has_room = space != NULL && found != NULL && bytes != NULL && blocks.bits != NULL;
+    if (has_room) {
+        Py_BEGIN_ALLOW_THREADS
+        (counts_many() ? sum_blocks_widest : HAS_WIDE ? sum_blocks_wide : sum_blocks_plain)(
+            &blocks, space, bytes, found, AT(sums), AT(freedoms));
+        Py_END_ALLOW_THREADS
+    }
+    free(space);
+    free(found);
+    free(bytes);
+    free(blocks.bits);
+    if (!has_room) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 static PyObject *place(PyObject *Py_UNUSED(self), PyObject *arguments) {
     unsigned long long labels, counted, factors, places;
     long long n_members, n_rows;
@@ -530,6 +558,7 @@ static PyMethodDef functions[] = {
     {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},
     {"place", place, METH_VARARGS, "Sum the labels that count of each row, times the factors of their members."},
     {"move_labels", move_labels, METH_VARARGS, "Put labels, and which of them count, into another order of the rows."},
+    {"block_pairs", block_pairs, METH_VARARGS, "The same on pairs of rows of each of some blocks of rows."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };

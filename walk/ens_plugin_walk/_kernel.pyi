@@ -122,3 +122,17 @@ def pair_votes(
 ) -> int: ...
 def place(labels: int, counted: int, n_members: int, n_rows: int, factors: int, places: int, /) -> None: ...
 def move_labels(labels: int, counted: int, n_members: int, n_rows: int, order: int, /) -> None: ...
+def block_pairs(
+    votes: int,
+    counted: int,
+    n_members: int,
+    n_rows: int,
+    chosen: int,
+    starts: int,
+    n_blocks: int,
+    slopes: int,
+    place: int,
+    sums: int,
+    freedoms: int,
+    /,
+) -> None: ...
