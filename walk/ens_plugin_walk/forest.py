@@ -71,8 +71,8 @@ class Forest:
         if max(sizes, default=0) > MOST_NODES:
             raise ValueError(f"a tree has up to {MOST_NODES} nodes")
         self._roots = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-        self._nodes = np.zeros(self._roots[-1], _NODES[self.dtype])
-        self._order = np.zeros(self._roots[-1], np.int32)
+        self._nodes = np.empty(self._roots[-1], _NODES[self.dtype])
+        self._order = np.empty(self._roots[-1], np.int32)
         self._set_starts, self._set_words = joined_sets(trees)
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
         space = np.empty(max(sizes, default=0), _LINK)

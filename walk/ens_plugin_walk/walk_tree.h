@@ -146,7 +146,10 @@ static int64_t NAMED(put_tree)(const Links *links, const Link *of_nodes, NODE *n
             return -1;
         n_found += 2 * is_split;
     }
-    for (int64_t place = n_found; place < n_nodes; place++) nodes[place].first = NO_NODE;
+    for (int64_t place = n_found; place < n_nodes; place++) {
+        NAMED(put_node)(nodes + place, 0, 0, NO_NODE);
+        order[place] = 0;
+    }
     return n_found;
 }
 
