@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.shared.compiled_sums import vote_pairs as compiled_pairs
-from ens_plugin.core.uncertainty import Voters, mean_pair_covariance, pair_covariance, sum_pairs
+from ens_plugin.adapters.shared import vote_pairs as compiled_pairs
+from ens_plugin.core.uncertainty import Voters, mean_pair_covariance, sum_pairs
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK
@@ -66,13 +66,21 @@ def test_the_mean_over_pairs_is_the_same_without_copies_of_blocks(dtype: Any, mo
     rng = np.random.default_rng(5)
     outputs, is_oob = rng.integers(0, 2, (90, 1700)).astype(dtype), rng.random((90, 1700)) < 0.4
     slopes = rng.normal(size=1700)
-    monkeypatch.setattr(pair_covariance, "MAX_PRODUCTS", 90 * 60_000)
-    # A block without slopes.
-    slopes[1 :: next(iter(pair_covariance._blocks(1700, 90))).step] = 0.0
-    assert pair_covariance._are_read_in_place(outputs, is_oob) == (dtype != np.float64)
-    assert mean_pair_covariance(outputs, is_oob, slopes, compiled_pairs()) == mean_pair_covariance(
-        outputs, is_oob, slopes
-    )
+    monkeypatch.setattr("ens_plugin.core.uncertainty.pair_covariance.MAX_PRODUCTS", 90 * 60_000)
+    # A block without slopes, of six that have every seventeenth row.
+    slopes[1::17] = 0.0
+    pairs = compiled_pairs()
+    assert pairs is not None
+    of_blocks, n_blocks = pairs.of_blocks, []
+
+    def counted_blocks(*given: Any) -> Any:
+        assert of_blocks is not None
+        n_blocks.append(len(given[3]))
+        return of_blocks(*given)
+
+    found = mean_pair_covariance(outputs, is_oob, slopes, pairs._replace(of_blocks=counted_blocks))
+    assert found == mean_pair_covariance(outputs, is_oob, slopes)
+    assert n_blocks == ([] if dtype == np.float64 else [6])
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,8 @@ static INLINE uint8_t pack_bytes(const Blocks *blocks, int64_t first, int64_t st
         const uint8_t *counted = blocks->counted + own, bit = (uint8_t)(1u << member);
         /* One plane after the other, because compilers are not sure that they do not overlap. */
         for (int64_t row = 0; row < n_rows; row++) is_counted[row] |= counted[row] ? bit : 0;
-        for (int64_t row = 0; row < n_rows; row++) is_for[row] |= (counted[row] != 0) & (votes[row] > 0) ? bit : 0;
-        for (int64_t row = 0; row < n_rows; row++) is_against[row] |= (counted[row] != 0) & (votes[row] < 0) ? bit : 0;
+        for (int64_t row = 0; row < n_rows; row++) is_for[row] |= ((counted[row] != 0) & (votes[row] > 0)) ? bit : 0;
+        for (int64_t row = 0; row < n_rows; row++) is_against[row] |= ((counted[row] != 0) & (votes[row] < 0)) ? bit : 0;
     }
     for (int64_t row = 0; row < n_rows; row++) any_against |= is_against[row];
     return any_against;
