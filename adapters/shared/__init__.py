@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from ens_plugin.adapters.shared.compiled_sums import label_order, vote_pairs
     from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
     from ens_plugin.adapters.shared.labels import label_codes
     from ens_plugin.adapters.shared.member_parameters import bag_doubts
@@ -24,9 +25,11 @@ __all__ = [
     "count_leaves",
     "in_threads",
     "label_codes",
+    "label_order",
     "merge_sums",
     "move_values",
     "target_ranges",
+    "vote_pairs",
 ]
 
 _HOME_OF = {
@@ -38,9 +41,11 @@ _HOME_OF = {
     "count_leaves": "ens_plugin.adapters.shared.trees.leaf_counts",
     "in_threads": "ens_plugin.adapters.shared.threads",
     "label_codes": "ens_plugin.adapters.shared.labels",
+    "label_order": "ens_plugin.adapters.shared.compiled_sums",
     "merge_sums": "ens_plugin.adapters.shared.distributed_bags",
     "move_values": "ens_plugin.adapters.shared.row_queues",
     "target_ranges": "ens_plugin.adapters.shared.trees.leaf_counts",
+    "vote_pairs": "ens_plugin.adapters.shared.compiled_sums",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.core import tallies
+from ens_plugin.core.tallies.samples import LabelOrder
 from ens_plugin.core.tallies.tally import value_sums
 
 if TYPE_CHECKING:
     from ens_plugin.core.tallies.contests import VoteCounts
     from ens_plugin.core.tallies.tally import RowBlock, Sums
-    from ens_plugin.core.uncertainty.pair_covariance import PairSums
+    from ens_plugin.core.uncertainty.pair_covariance import VotePairs
     from ens_plugin.core.validation import FloatArray
 
-__all__ = ["CompiledSums", "compiled_sums", "moment_sums", "subset_counts", "vote_pairs"]
+__all__ = ["CompiledSums", "compiled_sums", "label_order", "moment_sums", "subset_counts", "vote_pairs"]
 
 
 class CompiledSums(NamedTuple):
@@ -39,7 +40,7 @@ def compiled_sums(block: RowBlock) -> CompiledSums:
     # Of other types, NumPy rounds some sums to the type.
     if block.outputs.dtype != np.float64:
         return CompiledSums()
-    of_values, of_margins = (leaf_walk.compiled_function(name) for name in ("value_sums", "margin_sums"))
+    of_values, of_margins = (walk_package.compiled_function(name) for name in ("value_sums", "margin_sums"))
     if of_values is None or of_margins is None:
         return CompiledSums()
     return CompiledSums(
@@ -55,12 +56,21 @@ def moment_sums(block: RowBlock) -> FloatArray:
 
 def subset_counts() -> VoteCounts:
     """Return the function that counts the votes of subsets: that of ens-plugin-walk, or ``count_votes_by``."""
-    count = leaf_walk.compiled_function("subset_votes")
+    count = walk_package.compiled_function("subset_votes")
     if count is None:
         return tallies.count_votes_by
     return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)
 
 
-def vote_pairs() -> PairSums | None:
-    """Return the function of ens-plugin-walk that sums over pairs of rows as ``sum_pairs`` does, of votes, or None."""
-    return leaf_walk.compiled_function("vote_pairs")
+def label_order() -> LabelOrder | None:
+    """Return the functions of ens-plugin-walk that find and make an order of rows by their labels, or None."""
+    places, move = (walk_package.compiled_function(name) for name in ("label_places", "move_labels"))
+    return None if places is None or move is None else LabelOrder(places, move)
+
+
+def vote_pairs() -> VotePairs | None:
+    """Return the functions of ens-plugin-walk that sum over pairs of rows as ``sum_pairs`` does, of votes, or None."""
+    from ens_plugin.core.uncertainty.pair_covariance import VotePairs
+
+    of_parts = walk_package.compiled_function("vote_pairs")
+    return None if of_parts is None else VotePairs(of_parts, walk_package.compiled_function("block_pairs"))

@@ -259,7 +259,14 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def _check_rows(self, features: Any, target: NDArray[Any] | None, draw: Draw) -> bool:
         return all(
             [
-                check_growth(self.model.estimators_[member], features, draw(member), target, member)
+                check_growth(
+                    self.model.estimators_[member],
+                    features,
+                    draw(member),
+                    target,
+                    member,
+                    find_leaves=self._walk.leaves_of(member, features),
+                )
                 for member in checked_members(self.n_members)
             ]
         )

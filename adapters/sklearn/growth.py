@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import sklearn
@@ -15,6 +16,7 @@ from ens_plugin.errors import DataMismatchError
 
 __all__ = ["check_growth", "growth_sums", "judge_growth", "leaf_counts"]
 
+FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +39,7 @@ def check_growth(
     member: int,
     *,
     weights_are_known: bool = _WEIGHTS_ONLY_DRAW,
+    find_leaves: FindLeaves | None = None,
 ) -> bool:
     """Raise DataMismatchError unless `tree` can have been grown on the drawn rows and their targets.
 
@@ -56,6 +59,8 @@ def check_growth(
         Position of the tree, for the message.
     weights_are_known : bool, optional
         Whether rows that were drawn equally often, with the same label, count alike inside the tree.
+    find_leaves : callable, optional
+        Returns the leaves that rows reach in this tree; by default the tree's own ``apply``.
 
     Returns
     -------
@@ -68,7 +73,7 @@ def check_growth(
     # On arrays, take is three times as fast as an index.
     rows_at = features.take if isinstance(features, np.ndarray) else lambda rows, axis: features[rows]
     sums = [
-        growth_sums(tree, rows_at(rows, axis=0), None if target is None else target[rows], draws[rows])
+        growth_sums(tree, rows_at(rows, axis=0), None if target is None else target[rows], draws[rows], find_leaves)
         for rows in parts
     ]
     return judge_growth(tree, merge_sums(sums), member, weights_are_known=weights_are_known)
@@ -100,7 +105,11 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray
 
 
 def growth_sums(
-    tree: Any, features: Any, target: NDArray[Any] | None, draws: NDArray[np.integer[Any]]
+    tree: Any,
+    features: Any,
+    target: NDArray[Any] | None,
+    draws: NDArray[np.integer[Any]],
+    find_leaves: FindLeaves | None = None,
 ) -> ProofStatistics:
     """Return, for each node of a tree, the sums over some rows of its bag that prove its growth.
 
@@ -111,6 +120,8 @@ def growth_sums(
     target : ndarray of shape (n_rows,) or None
     draws : ndarray of int, shape (n_rows,)
         How often each row was drawn.
+    find_leaves : callable, optional
+        As of :func:`check_growth`.
 
     Returns
     -------
@@ -119,7 +130,7 @@ def growth_sums(
         values, their sum ``total``, that of their absolute values ``size``, draws ``below`` and ``above`` the
         leaf's value, the ``lowest`` and negated ``highest`` value.
     """
-    leaves = tree.apply(features, check_input=False)
+    leaves = tree.apply(features, check_input=False) if find_leaves is None else find_leaves(features)
     n_nodes = tree.tree_.node_count
     added: dict[str, NDArray[Any]] = {
         "rows": np.bincount(leaves, minlength=n_nodes),

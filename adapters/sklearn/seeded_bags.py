@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import DRAWN_TOGETHER, draw_bags
 from ens_plugin.adapters.shared.threads import in_threads
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.core.tallies.bags import Bags
 
 __all__ = ["drawn_bits", "seeded_bags"]
@@ -58,7 +58,7 @@ def _bags_of_words(
     expected = Bags.from_indices(map(drawn, compared), n_rows)
     if sizes[0] == 0:
         return None
-    bits_of = leaf_walk.compiled_function("drawn_bits") or drawn_bits
+    bits_of = walk_package.compiled_function("drawn_bits") or drawn_bits
     # Where the library draws differently, those of all members would be drawn in vain.
     if not np.array_equal(bits_of(np.array([seeds[member] for member in compared]), n_rows, sizes[0]), expected.bits):
         return None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.trees.leaf_walk import compiled_function
+from ens_plugin.adapters.shared.trees.walk_package import compiled_function
 from ens_plugin.adapters.xgboost.document.model import Forest, TrainingParameters, Tree
 
 __all__ = ["Draws", "RowSampler", "first_outputs", "generator_outputs", "likely_draws", "powers_at", "tree_words"]

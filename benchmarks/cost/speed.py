@@ -19,7 +19,7 @@ import ens_plugin
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.analysis.row_blocks import tally_rows
 from ens_plugin.core.estimates.ensemble_size import recommended_size
 from ens_plugin.core.estimates.error_curve import binomial_curve
@@ -154,7 +154,7 @@ def forest_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
     score, one, two, whole, whole_two = times.values()
     analysis = float(np.median(whole))
     against = "/ scikit-learn's own out-of-bag score"
-    for_one, for_two = WITH_WALK if leaf_walk.is_installed() else WITHOUT
+    for_one, for_two = WITH_WALK if walk_package.is_installed() else WITHOUT
     claims = [
         ratio(f"tally, curve and size, 1 thread {against}", one, score, 1.0),
         ratio(f"tally, curve and size, 2 threads {against}", two, score, 0.6),
@@ -228,7 +228,7 @@ def main(arguments: list[str] | None = None) -> str:
             __doc__ or "",
             f"A forest of {N_TREES} fully grown trees on {N_ROWS} rows and {N_FEATURES} features; wall time, medians "
             "over repetitions, every round in the same order. Compare the ratios, never the seconds of different runs. "
-            f"ens-plugin-walk is {'' if leaf_walk.is_installed() else 'not '}installed.",
+            f"ens-plugin-walk is {'' if walk_package.is_installed() else 'not '}installed.",
         ],
         [*claims, *label_claims, *curve_claims],
         [

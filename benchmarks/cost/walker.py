@@ -21,7 +21,7 @@ from benchmarks.cost.speed import own_score, ratio
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.learners import DynamicPruningClassifier
 
 Array = NDArray[Any]
@@ -79,12 +79,12 @@ def without_walk(work: Work) -> Work:
     """Return the same work, during which adapters find that the walk is not installed."""
 
     def plain() -> None:
-        is_installed = leaf_walk.is_installed
-        leaf_walk.is_installed = lambda: False
+        is_installed = walk_package.is_installed
+        walk_package.is_installed = lambda: False
         try:
             work()
         finally:
-            leaf_walk.is_installed = is_installed
+            walk_package.is_installed = is_installed
 
     return plain
 
@@ -236,7 +236,7 @@ def main(arguments: list[str] | None = None) -> str:
             "members for all rows, with the reading of the trees and the comparison with the library.",
         ],
         claims,
-        [table(["walk installed", ""], [["", "yes" if leaf_walk.is_installed() else "no"]])],
+        [table(["walk installed", ""], [["", "yes" if walk_package.is_installed() else "no"]])],
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.shared.compiled_sums import label_order
 from ens_plugin.core.tallies.bags import BagProof
 from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
@@ -84,12 +85,13 @@ class TalliedRows:
 
     def sort_samples(self) -> TalliedRows:
         """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""
+        of_labels = label_order()
         if self.metric_sample is None:
-            sample = self.sample.sort_by_content()
+            sample = self.sample.sort_by_content(of_labels)
             if isinstance(self.tally, SupportTally) and sample.block.is_vote:
                 _keep_counts(sample.block, self.tally, sample.rows)
             return replace(self, sample=sample)
-        more = self.metric_sample.sort_by_content()
+        more = self.metric_sample.sort_by_content(of_labels)
         # The rows of the smaller sample are some of these, and their order is the same among others.
         smaller = more.select(np.flatnonzero(np.isin(more.rows, self.sample.rows)))
         return replace(self, sample=smaller, metric_sample=more)

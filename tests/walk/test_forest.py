@@ -104,6 +104,19 @@ def test_thresholds_between_two_numbers_of_float32_are_rounded_down() -> None:
         assert forest.read(X, forest.table(numbers([tree])))[0].tolist() == expected
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_splits", [1, 600])
+def test_no_number_is_up_to_a_threshold_that_is_not_one(dtype: Any, n_splits: int) -> None:
+    rng = np.random.default_rng(11)
+    tree = grown(rng, n_splits)
+    tree.threshold[rng.random(tree.threshold.size) < 0.2] = np.nan
+    tree.threshold[0] = np.nan
+    X = rows_of(rng, 100, dtype)
+    expected = [[walked(tree, row) for row in X]]
+    forest = forest_of([tree], dtype)
+    np.testing.assert_array_equal(forest.read(X, forest.table(numbers([tree]))), expected)
+
+
 @pytest.mark.parametrize("least", [0.0, float(np.nextafter(-1.0, 0.0))])
 def test_numbers_below_the_least_category_go_right(least: float) -> None:
     tree = grown(np.random.default_rng(0), 40, with_sets=True)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.core.uncertainty import Voters, sum_pairs
+from ens_plugin.adapters.shared import vote_pairs as compiled_pairs
+from ens_plugin.core.uncertainty import Voters, mean_pair_covariance, sum_pairs
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK
@@ -40,6 +41,62 @@ def test_sums_of_a_single_row_are_those_of_numpy() -> None:
     rng = np.random.default_rng(3)
     first, second = voters(rng, 65, 1024, -1), voters(rng, 65, 1, -1)
     np.testing.assert_array_equal(vote_pairs(first, second)[0], sum_pairs(first, second)[0])
+
+
+@pytest.mark.parametrize("least", [0, -1])
+@pytest.mark.parametrize("as_bool", [False, True])
+@pytest.mark.parametrize(("n_members", "n_rows", "step"), [(1, 3, 2), (9, 255, 4), (64, 257, 7), (131, 900, 100)])
+def test_sums_of_blocks_are_those_of_copies(n_members: int, n_rows: int, step: int, least: int, as_bool: bool) -> None:
+    from ens_plugin_walk import block_pairs
+
+    rng = np.random.default_rng(n_members)
+    votes, counted, slopes = voters(rng, n_members, n_rows, least)
+    own = votes != 0 if as_bool else votes
+    blocks = [np.arange(start, n_rows, step) for start in range(0, step, 2)]
+    sums, freedoms = block_pairs(own, counted, slopes[np.concatenate(blocks)], blocks)
+    stop = 0
+    for rows, freedom in zip(blocks, freedoms, strict=True):
+        expected = sum_pairs(Voters(own[:, rows].astype(np.int8), counted[:, rows], slopes[rows]))
+        np.testing.assert_array_equal(sums[:, stop : (stop := stop + rows.size)], expected[0])
+        assert freedom == expected[1]
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float64])
+def test_the_mean_over_pairs_is_the_same_without_copies_of_blocks(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    outputs, is_oob = rng.integers(0, 2, (90, 1700)).astype(dtype), rng.random((90, 1700)) < 0.4
+    slopes = rng.normal(size=1700)
+    monkeypatch.setattr("ens_plugin.core.uncertainty.pair_covariance.MAX_PRODUCTS", 90 * 60_000)
+    # A block without slopes, of six that have every seventeenth row.
+    slopes[1::17] = 0.0
+    pairs = compiled_pairs()
+    assert pairs is not None
+    of_blocks, n_blocks = pairs.of_blocks, []
+
+    def counted_blocks(*given: Any) -> Any:
+        assert of_blocks is not None
+        n_blocks.append(len(given[3]))
+        return of_blocks(*given)
+
+    found = mean_pair_covariance(outputs, is_oob, slopes, pairs._replace(of_blocks=counted_blocks))
+    assert found == mean_pair_covariance(outputs, is_oob, slopes)
+    assert n_blocks == ([] if dtype == np.float64 else [6])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        ([np.array([0, 1]), np.array([1])], "two blocks"),
+        ([np.array([0, 1, 4])], "not of 4 rows"),
+        ([np.array([0, -1, 2])], "not of 4 rows"),
+        ([np.array([0, 1])], "have shapes"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_refused(blocks: list[Any], words: str) -> None:
+    from ens_plugin_walk import block_pairs
+
+    with pytest.raises(ValueError, match=words):
+        block_pairs(np.zeros((3, 4), np.int8), np.ones((3, 4), bool), np.ones(3, np.float32), blocks)
 
 
 @pytest.mark.parametrize(

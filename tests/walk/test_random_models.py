@@ -12,7 +12,7 @@ from tests.walk.random_models import MODELS, large_model
 imported("ens_plugin_walk")
 
 from ens_plugin.adapters.registry import find_adapter  # noqa: E402
-from ens_plugin.adapters.shared.trees import leaf_walk  # noqa: E402
+from ens_plugin.adapters.shared.trees import walk_package  # noqa: E402
 from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves  # noqa: E402
 from ens_plugin.core.stopping import StoppingTable  # noqa: E402
 from ens_plugin.core.tallies.bags import Bags  # noqa: E402
@@ -61,7 +61,7 @@ def test_no_leaf_differs_in_random_models(library: str) -> None:
     assert n_cells > 1_000_000
     assert min(sizes) == 1
     assert max(sizes) > 200
-    assert leaf_walk.is_installed()
+    assert walk_package.is_installed()
 
 
 @pytest.mark.slow

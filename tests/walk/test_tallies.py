@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import compiled_sums
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.core.tallies import RowBlock
 from ens_plugin.core.tallies.margin_tally import margin_sums, score_sums
 from tests.extras import NEEDS_WALK
@@ -81,7 +81,7 @@ def test_numpy_sums_what_is_not_float64_and_where_the_walk_is_not_installed(monk
     block = block_of("normal", 40, 3)
     single = RowBlock(block.outputs.astype(np.float32), block.counted, block.target, 3)
     assert compiled_sums(single) == (None, None)
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     assert compiled_sums(block) == (None, None)
 
 

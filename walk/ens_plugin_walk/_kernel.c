@@ -59,8 +59,8 @@ typedef struct {
     int64_t n_checkpoints;
 } Stops;
 
-static int64_t tile_height(int64_t bytes_per_row) {
-    const int64_t height = TILE_BYTES / bytes_per_row;
+static int64_t tile_height(int64_t bytes_per_row, int64_t n_bytes) {
+    const int64_t height = n_bytes / bytes_per_row;
     return height < BLOCK ? BLOCK : height > MOST_TILE_ROWS ? MOST_TILE_ROWS : height;
 }
 
@@ -94,6 +94,7 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #include "slices.h"
 #include "links.h"
+#include "arrays.h"
 
 #define REAL float
 #define NODE Node32
@@ -120,28 +121,59 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 #include "votes.h"
 #include "pairs.h"
 #include "labels.h"
+#include "orders.h"
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
-static PyObject *put_tree(PyObject *Py_UNUSED(self), PyObject *arguments) {
-    Column columns[5];
-    unsigned long long addresses[5], set, nodes, order, space;
-    long long steps[5], sizes[5], n_nodes, n_features, n_sets, found = -1;
-    int is_double;
-    if (!PyArg_ParseTuple(arguments, "((KLL)(KLL)(KLL)(KLL)(KLL))KLLLpKKK", &addresses[0], &steps[0], &sizes[0],
-                          &addresses[1], &steps[1], &sizes[1], &addresses[2], &steps[2], &sizes[2], &addresses[3],
-                          &steps[3], &sizes[3], &addresses[4], &steps[4], &sizes[4], &set, &n_nodes, &n_features,
-                          &n_sets, &is_double, &nodes, &order, &space))
+static PyObject *put_trees(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    PyObject *trees, *visit;
+    unsigned long long roots, nodes, order, space;
+    long long n_features, n_sets;
+    int is_double, is_endless = 0;
+    if (!PyArg_ParseTuple(arguments, "O!OKLLpKKK", &PyTuple_Type, &trees, &visit, &roots, &n_features, &n_sets,
+                          &is_double, &nodes, &order, &space))
         return NULL;
-    for (int i = 0; i < 5; i++) columns[i] = (Column){AT(addresses[i]), steps[i], sizes[i]};
-    const Links links = {columns[0], columns[1], columns[2], columns[3], columns[4], AT(set),
-                         n_nodes, n_features, n_sets};
-    Py_BEGIN_ALLOW_THREADS
-    read_links(&links, AT(space));
-    found = is_double ? put_tree_64(&links, AT(space), AT(nodes), AT(order))
-                      : put_tree_32(&links, AT(space), AT(nodes), AT(order));
-    Py_END_ALLOW_THREADS
-    return PyLong_FromLongLong(found);
+    const int64_t *starts = AT(roots);
+    for (Py_ssize_t tree = 0; tree < PyTuple_Size(trees); tree++) {
+        const int64_t start = starts[tree];
+        int64_t found;
+        Links links = {.n_nodes = starts[tree + 1] - start, .n_features = n_features, .n_sets = n_sets};
+        if (links.n_nodes < 1 || !read_tree(PyTuple_GetItem(trees, tree), &links))
+            return PyErr_Format(PyExc_ValueError, "the arrays of tree %zd do not have one entry for each node", tree);
+        Py_BEGIN_ALLOW_THREADS
+        is_endless |= read_links(&links, AT(space));
+        found = is_double ? put_tree_64(&links, AT(space), (Node64 *)AT(nodes) + start, (int32_t *)AT(order) + start)
+                          : put_tree_32(&links, AT(space), (Node32 *)AT(nodes) + start, (int32_t *)AT(order) + start);
+        Py_END_ALLOW_THREADS
+        if (found < 0)
+            return PyErr_Format(PyExc_ValueError, "the links of tree %zd do not lead from its root to leaves", tree);
+        if (visit != Py_None) {
+            PyObject *number = PyLong_FromSsize_t(tree);
+            PyObject *seen = number == NULL ? NULL : PyObject_CallFunctionObjArgs(visit, number, NULL);
+            Py_XDECREF(number);
+            if (seen == NULL) return NULL;
+            Py_DECREF(seen);
+        }
+    }
+    return PyBool_FromLong(is_endless);
+}
+
+static PyObject *fill_tables(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    PyObject *values;
+    const char *kind;
+    unsigned long long roots, order, table;
+    long long n_bytes;
+    if (!PyArg_ParseTuple(arguments, "O!sLKKK", &PyTuple_Type, &values, &kind, &n_bytes, &roots, &order, &table))
+        return NULL;
+    const int64_t *starts = AT(roots);
+    for (Py_ssize_t tree = 0; tree < PyTuple_Size(values); tree++) {
+        const int64_t start = starts[tree], n_nodes = starts[tree + 1] - start;
+        Column own;
+        if (!read_column(PyTuple_GetItem(values, tree), kind, n_nodes, &own) || own.n_bytes != n_bytes)
+            return PyErr_Format(PyExc_ValueError, "the numbers of tree %zd are not one for each node", tree);
+        fill_table(&own, (const int32_t *)AT(order) + start, n_nodes, (char *)AT(table) + start * n_bytes);
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *walk(PyObject *Py_UNUSED(self), PyObject *arguments) {
@@ -451,8 +483,68 @@ static PyObject *pair_votes(PyObject *Py_UNUSED(self), PyObject *arguments) {
     return PyLong_FromLongLong(freedom);
 }
 
+static PyObject *block_pairs(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long votes, counted, chosen, starts, slopes, place, sums, freedoms;
+    long long n_members, n_rows, n_blocks;
+    if (!PyArg_ParseTuple(arguments, "KKLLKKLKKKK", &votes, &counted, &n_members, &n_rows, &chosen, &starts, &n_blocks,
+                          &slopes, &place, &sums, &freedoms))
+        return NULL;
+    Blocks blocks = {AT(votes), AT(counted), n_members, n_rows, AT(chosen), AT(starts),
+                     n_blocks, AT(slopes), AT(place), NULL};
+    const int64_t n_chosen = blocks.starts[n_blocks], n_words = (n_members + 63) / 64;
+    int64_t *space = room_for(n_chosen, sizeof *space);
+    int32_t *found = room_for(n_chosen, 4 * sizeof *found);
+    uint8_t *bytes = malloc(TOGETHER_IN_BYTE * VOTE_PLANES * PACKED_ROWS);
+    blocks.bits = room_for(n_chosen, (size_t)(VOTE_PLANES * n_words + 1) * sizeof *blocks.bits);
+    const int has_room = space != NULL && found != NULL && bytes != NULL && blocks.bits != NULL;
+    if (has_room) {
+        Py_BEGIN_ALLOW_THREADS
+        (counts_many() ? sum_blocks_widest : HAS_WIDE ? sum_blocks_wide : sum_blocks_plain)(
+            &blocks, space, bytes, found, AT(sums), AT(freedoms));
+        Py_END_ALLOW_THREADS
+    }
+    free(space);
+    free(found);
+    free(bytes);
+    free(blocks.bits);
+    if (!has_room) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *place(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long labels, counted, factors, places;
+    long long n_members, n_rows;
+    if (!PyArg_ParseTuple(arguments, "KKLLKK", &labels, &counted, &n_members, &n_rows, &factors, &places)) return NULL;
+    const Labels own = {AT(labels), AT(counted), n_members, n_rows};
+    Py_BEGIN_ALLOW_THREADS
+    if (HAS_WIDE)
+        place_wide(&own, AT(factors), AT(places));
+    else
+        place_plain(&own, AT(factors), AT(places));
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *move_labels(PyObject *Py_UNUSED(self), PyObject *arguments) {
+    unsigned long long labels, counted, order;
+    long long n_members, n_rows;
+    if (!PyArg_ParseTuple(arguments, "KKLLK", &labels, &counted, &n_members, &n_rows, &order)) return NULL;
+    const Labels own = {AT(labels), AT(counted), n_members, n_rows};
+    uint16_t *space = room_for(n_rows, 2 * sizeof *space);
+    if (space == NULL) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    if (HAS_WIDE)
+        move_wide(&own, AT(order), space);
+    else
+        move_plain(&own, AT(order), space);
+    Py_END_ALLOW_THREADS
+    free(space);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
-    {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
+    {"put_trees", put_trees, METH_VARARGS, "Write the nodes of each tree breadth first; return whether one compares with NaN."},
+    {"fill_tables", fill_tables, METH_VARARGS, "Write a number for each node of each tree, breadth first."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; or count rows by leaf, or add up values."},
     {"number", number, METH_VARARGS, "Give leaves the codes by which rows are numbered."},
@@ -464,6 +556,9 @@ static PyMethodDef functions[] = {
     {"label", label, METH_VARARGS, "Write the label of each leaf; return whether each has one of probability 1."},
     {"elect", elect_by_subset, METH_VARARGS, "Count the subsets of the members that elect a wrong slot, or another one."},
     {"pair_votes", pair_votes, METH_VARARGS, "Sum the covariances of the votes on pairs of rows."},
+    {"place", place, METH_VARARGS, "Sum the labels that count of each row, times the factors of their members."},
+    {"move_labels", move_labels, METH_VARARGS, "Put labels, and which of them count, into another order of the rows."},
+    {"block_pairs", block_pairs, METH_VARARGS, "The same on pairs of rows of each of some blocks of rows."},
     {"serve", serve, METH_VARARGS, "Copy the values that are taken of each row, in order, to the places to fill."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,10 @@
-def put_tree(
-    columns: tuple[tuple[int, int, int], ...],
-    set_of_node: int,
-    n_nodes: int,
+from collections.abc import Callable
+from typing import Any
+
+def put_trees(
+    trees: tuple[tuple[Any, ...], ...],
+    visit: Callable[[int], object] | None,
+    roots: int,
     n_features: int,
     n_sets: int,
     is_double: bool,
@@ -9,7 +12,8 @@ def put_tree(
     order: int,
     space: int,
     /,
-) -> int: ...
+) -> bool: ...
+def fill_tables(values: tuple[Any, ...], kind: str, n_bytes: int, roots: int, order: int, table: int, /) -> None: ...
 def walk(
     values: int,
     wanted: int,
@@ -116,3 +120,19 @@ def pair_votes(
     sums: int,
     /,
 ) -> int: ...
+def place(labels: int, counted: int, n_members: int, n_rows: int, factors: int, places: int, /) -> None: ...
+def move_labels(labels: int, counted: int, n_members: int, n_rows: int, order: int, /) -> None: ...
+def block_pairs(
+    votes: int,
+    counted: int,
+    n_members: int,
+    n_rows: int,
+    chosen: int,
+    starts: int,
+    n_blocks: int,
+    slopes: int,
+    place: int,
+    sums: int,
+    freedoms: int,
+    /,
+) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,8 @@ _NODES = {
 }
 # The nodes of one tree in their own order, as of ``Link`` in _kernel.c.
 _LINK = np.dtype([("threshold", np.float64), ("left", np.int32), ("right", np.int32), ("rest", np.int64)])
+_FLAGS = frozenset(map(np.dtype, (np.bool_, np.uint8)))
 MOST_FEATURES = MOST_NODES = 2**30
-# Small trees are joined: to ask for an address takes as long as to read 500 nodes.  Of more nodes, a copy is large.
-MOST_JOINED = 2**19
 
 
 class Forest:
@@ -72,27 +71,16 @@ class Forest:
         if max(sizes, default=0) > MOST_NODES:
             raise ValueError(f"a tree has up to {MOST_NODES} nodes")
         self._roots = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-        self._nodes = np.zeros(self._roots[-1], _NODES[self.dtype])
-        self._order = np.zeros(self._roots[-1], np.int32)
+        self._nodes = np.empty(self._roots[-1], _NODES[self.dtype])
+        self._order = np.empty(self._roots[-1], np.int32)
         self._set_starts, self._set_words = joined_sets(trees)
-        first_set = 0
+        n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
         space = np.empty(max(sizes, default=0), _LINK)
-        # Once for all trees, because an address takes longer to ask for than to add to.
-        into = _Addresses(address(self._nodes), address(self._order), address(space))
-        joined = None if visit is not None or self._set_starts is not None else _joined(trees, sizes)
-        if joined is not None:
-            self._put_joined(joined, into)
-            return
-        for index, tree in enumerate(trees):
-            self._put(index, tree, first_set, into)
-            if visit is not None:
-                visit(index)
-            first_set += 0 if tree.set_starts is None else len(tree.set_starts) - 1
-
-    @cached_property
-    def _is_endless(self) -> bool:
-        """Return whether some split sends no value to the left."""
-        return bool(np.isnan(self._nodes["threshold"]).any())
+        # Whether some split sends no value to the left.
+        self._is_endless = _kernel.put_trees(
+            _columns_of(trees), visit, address(self._roots), n_features, n_sets, self.dtype == np.float64,
+            address(self._nodes), address(self._order), address(space),
+        )  # fmt: skip
 
     @property
     def n_trees(self) -> int:
@@ -104,10 +92,10 @@ class Forest:
         sizes = [len(own) for own in values]
         if sizes != np.diff(self._roots).tolist() or not is_plain(np.result_type(*values)):
             raise ValueError("a table has one number of up to 8 bytes for each node")
-        # One tree at a time, because no place of all nodes is then computed; all places are known to be there.
         table = np.empty(self._order.size, np.result_type(*values))
-        for own, start, stop in zip(values, self._roots[:-1], self._roots[1:], strict=True):
-            np.take(own, self._order[start:stop], out=table[start:stop], mode="clip")
+        own = tuple(np.asarray(of_tree, table.dtype) for of_tree in values)
+        kind, n_bytes = table.dtype.kind, table.itemsize
+        _kernel.fill_tables(own, kind, n_bytes, address(self._roots), address(self._order), address(table))
         return table
 
     def read(
@@ -324,73 +312,28 @@ class Forest:
     def _fits(self, table: NDArray[Any]) -> bool:
         return table.shape == self._nodes.shape and table.flags.c_contiguous and table.flags.aligned
 
-    def _put(self, index: int, tree: Tree, first_set: int, into: _Addresses) -> None:
-        start, stop = self._roots[index : index + 2]
-        columns = [
-            *(whole_numbers(values) for values in (tree.left, tree.right, tree.feature)),
+
+def _columns_of(trees: Sequence[Tree]) -> tuple[tuple[NDArray[Any], ...], ...]:
+    """Return the arrays of each tree in types that the kernel reads, with sets numbered among those of all trees."""
+    columns, first_set = [], 0
+    for tree in trees:
+        own: tuple[NDArray[Any], ...] = (
+            whole_numbers(tree.left),
+            whole_numbers(tree.right),
+            whole_numbers(tree.feature),
             np.asarray(tree.threshold, np.float64),
             _flags(tree.missing_left),
-        ]
-        sets = None
-        if tree.sets is not None:
-            sets = np.where(tree.sets < 0, -1, tree.sets + first_set).astype(np.int32)
-        n_nodes = int(stop - start)
-        arrays = columns if sets is None else [*columns, sets]
-        if n_nodes < 1 or any(values.shape != (n_nodes,) for values in arrays):
-            raise ValueError(f"the arrays of tree {index} do not have one entry for each node")
-        n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
-        places = [(address(values), values.strides[0], values.itemsize) for values in columns]
-        self._put_nodes(index, places, address(sets), n_sets, into)
-
-    def _put_joined(self, columns: Sequence[NDArray[Any]], into: _Addresses) -> None:
-        """Put all trees, the nodes of each of which are next to those of the one before."""
-        places = [(address(values), values.itemsize) for values in columns]
-        for index, start in enumerate(self._roots[:-1].tolist()):
-            own = [(first + start * width, width, width) for first, width in places]
-            self._put_nodes(index, own, 0, 0, into)
-
-    def _put_nodes(
-        self, index: int, columns: list[tuple[int, int, int]], sets: int, n_sets: int, into: _Addresses
-    ) -> None:
-        """Put a tree whose columns are at addresses, in steps, and of a width."""
-        start, stop = int(self._roots[index]), int(self._roots[index + 1])
-        found = _kernel.put_tree(
-            tuple(columns), sets, stop - start, self.n_features, n_sets, self.dtype == np.float64,
-            into.nodes + start * self._nodes.itemsize, into.order + start * self._order.itemsize, into.space,
-        )  # fmt: skip
-        if found < 0:
-            raise ValueError(f"the links of tree {index} do not lead from its root to leaves")
-
-
-class _Addresses(NamedTuple):
-    """Where the nodes of all trees, their order and the links of one tree are in memory."""
-
-    nodes: int
-    order: int
-    space: int
-
-
-def _joined(trees: Sequence[Tree], sizes: list[int]) -> list[NDArray[Any]] | None:
-    """Return the five columns of all trees, one tree after the other; None where they are large or not of one form."""
-    if not 0 < sum(sizes) <= MOST_JOINED or min(sizes) == 0:
-        return None
-    joined = []
-    for name in ("left", "right", "feature", "threshold", "missing_left"):
-        column = [np.asarray(getattr(tree, name)) for tree in trees]
-        is_alike = all(
-            own.dtype == column[0].dtype and own.shape == (size,) for own, size in zip(column, sizes, strict=True)
         )
-        if not is_alike:
-            return None
-        joined.append(np.concatenate(column))
-    left, right, feature, threshold, missing_left = joined
-    numbers = (whole_numbers(values) for values in (left, right, feature))
-    return [*numbers, np.asarray(threshold, np.float64), _flags(missing_left)]
+        if tree.sets is not None:
+            own = (*own, np.where(tree.sets < 0, -1, tree.sets + first_set).astype(np.int32))
+        columns.append(own)
+        first_set += 0 if tree.set_starts is None else len(tree.set_starts) - 1
+    return tuple(columns)
 
 
 def _flags(values: NDArray[Any]) -> NDArray[Any]:
     own = np.asarray(values)
-    return own if own.dtype in (np.bool_, np.uint8) else own.astype(np.bool_)
+    return own if own.dtype in _FLAGS else own.astype(np.bool_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,9 @@ static INLINE int64_t whole_number(const Column *column, int64_t node) {
 }
 
 /* Nodes in their own order, so that those that a library keeps far apart are read from memory once.  Which of them are
- * leaves cannot be foretold, so there are no branches. */
-static void read_links(const Links *links, Link *of_nodes) {
+ * leaves cannot be foretold, so there are no branches.  Returns whether a split compares with NaN, up to which no value is. */
+static int read_links(const Links *links, Link *of_nodes) {
+    uint32_t is_endless = 0;
     const uint64_t infinite = UINT64_C(0x7ff0000000000000);
     for (int64_t node = 0; node < links->n_nodes; node++) {
         const int64_t left = whole_number(&links->left, node), right = whole_number(&links->right, node);
@@ -43,6 +44,7 @@ static void read_links(const Links *links, Link *of_nodes) {
                                   (feature < links->n_features);
         uint64_t threshold;
         memcpy(&threshold, links->threshold.first + node * links->threshold.step, sizeof threshold);
+        is_endless |= is_split & ((threshold & ~(UINT64_C(1) << 63)) > infinite);
         threshold = (threshold & (0 - (uint64_t)is_split)) | (infinite & ((uint64_t)is_split - 1));
         Link *own = of_nodes + node;
         memcpy(&own->threshold, &threshold, sizeof threshold);
@@ -52,6 +54,7 @@ static void read_links(const Links *links, Link *of_nodes) {
         own->is_split = (uint8_t)is_split;
         own->is_wrong = (uint8_t)(is_split & !is_known);
     }
+    return is_endless != 0;
 }
 
 /* x <= threshold holds for the same x if the threshold is rounded down.  Which are rounded cannot be foretold. */

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin_walk import _kernel
 from ens_plugin_walk.slices import address, mask_of, neighbours
 
-__all__ = ["vote_pairs"]
+__all__ = ["block_pairs", "vote_pairs"]
 
 Voters = tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.float32]]
 
@@ -52,6 +54,59 @@ def vote_pairs(first: Voters, second: Voters | None = None) -> tuple[NDArray[np.
         address(sums),
     )  # fmt: skip
     return sums, freedom
+
+
+def block_pairs(
+    votes: NDArray[np.int8] | NDArray[np.bool_],
+    counted: NDArray[np.bool_],
+    slopes: NDArray[np.float32],
+    blocks: Sequence[NDArray[np.int64]],
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return what :func:`vote_pairs` does of the rows of each of several blocks, which need not be copied.
+
+    Parameters
+    ----------
+    votes : ndarray of int8 or bool, shape (n_members, n_rows)
+        Votes of -1, 0 and 1.
+    counted : ndarray of bool, shape (n_members, n_rows)
+    slopes : ndarray of float32, shape (n_chosen,)
+        Of the rows of all blocks, one block after the other.
+    blocks : sequence of ndarray of int
+        Positions of the rows of each block; no row is in two of them.
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (2, n_chosen)
+    freedoms : ndarray of int, shape (n_blocks,)
+
+    Examples
+    --------
+    >>> votes, slopes = np.array([[0, 1, 0], [1, 1, 1], [1, 1, 1], [0, 0, 1]], np.int8), np.array([1, 2], np.float32)
+    >>> sums, freedoms = block_pairs(votes, np.ones((4, 3), bool), slopes, [np.array([0, 2])])
+    >>> sums.tolist(), freedoms.tolist()
+    ([[0.0, 1.0], [0.0, 1.0]], [3])
+    """
+    mask = mask_of(counted)
+    own = mask_of(votes).view(np.int8) if votes.dtype == np.bool_ else neighbours(votes, np.int8)
+    chosen = np.concatenate([np.zeros(0, np.int64), *blocks])
+    factors = neighbours(slopes, np.float32)
+    if own.ndim != 2 or mask.shape != own.shape or factors.shape != chosen.shape:
+        raise ValueError(f"the votes, those that count and the slopes have shapes {own.shape}, {mask.shape} and "
+                         f"{factors.shape}")  # fmt: skip
+    n_members, n_rows = own.shape
+    if chosen.dtype != np.int64 or (chosen.size and not 0 <= chosen.min() <= chosen.max() < n_rows):
+        raise ValueError(f"the blocks are not of {n_rows} rows")
+    place = np.full(n_rows, -1, np.int64)
+    place[chosen] = np.arange(chosen.size)
+    if np.count_nonzero(place >= 0) != chosen.size:
+        raise ValueError("a row is in two blocks")
+    starts = np.cumsum([0, *(rows.size for rows in blocks)], dtype=np.int64)
+    sums, freedoms = np.zeros((2, chosen.size)), np.zeros(len(blocks), np.int64)
+    _kernel.block_pairs(
+        address(own), address(mask), n_members, n_rows, address(chosen), address(starts), len(blocks),
+        address(factors), address(place), address(sums), address(freedoms),
+    )  # fmt: skip
+    return sums, freedoms
 
 
 def _checked(voters: Voters) -> Voters:

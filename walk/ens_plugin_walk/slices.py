@@ -20,6 +20,7 @@ MOST_LEAVES = 256
 MOST_CUTS = 1 << 15
 _SPLIT = np.dtype([("place", np.uint16), ("first", np.uint16), ("cut", np.int32), ("missing", np.int32)])
 _BITS = 8
+_WHOLE = frozenset(map(np.dtype, (np.int32, np.int64)))
 
 
 class Slices(NamedTuple):
@@ -135,7 +136,7 @@ def address(values: NDArray[Any] | None) -> int:
 def whole_numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers of 4 or 8 bytes; the same array, however far apart its numbers are, if they are."""
     own = np.asarray(values)
-    return own if own.dtype in (np.int32, np.int64) else own.astype(np.int64)
+    return own if own.dtype in _WHOLE else own.astype(np.int64)
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:

@@ -106,7 +106,7 @@ static void NAMED(walk_sets)(const REAL *rows, int64_t n_rows, int64_t n_feature
 static void NAMED(walk)(const Rows *rows, const Forest *forest, const Output *output, int32_t *reached) {
     const REAL *values = (const REAL *)rows->values;
     const int64_t width = rows->n_features;
-    const int64_t height = tile_height(width * (int64_t)sizeof(REAL));
+    const int64_t height = tile_height(width * (int64_t)sizeof(REAL), TILE_BYTES);
     for (int64_t start = 0; start < rows->n_rows; start += height) {
         const int64_t n_rows = rows->n_rows - start < height ? rows->n_rows - start : height;
         const REAL *tile = values + start * width;
@@ -146,7 +146,10 @@ static int64_t NAMED(put_tree)(const Links *links, const Link *of_nodes, NODE *n
             return -1;
         n_found += 2 * is_split;
     }
-    for (int64_t place = n_found; place < n_nodes; place++) nodes[place].first = NO_NODE;
+    for (int64_t place = n_found; place < n_nodes; place++) {
+        NAMED(put_node)(nodes + place, 0, 0, NO_NODE);
+        order[place] = 0;
+    }
     return n_found;
 }
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, probe_rows
+from ens_plugin.adapters.shared.trees.walk_package import REPORT, Fault
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginWarning
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ens_plugin.core.stopping import StoppingTable
     from ens_plugin.core.tallies.bags import Bags
 
-__all__ = ["COMPARED_ROWS", "LeafWalk", "Table", "compared_rows", "compiled_function", "is_installed"]
+__all__ = ["COMPARED_ROWS", "LeafWalk", "Table", "compared_rows"]
 
 IntArray = NDArray[np.int64]
 
@@ -30,40 +31,10 @@ COMPARED_ROWS = 32
 CHUNK_BYTES = 16_000_000
 FEWEST_AT_ONCE = 64
 
-_OLD = "no leaves (it is older than 0.7; pip install --upgrade 'ens-plugin[fast]')"
-_REPORT = " Please report this with the versions of both."
-
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
 OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
 # Returns those of one tree, by position, shape (n_rows,).
 LeavesOfTree = Callable[[int, NDArray[Any]], NDArray[Any]]
-
-
-def is_installed() -> bool:
-    """Return whether ens-plugin-walk, which ``pip install 'ens-plugin[fast]'`` installs, is there."""
-    return find_spec("ens_plugin_walk") is not None
-
-
-def compiled_function(name: str) -> Any | None:
-    """Return a function of ens-plugin-walk; None where it is not installed, or is broken or too old to have it.
-
-    The search for leaves warns of a broken or old one.
-    """
-    if not is_installed():
-        return None
-    try:
-        import ens_plugin_walk
-    except ImportError:
-        return None
-    return getattr(ens_plugin_walk, name, None)
-
-
-def _is_old() -> bool:
-    """Return whether the walk lacks one of the newest functions."""
-    import ens_plugin_walk
-
-    has_labels, has_sums = hasattr(ens_plugin_walk, "pure_labels"), hasattr(ens_plugin_walk.Forest, "count_and_sum")
-    return not (has_labels and has_sums)
 
 
 def compared_rows(n_rows: int) -> NDArray[np.intp]:
@@ -105,7 +76,7 @@ class LeafWalk:
         self._tables: dict[Any, NDArray[Any]] = {}
         # The last stopping table asked for, with its sums by type of the rows.
         self._stopping: tuple[StoppingTable, dict[np.dtype[Any], Any]] | None = None
-        self._is_installed = is_installed()
+        self._is_installed = walk_package.is_installed()
         # By type of the rows, whether the walk found the library's leaves.
         self._agrees: dict[np.dtype[Any], bool] = {}
 
@@ -165,40 +136,40 @@ class LeafWalk:
         find_own: Callable[[NDArray[Any]], NDArray[Any]],
     ) -> None:
         """Set whether the walk is used for rows of this type; `find_own` returns the leaves of rows, then of probes."""
-        found = self._difference(rows, read_trees, find_own)
-        self._agrees[rows.dtype] = found is None
-        if found is not None:
+        fault = self._fault(rows, read_trees, find_own)
+        self._agrees[rows.dtype] = fault is None
+        if fault is not None:
             self._forests.clear()
             self._tables.clear()
             self._stopping = None
             warn_user(
-                f"ens-plugin-walk finds {found}, so it is not used for this model: the library finds the leaves, which "
-                f"takes longer and changes no figure.{'' if found == _OLD else _REPORT}",
+                f"ens-plugin-walk finds {fault.found}, so it is not used for this model: the library finds the leaves, "
+                f"which takes longer and changes no figure. {fault.remedy}".rstrip(),
                 EnsPluginWarning,
             )
 
-    def _difference(
+    def _fault(
         self,
         rows: NDArray[Any],
         read_trees: Callable[[NDArray[Any]], None],
         find_own: Callable[[NDArray[Any]], NDArray[Any]],
-    ) -> str | None:
+    ) -> Fault | None:
         """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`_judge`."""
+        of_package = walk_package.find_fault()
+        if of_package is not None:
+            return of_package
         try:
-            if _is_old():
-                return _OLD
             probes = probe_rows(self.forest, rows)
             read_trees(probes)
             found = np.concatenate([self.leaves(rows), self.leaves(probes)], axis=1)
-        except (ImportError, IndexError, KeyError, ValueError) as error:  # a broken build, or trees of an unknown form
-            return f"no leaves ({error})"
+        except (IndexError, KeyError, ValueError) as error:  # trees of an unknown form
+            return Fault(f"no leaves ({error})", REPORT)
         differing = (found != find_own(probes)).any(axis=1)
         n_differing = int(np.count_nonzero(differing))
-        return (
-            f"other leaves than {self._library} in {n_differing} of {counted(differing.size, 'tree')}"
-            if n_differing
-            else None
-        )
+        if not n_differing:
+            return None
+        n_trees = counted(differing.size, "tree")
+        return Fault(f"other leaves than {self._library} in {n_differing} of {n_trees}", REPORT)
 
     def leaves(
         self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import OutputKind, outputs_by_member
 from ens_plugin.adapters.shared.labels import code_dtype
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.adapters.shared.trees.split_values import splits_by_column
 from ens_plugin.errors import DataMismatchError
 
@@ -51,7 +51,7 @@ def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsigned
     Those of inner nodes are any labels.  None too if a tree was trained without rows of some label.
     """
     # Of two labels, NumPy reads all nodes in less time than others take to find the leaves.
-    in_walk = leaf_walk.compiled_function("pure_labels") if n_labels > 2 else None
+    in_walk = walk_package.compiled_function("pure_labels") if n_labels > 2 else None
     labels = []
     for tree in trees:
         nodes = tree.tree_

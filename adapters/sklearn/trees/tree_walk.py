@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,13 @@ class TreeWalk:
         if self._trees[0].tree_.value.shape[2] == 1:
             return self._walk.entries("values", self._values, features, members, wanted)
         return self._probabilities(features, members or range(len(self._trees)), wanted)
+
+    def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
+        """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""
+        if not self._walk.is_used or not isinstance(features, np.ndarray):
+            return None
+        # In the type of positions, which sums by leaf need.
+        return lambda rows: self._walk.leaves(rows, range(member, member + 1))[0].astype(np.intp)
 
     def _probabilities(
         self, features: NDArray[Any], members: range, wanted: NDArray[np.bool_] | None

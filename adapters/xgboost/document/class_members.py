@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.row_queues import move_values_by_label
-from ens_plugin.adapters.shared.trees.leaf_walk import compiled_function
+from ens_plugin.adapters.shared.trees.walk_package import compiled_function
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.tally import count_members

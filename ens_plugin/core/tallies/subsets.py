@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies.samples.content_order import content_order, move_rows
+from ens_plugin.core.tallies.samples.content_order import LabelOrder, content_order, move_rows
 from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_over_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
@@ -63,10 +63,10 @@ class Sample:
         trials = np.maximum(block.counted.sum(axis=0), 1).astype(np.float64)
         return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
 
-    def sort_by_content(self) -> Sample:
+    def sort_by_content(self, of_labels: LabelOrder | None = None) -> Sample:
         """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
-        block, order = self.block, content_order(self.block)
-        move_rows(block, order)
+        block, order = self.block, content_order(self.block, of_labels)
+        move_rows(block, order, of_labels)
         # Nothing that was computed of the block before is kept.
         moved = block.like(block.stored, block.counted, block.target[order])
         return Sample(moved, self.rows[order], self.weight[order])

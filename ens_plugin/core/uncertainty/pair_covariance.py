@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tallies.tally import count_members
 from ens_plugin.core.validation import BoolArray, FloatArray
 
-__all__ = ["PairMean", "PairSums", "Voters", "fold_groups", "mean_pair_covariance", "shared_variance", "sum_pairs"]
+__all__ = ["PairMean", "VotePairs", "Voters", "fold_groups", "mean_pair_covariance", "shared_variance", "sum_pairs"]
 
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
@@ -22,6 +22,8 @@ LEAST_BLOCK = 100
 BYTES_TOGETHER, FEWEST_TOGETHER = 2**23, 8
 # Members whose outputs stay in the cache while they are copied.
 MEMBERS_AT_ONCE = 8
+# Rows that are read for each one that is in a block, at most; fewer are copied in less time.
+MOST_SKIPPED = 16
 # Slopes that are so much smaller than the largest of a block change no sum.
 NEGLIGIBLE = 1e-15
 # Deviations of all rows at once would be the largest array of an analysis.
@@ -60,6 +62,26 @@ class Voters(NamedTuple):
 
 # Sums over pairs of rows, as of `sum_pairs`.
 PairSums: TypeAlias = Callable[[Voters, Voters | None], tuple[FloatArray, float]]
+BlockSums: TypeAlias = Callable[
+    [NDArray[Any], BoolArray, NDArray[np.float32], list[NDArray[np.int64]]], tuple[FloatArray, NDArray[np.int64]]
+]
+
+
+class VotePairs(NamedTuple):
+    """Functions that return sums over pairs of rows of votes, to the bit those of :func:`sum_pairs`, in less time.
+
+    Attributes
+    ----------
+    of_parts : callable
+        As :func:`sum_pairs`.
+    of_blocks : callable or None
+        ``of_blocks(votes, counted, slopes, blocks)`` returns the sums over pairs of rows of each of several blocks, one
+        block after the other, shape (2, n_rows_of_blocks), and their freedom, shape (n_blocks,).  The slopes are those
+        of the blocks' rows; votes of all rows are booleans or of eight bits.
+    """
+
+    of_parts: PairSums
+    of_blocks: BlockSums | None
 
 
 def shared_variance(
@@ -68,7 +90,7 @@ def shared_variance(
     slopes: FloatArray,
     size: float,
     n_rows: float,
-    vote_pairs: PairSums | None = None,
+    vote_pairs: VotePairs | None = None,
     variance: FloatArray | None = None,
 ) -> float:
     r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
@@ -84,8 +106,7 @@ def shared_variance(
         Ensemble size B.
     n_rows : float
         Number of rows of the whole data.
-    vote_pairs : callable, optional
-        Returns what :func:`sum_pairs` does, of votes.
+    vote_pairs : VotePairs, optional
     variance : ndarray, shape (n_sampled,), optional
         Variance (ddof 1) of each row's outputs that count, where it is known.
 
@@ -160,7 +181,7 @@ def fold_groups(
 
 
 def mean_pair_covariance(
-    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: PairSums | None = None
+    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: VotePairs | None = None
 ) -> PairMean:
     r"""Return the mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
 
@@ -178,18 +199,54 @@ def mean_pair_covariance(
     products in all.
     """
     weighted, squares, degrees = 0.0, 0.0, 0.0
+    of_blocks = None if vote_pairs is None else vote_pairs.of_blocks
+    if of_blocks is not None and _are_read_in_place(outputs, is_oob):
+        found = _sums_in_place(outputs, is_oob, slopes, of_blocks)
+    else:
+        found = _sums_of_copies(outputs, is_oob, slopes, sum_pairs if vote_pairs is None else vote_pairs.of_parts)
+    for by_row, freedom, unit in found:
+        weighted += float(by_row[0].sum()) * unit**2
+        squares += float(by_row[1].sum()) * unit**4
+        degrees += freedom
+    # Each pair of rows was taken once.
+    return PairMean(weighted / degrees, squares / degrees**2) if degrees else PairMean(0.0, np.inf)
+
+
+def _sums_of_copies(
+    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: PairSums
+) -> Iterator[tuple[FloatArray, float, float]]:
+    """Yield sums over pairs by row, their freedom and the unit of the slopes, for parts of the rows of blocks."""
     for own, is_counted, own_slopes in _copied(outputs, is_oob, slopes):
         whole, unit = _scaled(own, is_counted, own_slopes)
-        sums_of = sum_pairs if vote_pairs is None or whole.values.dtype != np.int8 else vote_pairs
+        sums_of = vote_pairs if whole.values.dtype == np.int8 else sum_pairs
         starts = range(0, is_counted.shape[1], PART_ROWS)
         parts = [_part(whole, slice(start, start + PART_ROWS)) for start in starts]
         for first, second in combinations_with_replacement(parts, 2):
-            by_row, freedom = sums_of(first, None if second is first else second)
-            weighted += float(by_row[0].sum()) * unit**2
-            squares += float(by_row[1].sum()) * unit**4
-            degrees += freedom
-    # Each pair of rows was taken once.
-    return PairMean(weighted / degrees, squares / degrees**2) if degrees else PairMean(0.0, np.inf)
+            yield *sums_of(first, None if second is first else second), unit
+
+
+def _are_read_in_place(outputs: NDArray[Any], is_oob: BoolArray) -> bool:
+    """Return whether outputs are votes of which there are several small blocks, and these not a small share of them."""
+    if outputs.dtype not in (np.bool_, np.int8) or not (outputs.flags.c_contiguous and is_oob.flags.c_contiguous):
+        return False
+    blocks = list(_blocks(outputs.shape[1], outputs.shape[0]))
+    step: int = blocks[0].step
+    return step > 1 and outputs.shape[1] <= PART_ROWS * step and step <= MOST_SKIPPED * len(blocks)
+
+
+def _sums_in_place(
+    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, of_blocks: BlockSums
+) -> Iterator[tuple[FloatArray, float, float]]:
+    """Yield what :func:`_sums_of_copies` does, of votes that are not copied."""
+    n_rows = outputs.shape[1]
+    blocks = [np.arange(rows.start, n_rows, rows.step, dtype=np.int64) for rows in _blocks(n_rows, outputs.shape[0])]
+    ends = np.cumsum([rows.size for rows in blocks])
+    own = slopes[np.concatenate(blocks)]
+    units = np.maximum.reduceat(np.abs(own), ends - [rows.size for rows in blocks])
+    units[units == 0.0] = 1.0
+    scaled = (own / np.repeat(units, [rows.size for rows in blocks])).astype(np.float32)
+    sums, freedoms = of_blocks(outputs, is_oob, scaled, blocks)
+    yield from zip(np.split(sums, ends[:-1], axis=1), freedoms.tolist(), units.tolist(), strict=True)
 
 
 def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, float]:

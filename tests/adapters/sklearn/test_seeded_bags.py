@@ -12,7 +12,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.adapters.sklearn.seeded_bags import drawn_bits, seeded_bags
 from ens_plugin.core.tallies import Bags
 from tests.extras import NEEDS_WALK
@@ -56,7 +56,7 @@ def without_rows(generator: np.random.RandomState) -> NDArray[Any]:
 def is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Return whether compiled code may draw the rows."""
     if not request.param:
-        monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+        monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     return bool(request.param)
 
 

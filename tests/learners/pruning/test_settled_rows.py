@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ens_plugin import DynamicPruningClassifier
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk
 from ens_plugin.errors import DataMismatchError
 from tests.extras import needs_walk
@@ -54,7 +54,7 @@ def test_rows_in_turn_and_blocks_of_members_predict_the_same(
     fitted = frozen(model.fit(rows, Y))
     compiled = DynamicPruningClassifier(fitted, rule=rule).fit(rows, Y)
     with monkeypatch.context() as patched:
-        patched.setattr(leaf_walk, "is_installed", lambda: False)
+        patched.setattr(walk_package, "is_installed", lambda: False)
         plain = DynamicPruningClassifier(fitted, rule=rule).fit(rows, Y)
     found: list[bool] = []
     stopped_sums = LeafWalk.stopped_sums

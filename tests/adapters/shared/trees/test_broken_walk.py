@@ -41,9 +41,11 @@ def broken_walk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyt
 def test_a_kernel_that_cannot_be_imported_changes_no_figure_and_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = load_wine(return_X_y=True)
     forest = RandomForestClassifier(20, random_state=0).fit(X, y)
-    with pytest.warns(EnsPluginWarning, match=r"ens-plugin-walk finds no leaves \(.*the library finds the leaves"):
+    with pytest.warns(
+        EnsPluginWarning, match=r"finds no leaves \(.*the library finds the leaves.*\. Install it again: pip"
+    ):
         found = ens_plugin.analyze(forest, X, y)
-    monkeypatch.setattr("ens_plugin.adapters.shared.trees.leaf_walk.is_installed", lambda: False)
+    monkeypatch.setattr("ens_plugin.adapters.shared.trees.walk_package.is_installed", lambda: False)
     expected = ens_plugin.analyze(forest, X, y)
     assert found.metrics() == expected.metrics()
     np.testing.assert_array_equal(found.error_curve.error, expected.error_curve.error)

@@ -13,7 +13,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 
 import ens_plugin
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk
 from ens_plugin.analysis import row_blocks
 from ens_plugin.errors import EnsPluginWarning
@@ -94,7 +94,7 @@ def test_reports_are_the_same_with_and_without_the_walk(
     model.fit(rows, y)
     with_walk = report(model, rows, y)
     assert outcomes == [True]
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     assert report(model, rows, y) == with_walk
     assert len(outcomes) == 1
 
@@ -134,7 +134,7 @@ def test_reports_are_the_same_where_few_rows_are_sampled(name: str, data: str, m
     with_walk = report(model, rows, y)
     assert found
     assert all(found)
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     assert report(model, rows, y) == with_walk
 
 
@@ -148,7 +148,7 @@ def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
 ) -> None:
     model, rows, y = MODELS[name]()
     model.fit(rows, y)
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     without = report(model, rows, y)
     monkeypatch.undo()
     tree_walk = import_module(f"ens_plugin.adapters.{module}.tree_walk")

@@ -9,7 +9,7 @@ import pytest
 
 import ens_plugin
 from ens_plugin.adapters import find_adapter
-from ens_plugin.adapters.shared.trees import leaf_walk
+from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.analysis.row_blocks import block_rows, row_blocks, tally_rows
 from ens_plugin.core.tallies import RowBlock
 from ens_plugin.core.tallies.growth_path import CHUNK
@@ -44,7 +44,7 @@ def test_members_with_one_number_or_without_the_walk_have_no_such_sums(monkeypat
     model = xgboost.XGBRFClassifier(n_estimators=N_TREES, max_depth=4, random_state=3, n_jobs=1).fit(X, Y > 0)
     adapter: Any = find_adapter(model)
     assert adapter.margin_sums(adapter.prepare(X), None, (Y > 0).astype(int)) is None
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     adapter = find_adapter(trained())
     assert adapter.margin_sums(adapter.prepare(X), None, Y) is None
 
@@ -52,7 +52,7 @@ def test_members_with_one_number_or_without_the_walk_have_no_such_sums(monkeypat
 def test_report_is_the_same_without_the_walk_where_few_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 100)
     with_walk = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
-    monkeypatch.setattr(leaf_walk, "is_installed", lambda: False)
+    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     without = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
     assert {**without.to_dict(), "created": None} == {**with_walk.to_dict(), "created": None}
 
