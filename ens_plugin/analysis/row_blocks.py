@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from ens_plugin.core.tallies.tally import (
     tally_support,
     tally_values,
 )
+from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.adapters.base import EnsembleAdapter
@@ -116,7 +117,7 @@ def tally_rows(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TalliedBlock:
     """Tallies of one block of rows, with the attributes of :class:`TalliedRows`."""
 
@@ -140,7 +141,7 @@ def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> Talli
     return TalliedBlock(tally, sample, merge_paths(paths) if paths else None)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class BlockReader:
     """Reader of blocks of rows, with the parameters of :func:`tally_rows` as attributes.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ens_plugin.core.likeness.repeated_rows import (
 )
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
@@ -51,7 +52,7 @@ REMEDIES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RepeatedRows:
     """Masks of repeated and copied training rows, and rows that an oversampler appended.
 

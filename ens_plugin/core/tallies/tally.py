@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.columns import Column, in_few_bytes
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, row_parts
+from ens_plugin.records import record
 
 __all__ = [
     "AnyTally",
@@ -53,7 +54,7 @@ MASKS_AT_ONCE = 2**20
 SUMS_AT_ONCE = 2**16
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RowBlock:
     """Outputs of every member for a contiguous block of rows.
 
@@ -111,7 +112,7 @@ class RowBlock:
         return np.asarray(self.outputs[..., 1] > self.outputs[..., 0])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Tally:
     """A tally of any kind, whose first column is the number of members that count for each row."""
 
@@ -123,7 +124,7 @@ class _Tally:
         return int(vars(self)["trials"].size)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SupportTally(_Tally):
     """Summed support of each row's members for the wrong one of two labels; hard votes are 0 or 1.
 
@@ -144,7 +145,7 @@ class SupportTally(_Tally):
     wrong_labels: Column = Column()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MarginTally(_Tally):
     """Mean and spread of each row's margins against its strongest rival, and against the rivals of half the members.
 
@@ -169,7 +170,7 @@ class MarginTally(_Tally):
     dissent: Column = Column()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ValueTally(_Tally):
     """Mean and variance (ddof 1) of each row's real-valued outputs, and the target.
 
