@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.bags import BagProof
-from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import AnyTally, RowBlock, SupportTally, select_rows
@@ -17,6 +16,7 @@ from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+    from ens_plugin.core.tallies.growth_path import PathTally
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["TalliedRows"]

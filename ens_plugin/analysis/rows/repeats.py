@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
-from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
 from ens_plugin.core.likeness.oversampled_labels import oversampled_labels
 from ens_plugin.core.likeness.repeated_rows import (
     appended_rows,
@@ -114,6 +113,9 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     halves = row_hashes(rows.table, column_halves(rows.table.shape[1]))
     copied, is_sure = copied_rows(records, halves, target if has_labels else None), True
     if copied.any():
+        # Few tables have copies.
+        from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
+
         copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
     repeated = np.asarray(np.bincount(records)[records] > 1)
     if has_labels and np.mean(copied) < REFUSED_SHARE:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tallies.tally import CHUNK, RowBlock
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.records import record
 
-__all__ = ["CHUNK", "PathTally", "merge_paths", "tally_path"]
-
-CHUNK = 256
+__all__ = ["PathTally", "merge_paths", "tally_path"]
 
 
 @record

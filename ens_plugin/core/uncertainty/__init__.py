@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         size_interval,
         wilson_interval,
     )
+    from ens_plugin.core.uncertainty.mean_curvature import mean_terms, shared_terms
     from ens_plugin.core.uncertainty.member_jackknife import N_GROUPS, left_out_sd
     from ens_plugin.core.uncertainty.pair_covariance import (
         Voters,
@@ -59,10 +60,12 @@ __all__ = [
     "left_out_sd",
     "mean_difference",
     "mean_pair_covariance",
+    "mean_terms",
     "posterior_error_sd",
     "row_losses",
     "share_difference",
     "shared_luck_variance",
+    "shared_terms",
     "shared_variance",
     "size_draws",
     "size_interval",
@@ -94,10 +97,12 @@ _HOME_OF = {
     "left_out_sd": "ens_plugin.core.uncertainty.member_jackknife",
     "mean_difference": "ens_plugin.core.uncertainty.paired_losses",
     "mean_pair_covariance": "ens_plugin.core.uncertainty.pair_covariance",
+    "mean_terms": "ens_plugin.core.uncertainty.mean_curvature",
     "posterior_error_sd": "ens_plugin.core.uncertainty.intervals",
     "row_losses": "ens_plugin.core.uncertainty.paired_losses",
     "share_difference": "ens_plugin.core.uncertainty.paired_losses",
     "shared_luck_variance": "ens_plugin.core.uncertainty.comparison_noise",
+    "shared_terms": "ens_plugin.core.uncertainty.mean_curvature",
     "shared_variance": "ens_plugin.core.uncertainty.pair_covariance",
     "size_draws": "ens_plugin.core.uncertainty.intervals",
     "size_interval": "ens_plugin.core.uncertainty.intervals",
