@@ -123,6 +123,25 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
+/* What an array states of itself, by the array interface protocol of NumPy. */
+typedef struct {
+    int two, n_dimensions;
+    char kind;
+    int n_bytes, flags;
+    Py_ssize_t *shape, *strides;
+    void *data;
+    PyObject *description;
+} ArrayInterface;
+
+static PyObject *address(PyObject *Py_UNUSED(self), PyObject *array) {
+    PyObject *capsule = PyObject_GetAttrString(array, "__array_struct__");
+    if (capsule == NULL) return NULL;
+    const ArrayInterface *stated = PyCapsule_GetPointer(capsule, NULL);
+    PyObject *found = stated == NULL ? NULL : PyLong_FromVoidPtr(stated->data);
+    Py_DECREF(capsule);
+    return found;
+}
+
 static PyObject *put_tree(PyObject *Py_UNUSED(self), PyObject *arguments) {
     Column columns[5];
     unsigned long long addresses[5], set, nodes, order, space;
@@ -452,6 +471,7 @@ static PyObject *pair_votes(PyObject *Py_UNUSED(self), PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {
+    {"address", address, METH_O, "Return where an array is in memory, in a tenth of the time of its attribute ctypes."},
     {"put_tree", put_tree, METH_VARARGS, "Write the nodes of a tree breadth first; return their number, or -1."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},
     {"slice", slice, METH_VARARGS, "The same by bits; or count rows by leaf, or add up values."},

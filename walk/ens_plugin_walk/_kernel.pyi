@@ -1,3 +1,4 @@
+def address(array: object, /) -> int: ...
 def put_tree(
     columns: tuple[tuple[int, int, int], ...],
     set_of_node: int,
