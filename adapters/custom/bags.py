@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +12,14 @@ from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_from_b
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.validation import as_array, counted, with_article
 from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.records import record
 
 __all__ = ["GivenBags", "check_in_bag"]
 
 MAX_ROWS = 2**40
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class GivenBags:
     """Bags of all members as a user gave them, after the checks of :func:`check_in_bag`.
 

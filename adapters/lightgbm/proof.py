@@ -14,7 +14,6 @@ number of masks tried, bounds the chance of a false match.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError
+from ens_plugin.records import record
 
 __all__ = [
     "MAX_CHANCE",
@@ -55,7 +55,7 @@ LEAVES_THAT_TELL = 8
 _HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Grown:
     """Leaf counts at training of the trees that have a split, and their bags.
 
@@ -243,7 +243,7 @@ def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Failure:
     """Trees (positions in `grown`) whose stored leaf counts differ from those of redrawn bags, with both counts."""
 

@@ -23,6 +23,7 @@ from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrig
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
 from ens_plugin.adapters.shared.member_parameters import bag_doubts, unequal_member_doubts
 from ens_plugin.adapters.shared.refusals import several_outputs
+from ens_plugin.adapters.sklearn import recognition
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
     check_fitted,
@@ -35,12 +36,6 @@ from ens_plugin.adapters.sklearn.data import (
 )
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers, refuse_other_numbers
 from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
-from ens_plugin.adapters.sklearn.recognition.known_rows import (
-    are_outputs_of_known_rows,
-    are_shuffled_rows,
-    hold_node_values,
-    show_node_values,
-)
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.trees.outputs import (
@@ -193,11 +188,11 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         trees = self.model.estimators_
         return judge_origin(
             self._grew_on(features, target)
-            or are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
-            or hold_node_values([(tree, features) for tree in trees]),
+            or recognition.are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+            or recognition.hold_node_values([(tree, features) for tree in trees]),
             (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features) else [])),
             target.size,
-            lambda: show_node_values([(tree, features) for tree in trees]),
+            lambda: recognition.show_node_values([(tree, features) for tree in trees]),
         )
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
@@ -206,7 +201,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether trees are wrong on out-of-bag rows only, which shows that the rows are training rows."""
-        return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
+        return recognition.are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
         """Return the mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,14 @@ from ens_plugin.adapters.shared.trees.split_values import hold_split_values, sho
 from ens_plugin.adapters.spark_ml.nodes import Tree, read_trees, running_session
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
+from ens_plugin.records import record
 
 __all__ = ["SparkForest", "SparkForestAdapter"]
 
 _FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SparkForest:
     """Trees of a forest of Spark ML, as arrays that predict without Spark.
 

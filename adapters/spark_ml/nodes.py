@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.unwrap.spark_wrappers import java_reason
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import ClusterError
+from ens_plugin.records import record
 
 __all__ = ["CategoryTable", "Tree", "read_trees", "running_session"]
 
@@ -31,7 +31,7 @@ NODES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Tree:
     """One tree of a forest of Spark ML, as arrays with one entry for each node, the root first.
 
@@ -64,7 +64,7 @@ class Tree:
         return _category_table(self.categories, self.feature.size)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class CategoryTable:
     """Table of which categories go left at each node of a tree, all nodes in one array.
 

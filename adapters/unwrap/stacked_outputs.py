@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
+from ens_plugin.records import record
 
 __all__ = ["OutputPart", "StackedOutputs"]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class OutputPart:
     """One output of a stack.
 

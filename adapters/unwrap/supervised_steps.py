@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ _HOLDERS = (
 )
 
 
-@dataclass(frozen=True)
-class SupervisedStep:
+class SupervisedStep(NamedTuple):
     """A fitted step of a pipeline that learned from the target.
 
     Attributes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from heapq import nlargest
 from itertools import chain, islice
@@ -42,6 +42,7 @@ from ens_plugin.adapters.xgboost.share import Share
 from ens_plugin.adapters.xgboost.target import check_target
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, InputError
+from ens_plugin.records import record
 
 __all__ = [
     "CHANCE",
@@ -68,7 +69,7 @@ FEW_SHARES = 3
 MOST_HITS = 3_000
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Guess:
     """Draws to prove, with their share of the rows, and the number of guesses tried for each stretch of trees.
 

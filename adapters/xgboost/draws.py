@@ -9,7 +9,7 @@ bag if :math:`(a + 2^{32} b) / 2^{64}` is.  Weights, labels and thread counts ha
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.trees.walk_package import compiled_function
 from ens_plugin.adapters.xgboost.document.model import Forest, TrainingParameters, Tree
+from ens_plugin.records import record
 
 __all__ = ["Draws", "RowSampler", "first_outputs", "generator_outputs", "likely_draws", "powers_at", "tree_words"]
 
@@ -37,7 +38,7 @@ _OF_THREAD = threading.local()
 _METHODS = ("grow_quantile_histmaker", "grow_histmaker", "grow_colmaker")
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Draws:
     """Seed of the generator, and position in its outputs, from which the rows of each tree are drawn.
 

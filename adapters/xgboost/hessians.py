@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
@@ -11,6 +9,7 @@ from scipy.special import expit, softmax
 from ens_plugin.adapters.xgboost.document.model import Forest
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.errors import BagError, InputError
+from ens_plugin.records import record
 
 __all__ = ["Hessians", "hessian_of_a_row"]
 
@@ -29,7 +28,7 @@ RANKS = ("reg:absoluteerror", "reg:quantileerror")
 RANKS_CHANGED = (3, 3)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Hessians:
     """Second derivatives of the training loss, by row and group.
 

@@ -9,7 +9,6 @@ than the likeliest size (Lubell, Yamamoto, Meshalkin).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +24,7 @@ from ens_plugin.adapters.xgboost.document.model import Forest
 from ens_plugin.adapters.xgboost.hessians import Hessians
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.records import record
 
 __all__ = ["Proof", "TreeEvidence", "judge_leaf_sums", "leaf_sums", "prove", "tree_evidence"]
 
@@ -34,7 +34,7 @@ IntArray = NDArray[np.int64]
 BLOCK_CELLS = 8_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Proof:
     """Result of the proof of the bags, for each tree.
 
@@ -49,7 +49,7 @@ class Proof:
     log_chance: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TreeEvidence:
     """Data of one tree to test bags with: sums stored in its leaves, and each row's leaf and second derivative.
 
@@ -156,7 +156,7 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
     return found
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Leaves:
     """Leaves of all trees in one array: those of tree t are edges[t], ..., edges[t + 1] - 1."""
 
@@ -174,7 +174,7 @@ class _Leaves:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Counter:
     """Counter that sums in-bag derivatives and counts the rows with derivatives above the tolerance, by leaf."""
 

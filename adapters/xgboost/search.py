@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.xgboost.draws import RowSampler, WordArray, first_outputs, generator_outputs
 from ens_plugin.adapters.xgboost.proof import TreeEvidence
+from ens_plugin.records import record
 
 __all__ = [
     "NEAR",
@@ -42,7 +42,7 @@ CELLS_IN_ALL = 300_000_000
 OUTPUTS_IN_ALL = 100_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Hit:
     """A draw of rows that gives the sums stored in the leaves of a tree.
 
@@ -59,7 +59,7 @@ class Hit:
     samplers: tuple[RowSampler, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SearchedDraws:
     """Result of testing some draws of rows for a tree, each with every share of rows.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import FloatArray, counted, shown
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics.resolved import ResolvedMetric
@@ -40,7 +41,7 @@ COMPARED_ROWS = 1000
 RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class ModelRows:
     """Rows as the adapter of a model takes them, checked, with their bags if the model was trained on them.
 

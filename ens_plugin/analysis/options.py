@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from numpy.typing import ArrayLike
+
+from ens_plugin.records import record
 
 __all__ = [
     "CLASSIFICATION_ESTIMATORS",
@@ -18,8 +19,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class ScorerOfLabel:
+class ScorerOfLabel(NamedTuple):
     """A scorer of scikit-learn for two labels of which one is named as the positive one.
 
     In Python, ``sklearn.metrics.make_scorer(..., pos_label=...)`` does the same; the command line and policies of the
@@ -45,7 +45,7 @@ REGRESSION_ESTIMATORS = ("closed_form", "path")
 CRITERIA = ("auto", "agreement", "error", "probability", "metric")
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class AnalysisOptions:
     """Options of an analysis as the user gave them, not checked yet.
 

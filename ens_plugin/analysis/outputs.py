@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
+from ens_plugin.records import record
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve
 from ens_plugin.report.result import EnsembleReport
 
@@ -42,7 +43,7 @@ DOMINANT = 0.9
 MOST_DROPPED = 0.5
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Output:
     """The rows of one output that take part in the mean over outputs: those that at least two members predict.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +14,15 @@ from ens_plugin.adapters.capabilities import SumsMargins, SumsValues
 from ens_plugin.adapters.shared.compiled_sums import CompiledSums, compiled_sums, moment_sums
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.analysis.tallied_rows import TalliedRows
+from ens_plugin.core import tallies
 from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
 from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
 from ens_plugin.core.tallies.row_sampling import sample_keys, smallest_keys
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import (
+    CHUNK,
     AnyTally,
     RowBlock,
     both_scores,
@@ -30,9 +31,11 @@ from ens_plugin.core.tallies.tally import (
     tally_support,
     tally_values,
 )
+from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.adapters.base import EnsembleAdapter
+    from ens_plugin.core.tallies.growth_path import PathTally
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
@@ -118,7 +121,7 @@ def tally_rows(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TalliedBlock:
     """Tallies of one block of rows, with the attributes of :class:`TalliedRows`."""
 
@@ -139,10 +142,10 @@ def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> Talli
         row, place = row + part.tally.n_rows, place + part.sample.rows.size
         paths += [] if part.path is None else [part.path]
     assert tally is not None
-    return TalliedBlock(tally, sample, merge_paths(paths) if paths else None)
+    return TalliedBlock(tally, sample, tallies.merge_paths(paths) if paths else None)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class BlockReader:
     """Reader of blocks of rows, with the parameters of :func:`tally_rows` as attributes.
 
@@ -172,7 +175,7 @@ class BlockReader:
         return TalliedBlock(
             tally=tally_block(block, self.adapter),
             sample=self._sample(block, rows),
-            path=tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
+            path=tallies.tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
         )
 
     def _summed(self, rows: slice) -> TalliedBlock | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import label_order
 from ens_plugin.core.tallies.bags import BagProof
-from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import AnyTally, RowBlock, SupportTally, select_rows
+from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
+    from ens_plugin.core.tallies.growth_path import PathTally
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["TalliedRows"]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TalliedRows:
     """Sums over members by row (tallies), and sampled outputs, from which all estimates are computed.
 

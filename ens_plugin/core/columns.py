@@ -49,7 +49,9 @@ class Column:
         return values.astype(np.float64, copy=False)
 
     def __set__(self, kept_in: object, values: NDArray[Any]) -> None:
-        """Keep a column in the type it has."""
+        """Keep a column in the type it has; raise AttributeError if there is one already."""
+        if self._name in vars(kept_in):
+            raise AttributeError(f"The column {self._name!r} is set already.")
         vars(kept_in)[self._name] = values
 
 

@@ -53,9 +53,10 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 X, y = load_breast_cancer(return_X_y=True)
 report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
-parts = ("adapters.training", "analysis.checks.held_out", "analysis.checks.judged", "analysis.curves.regression",
-    "analysis.metric_curves.", "analysis.metrics.", "analysis.outputs", "core.stopping.", "report.serialization",
-    "report.text")
+parts = ("adapters.sklearn.recognition.known_rows", "adapters.training", "analysis.checks.held_out",
+    "analysis.checks.judged", "analysis.curves.regression", "analysis.metric_curves.", "analysis.metrics.",
+    "analysis.outputs", "analysis.rows.ordinary_rows", "core.stopping.", "core.tallies.growth_path",
+    "report.serialization", "report.text")
 found = lambda: {part for part in parts if any(name.startswith(f"ens_plugin.{part}") for name in sys.modules)}
 print(found())
 ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y, metric="roc_auc")

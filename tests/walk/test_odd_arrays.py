@@ -106,6 +106,28 @@ def test_masks_hold_bytes_that_are_neither_0_nor_1() -> None:
     np.testing.assert_array_equal(vote_pairs((votes, mask, slopes))[0], vote_pairs((votes, plain, slopes))[0])
 
 
+ARRAYS = [
+    np.zeros((5, 3)), np.zeros((5, 3))[::-2, 1:], np.asfortranarray(np.zeros((5, 3))), unaligned(np.zeros(4)),
+    np.zeros(4, np.dtype([("x", np.int64), ("y", np.float32)]))["y"], np.zeros(4, "M8[s]"), np.array(3.0),
+    np.broadcast_to(np.float64(1.0), 7),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}-{array.strides}")
+def test_an_address_is_that_of_the_first_number(array: NDArray[Any]) -> None:
+    from ens_plugin_walk.slices import address
+
+    assert address(array) == array.ctypes.data
+
+
+def test_what_is_no_array_has_no_address() -> None:
+    from ens_plugin_walk.slices import address
+
+    assert address(None) == 0
+    with pytest.raises(AttributeError, match="__array_struct__"):
+        address([1.0])  # type: ignore[arg-type]
+
+
 def test_places_without_a_value_are_refused() -> None:
     from ens_plugin_walk import move_values
 

@@ -125,6 +125,15 @@ static void write_output(const Output *output, int64_t root, int64_t first, int6
 
 #define AT(address) ((void *)(uintptr_t)(address))
 
+static PyObject *address(PyObject *Py_UNUSED(self), PyObject *array) {
+    PyObject *capsule = PyObject_GetAttrString(array, "__array_struct__");
+    if (capsule == NULL) return NULL;
+    const ArrayInterface *stated = PyCapsule_GetPointer(capsule, NULL);
+    PyObject *found = stated == NULL ? NULL : PyLong_FromVoidPtr(stated->first);
+    Py_DECREF(capsule);
+    return found;
+}
+
 static PyObject *put_trees(PyObject *Py_UNUSED(self), PyObject *arguments) {
     PyObject *trees, *visit;
     unsigned long long roots, nodes, order, space;
@@ -543,6 +552,7 @@ static PyObject *move_labels(PyObject *Py_UNUSED(self), PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {
+    {"address", address, METH_O, "Return where an array is in memory, in a tenth of the time of its attribute ctypes."},
     {"put_trees", put_trees, METH_VARARGS, "Write the nodes of each tree breadth first; return whether one compares with NaN."},
     {"fill_tables", fill_tables, METH_VARARGS, "Write a number for each node of each tree, breadth first."},
     {"walk", walk, METH_VARARGS, "Write the entry of a table for the leaf that each row reaches in each tree."},

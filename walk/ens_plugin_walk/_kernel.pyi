@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+def address(array: object, /) -> int: ...
 def put_trees(
     trees: tuple[tuple[Any, ...], ...],
     visit: Callable[[int], object] | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -336,8 +335,7 @@ def _flags(values: NDArray[Any]) -> NDArray[Any]:
     return own if own.dtype in _FLAGS else own.astype(np.bool_)
 
 
-@dataclass(frozen=True, eq=False)
-class Stopping:
+class Stopping(NamedTuple):
     """Sums of the trees' values in turn until they settle a row, from :meth:`Forest.stopping`.
 
     Attributes

@@ -130,7 +130,7 @@ def mask_of(values: Any) -> NDArray[np.bool_]:
 
 def address(values: NDArray[Any] | None) -> int:
     """Return where an array is in memory; 0 for None."""
-    return 0 if values is None else int(values.ctypes.data)
+    return 0 if values is None else _kernel.address(values)
 
 
 def whole_numbers(values: NDArray[Any]) -> NDArray[Any]:

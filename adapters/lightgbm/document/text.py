@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.trees.split_values import splits_by_column
+from ens_plugin.records import record
 
 __all__ = ["MODEL_START", "ModelText", "TreeText", "is_complete", "parse_model", "split_values"]
 
@@ -23,7 +23,7 @@ CATEGORICAL = 1
 TREES_END = b"end of trees\n"
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TreeText:
     """Lines of one tree in the text of a LightGBM model.
 
@@ -59,7 +59,7 @@ class TreeText:
         return np.array(self.lines[key].split(), dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class ModelText:
     """Text of a LightGBM model, split into header, parameters and trees.
 

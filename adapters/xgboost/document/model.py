@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.xgboost.document.tree_walk import TreeWalk
 from ens_plugin.adapters.xgboost.document.ubjson import decode
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
+from ens_plugin.records import record
 
 __all__ = ["GROWN_PARALLEL", "LEAF", "Forest", "Shape", "TrainingParameters", "Tree", "read_forest", "read_shape"]
 
@@ -27,7 +28,7 @@ _READ_ARRAYS = ("left_children", "right_children", "split_indices", "split_condi
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Tree:
     """One tree of an XGBoost booster, as arrays with one entry for each node.
 
@@ -111,7 +112,7 @@ class TrainingParameters:
     is_constrained: bool
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Forest:
     """The trees of a booster in the order they were grown, with its training parameters and base margin.
 

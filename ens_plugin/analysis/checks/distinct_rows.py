@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ens_plugin.core.likeness.equal_outputs import are_alike, output_cells
 from ens_plugin.core.likeness.repeated_rows import numbered
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import counted
+from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.adapters.base import EnsembleAdapter
@@ -54,7 +55,7 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
     return None if rows is None else numbered(rows.hashes)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RowLikeness:
     """Groups, copies and equal features among the rows of an analysis.
 

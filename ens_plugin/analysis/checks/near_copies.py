@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.likeness.near_rows import Rows, companions, interpolated, nearest_rows
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["SEPARATE_CASES", "near_copy_doubts"]
 
@@ -82,7 +82,7 @@ class _Alike(NamedTuple):
         return cls(rows, neighbours, companions(distances), on_lines)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _ScaledColumns:
     """Some columns of a table, scaled to compare them where rows are read: a whole copy of them could be too large.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ens_plugin.core.tallies.row_groups import effective_groups
 from ens_plugin.core.uncertainty.intervals import algorithmic_variance
 from ens_plugin.core.uncertainty.pair_covariance import fold_groups, shared_variance
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics.resolved import ResolvedMetric
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimates", "ResolvedOptions", "algorithmic_sd", "path_values"]
 
 
-@dataclass(frozen=True)
+@record
 class ResolvedOptions:
     """The checked options of an analysis.
 
@@ -68,7 +68,7 @@ class ResolvedOptions:
     metric_tolerance: float = math.nan
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Estimates:
     """Error curve, size, bias, variance and deviation of an ensemble, with warnings and doubts.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws, size_of_approach
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 
 __all__ = [
     "LabelMetricCurve",
@@ -37,7 +37,7 @@ ROUNDING = 1e-9
 SPREAD_OF_FORM = 1.4
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class TwoErrors:
     """The 0-1 errors of the rows of each of two labels, and the weight of these rows.
 
@@ -71,7 +71,7 @@ class TwoErrors:
         return TwoErrors((one, other), self.weights, self.ties)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LabelMetricCurve:
     """A metric of labels at a grid of odd sizes, the last of them infinity, with draws from its posterior.
 
@@ -154,7 +154,7 @@ class LabelMetricCurve:
         return 1.0 / self.sizes[::-1], values[::-1]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class MatrixMetricCurve(LabelMetricCurve):
     """A metric that both errors of two labels move, often in opposite directions."""
 

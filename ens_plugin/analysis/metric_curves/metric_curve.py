@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.skewed_mean import hall_limits
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import TooFewMembersError
+from ens_plugin.records import record
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis
 
 __all__ = ["estimate_own_loss", "with_metric_curve"]
@@ -48,7 +49,7 @@ FEWEST_OF_PARABOLA = 3
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Curve:
     """A metric at the wanted sizes, within its range.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.core.tallies.subsets import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["MetricRows", "metric_rows"]
 
@@ -34,7 +35,7 @@ SMOOTHED_ROWS = 10_000
 ROWS_AT_ONCE = 256
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class MetricRows:
     """The rows that a metric is computed on.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
@@ -18,6 +16,7 @@ from ens_plugin.core.estimates.squared_loss import SquaredLoss
 from ens_plugin.core.uncertainty.error_draws import size_of_approach
 from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.records import record
 from ens_plugin.report.estimates import SizeRecommendation
 
 __all__ = ["MetricChange", "metric_size"]
@@ -33,7 +32,7 @@ NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
 TINY = 1e-200
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class MetricChange:
     """What is known of how a metric changes with the size.
 

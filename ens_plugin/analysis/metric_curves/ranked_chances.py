@@ -5,21 +5,20 @@ How the ranking changes with the size depends on few rows.  Their labels are rep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit, logit
 
 from ens_plugin.analysis.metrics.rankings import Ranking
 from ens_plugin.core.estimates.label_chances import LabelChances, chances_of_labels
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["RankedChances", "rank_chances", "ranking_offset"]
 
 LEAST_SCALE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RankedChances:
     """The chances of rows to have the label that is ranked first.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from ens_plugin.core.estimates.extrapolation import subset_sizes
 from ens_plugin.core.tallies.subsets import subset_combinations, subset_mean_orders, subset_means
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import TooFewMembersError
+from ens_plugin.records import record
 
 __all__ = ["SubsetAverages", "end_outputs", "largest_subsets", "subset_averages"]
 
@@ -25,7 +25,7 @@ MIN_LIMIT = 3
 FARTHEST, N_BEYOND = 100_000, 24
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SubsetAverages:
     """Values of a metric by random order of the members and size of the subset.
 

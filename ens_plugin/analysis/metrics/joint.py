@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.records import record
 
 __all__ = ["OutputMetric", "mean_over_outputs"]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class OutputMetric:
     """The metric of one output, and the rows of this output.
 

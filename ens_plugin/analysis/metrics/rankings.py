@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["AREA", "PRECISION", "Ranking"]
 
@@ -43,7 +44,7 @@ class RankingKind(NamedTuple):
     of_normal: OfNormal
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Ranking:
     """A metric that is a multiple of a ranking of two labels, up to a constant.
 

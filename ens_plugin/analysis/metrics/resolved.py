@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import counted, one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.records import record
 
 __all__ = ["ResolvedMetric", "accepts_weights", "ranking_caution"]
 
@@ -26,7 +26,7 @@ LIBRARY = r"sklearn\."
 Evaluate = Callable[[NDArray[Any], NDArray[Any], "NDArray[Any] | None"], float]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class ResolvedMetric:
     """A metric of y and mean outputs, with its direction, its range and what its tolerance is relative to.
 

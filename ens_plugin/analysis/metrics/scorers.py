@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
 from math import inf
@@ -17,6 +16,7 @@ from ens_plugin.analysis.metrics.resolved import ResolvedMetric, accepts_weights
 from ens_plugin.analysis.metrics.stored_outputs import LabelOutputs, ProbabilityOutputs, ScoreOutputs, ValueOutputs
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.records import record
 
 __all__ = ["RANKED", "RANKINGS", "has_greatest", "is_of_scikit_learn", "is_scorer", "resolve_scorer", "scorer_called"]
 
@@ -68,7 +68,7 @@ class _Parts(NamedTuple):
     takes_weights: bool
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Scorer:
     """A scorer, called with mean outputs in place of an estimator and its rows."""
 

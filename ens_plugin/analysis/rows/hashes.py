@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
+
+from ens_plugin.records import record
 
 __all__ = ["HashedRows", "as_table", "hash_rows", "row_hashes"]
 
@@ -47,7 +48,7 @@ def as_table(features: Any, rows: Any) -> Any:
     return None
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class HashedRows:
     """A table of rows, with a hash of each row.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import HashedRows, row_hashes
-from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
 from ens_plugin.core.likeness.oversampled_labels import oversampled_labels
 from ens_plugin.core.likeness.repeated_rows import (
     appended_rows,
@@ -19,6 +18,7 @@ from ens_plugin.core.likeness.repeated_rows import (
 )
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
@@ -51,7 +51,7 @@ REMEDIES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RepeatedRows:
     """Masks of repeated and copied training rows, and rows that an oversampler appended.
 
@@ -113,6 +113,9 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     halves = row_hashes(rows.table, column_halves(rows.table.shape[1]))
     copied, is_sure = copied_rows(records, halves, target if has_labels else None), True
     if copied.any():
+        # Few tables have copies.
+        from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
+
         copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
     repeated = np.asarray(np.bincount(records)[records] > 1)
     if has_labels and np.mean(copied) < REFUSED_SHARE:

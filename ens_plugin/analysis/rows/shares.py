@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
 from ens_plugin.core.validation import FloatArray, counted, printable
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
+from ens_plugin.records import record
 from ens_plugin.report.estimates import LabelBasis
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ REMEDIES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RowShares:
     """The tallied rows, weighted to represent all rows.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
@@ -18,6 +16,7 @@ from ens_plugin.core.tallies.subset_rates import SubsetRates
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, count_members, member_labels
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
+from ens_plugin.records import record
 
 __all__ = [
     "AnchoredAgreement",
@@ -36,7 +35,7 @@ LEAST_SD = 0.02
 TINY = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SubsetRatio:
     r"""Logarithm of the ratio of the disagreement observed between subsets to the disagreement that a model predicts.
 
@@ -60,7 +59,7 @@ class SubsetRatio:
         return float(np.sqrt(column @ self.covariance @ column))
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class AnchoredAgreement:
     """A row model whose disagreement with the infinite ensemble is multiplied by a factor of the size.
 

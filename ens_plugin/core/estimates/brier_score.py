@@ -9,18 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core import uncertainty
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
 from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, sum_squares_over_members
 from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
-from ens_plugin.core.uncertainty.mean_curvature import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.validation import FloatArray
+
+if TYPE_CHECKING:
+    from ens_plugin.core.uncertainty.mean_curvature import LossOfRows
 
 __all__ = ["brier_loss", "brier_terms", "brier_terms_of_scores", "member_terms"]
 
@@ -120,15 +123,15 @@ def _exact_variances(sample: Sample, inverse_link: Callable[[FloatArray], NDArra
     block = sample.block
     n_few = max(ROWS_OF_LUCK // block.n_labels, FEWEST_ROWS)
     if sample.rows.size <= n_few:
-        variance, shared = shared_terms(*_smooth_loss(block, inverse_link), block.counted, sample.weight)
+        variance, shared = uncertainty.shared_terms(*_smooth_loss(block, inverse_link), block.counted, sample.weight)
         return variance, math.sqrt(shared)
     few = sample.some_rows(n_few)
-    shared = shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1]
+    shared = uncertainty.shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1]
     if isinstance(block, ScoreBlock):
         # Of one output by member, the sum over members is that of their variance.
         mean, loss = block.support[:, 1:] / block.trials[:, None], _score_of_second(block, inverse_link)
-        return terms_of_variance(loss, mean, block.variance / 4.0), math.sqrt(shared)
-    return mean_terms(*_smooth_loss(block, inverse_link), block.counted), math.sqrt(shared)
+        return uncertainty.terms_of_variance(loss, mean, block.variance / 4.0), math.sqrt(shared)
+    return uncertainty.mean_terms(*_smooth_loss(block, inverse_link), block.counted), math.sqrt(shared)
 
 
 def _smooth_loss(

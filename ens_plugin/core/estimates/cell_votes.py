@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, ndtr, stdtrit
@@ -11,6 +9,7 @@ from scipy.special import betainc, betaincinv, ndtr, stdtrit
 from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.validation import FloatArray, as_sizes
+from ens_plugin.records import record
 
 __all__ = ["CellVotes", "cell_agreement", "cell_size", "cell_size_draws", "gather_cells", "has_few_cells"]
 
@@ -23,7 +22,7 @@ PRIOR_VOTES = 0.5
 LEAST_SD = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class CellVotes:
     """Mean and spread of the members' votes in each cell, a cell being the rows with equal features.
 

@@ -2,12 +2,11 @@ r"""Any smooth metric as a function of ensemble size: subset averages, extrapola
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
+from ens_plugin.records import record
 
 __all__ = ["ERROR_FACTOR", "Extrapolation", "extrapolate", "subset_sizes"]
 
@@ -17,7 +16,7 @@ MAX_SUBSET_SIZES = 16
 ERROR_FACTOR = 3.0
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Extrapolation:
     r"""Curve through subset averages of a metric, continued by a straight line fitted to the larger subsets.
 

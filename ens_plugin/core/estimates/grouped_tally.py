@@ -7,7 +7,6 @@ Groups of disjoint rows are merged by addition, so partitions of a data set can 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from ens_plugin.core.row_models.mixture import share_angle
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.tallies.tally import SupportTally
 from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.records import record
 
 __all__ = [
     "CrossedMargins",
@@ -38,7 +38,7 @@ CELLS_PER_OCTAVE_OF_TRIALS = 16
 LEAST_SD = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Groups:
     """Sums over the rows of each group of rows that have the same code.
 
@@ -71,7 +71,7 @@ class Groups:
         return np.searchsorted(self.code, code)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class GroupedValues:
     """Tally of a regression ensemble's rows, grouped by the number of members that count for them.
 
@@ -86,7 +86,7 @@ class GroupedValues:
     moments: LossMoments | None
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class CrossedMargins:
     """Margins of groups of rows, each half of the members against the rival label that the other half prefers.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit
 
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["LabelChances", "chances_of_labels"]
 
@@ -16,7 +15,7 @@ PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
 MAX_ITERATIONS, SMALL_STEP, ROUNDING = 200, 1e-8, 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LabelChances:
     """The chance of each row to have the second label, with the uncertainty of the fit.
 

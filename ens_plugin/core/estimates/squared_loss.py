@@ -2,7 +2,7 @@ r"""Squared loss: the closed form of the error curve, its uncertainty and the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import comb
 
@@ -14,6 +14,7 @@ from ens_plugin.core.tallies.row_groups import group_sums
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 
 __all__ = ["LossMoments", "SquaredLoss", "fit_moments", "loss_moments", "term_moments"]
 
@@ -22,7 +23,7 @@ TINY = 1e-200
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SquaredLoss:
     r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
 
@@ -140,7 +141,7 @@ def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatA
     return np.asarray(np.sqrt(np.maximum(one**2 + other**2 + 2.0 * correlation * one * other, 0.0)))
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LossMoments:
     """Moments over rows from which the closed form is computed; those of disjoint rows merge.
 

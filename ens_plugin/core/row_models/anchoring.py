@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.core.row_models.row_model import RowModel, model_error, row_means
 from ens_plugin.core.tallies.row_weight import row_quantiles
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
+from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.core.tallies.subset_rates import SubsetRates
@@ -23,7 +23,7 @@ LEAST_SD = 2e-4
 BENDS_UP_TO, N_BEND_SIZES, FLAT = 2001, 30, 1e-3
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Anchor:
     r"""Difference between the error of random subsets of the members and that of a model, as a function of size.
 

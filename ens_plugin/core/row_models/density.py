@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from scipy.interpolate import BSpline
 
 from ens_plugin.core.row_models.likelihoods.band import Likelihood
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["GRID", "Density", "RowGroups", "fit_density", "refit_density", "rougher_density"]
 
@@ -48,7 +49,7 @@ class RowGroups(NamedTuple):
     counts: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Density:
     """A fitted density on a grid, with the covariance of its coefficients.
 
@@ -177,7 +178,7 @@ def cell_weights(coefficients: FloatArray) -> FloatArray:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Objective:
     """The penalised log-likelihood of the coefficients: the rows, and the normal prior of the coefficients."""
 
@@ -194,7 +195,7 @@ class _Objective:
         return _Reached(self, coefficients, value, weights, evidence)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Reached:
     """The objective at one vector of coefficients, and what its derivatives are computed from."""
 

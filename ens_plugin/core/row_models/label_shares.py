@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.special import gammaln
 from ens_plugin.core.row_models.mixture import Mixture, mixture_of_counts
 from ens_plugin.core.tallies.row_weight import RowWeight
 from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.records import record
 
 __all__ = ["LabelShares", "LabelVotes", "fit_label_shares"]
 
@@ -25,7 +25,7 @@ NEAR_MATCH = 0.1
 MAX_VOTES = 1000.0
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LabelVotes:
     """Votes or probabilities of the members for some rows, summed by label.
 
@@ -64,7 +64,7 @@ class LabelVotes:
         return (wrong**2 - wrong_squares) / pairs, same.sum(axis=1)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LabelShares:
     """The distribution of each row's label shares, given its votes.
 

@@ -10,7 +10,7 @@ spread is constant, the true mean margins are deconvolved from the observed ones
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from ens_plugin.core.row_models.likelihoods.band import BandMatrix, Likelihood
 from ens_plugin.core.row_models.row_model import mean_posterior
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.core.validation import FloatArray, as_sizes, as_values, code_index, pair_index
+from ens_plugin.records import record
 
 __all__ = ["MarginModel", "fit_margins"]
 
@@ -45,7 +46,7 @@ NEGLIGIBLE, MOST_KEPT = 14.0, 0.5
 MOST_BLOCKS, LEAST_BLOCK = 16, 32
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class MarginModel:
     """A fitted distribution over rows of the mean margin, with the spread of one member at each mean margin.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ from ens_plugin.core.validation import (
     pair_index,
 )
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.records import record
 from ens_plugin.user_warnings import warn_user
 
 IntArray = NDArray[np.integer]
@@ -56,7 +57,7 @@ PART_ROWS = 65_536
 COARSE_WIDTH, LEAST_REDUCTION = 0.5, 3
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Mixture:
     """A fitted distribution over rows of the probability that one member is wrong.
 

@@ -8,7 +8,6 @@ their assumptions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from scipy.special import betainc, ndtr, ndtri
 from ens_plugin.core.row_models.density import GRID
 from ens_plugin.core.stopping.votes import StoppingTable, checkpoints, rarer_weights
 from ens_plugin.core.validation import FloatArray, IntArray, as_confidence
+from ens_plugin.records import record
 
 __all__ = [
     "DuelTable",
@@ -37,7 +37,7 @@ BISECTIONS = 24
 HIGHEST_SPREADS = 16.0
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RowPrior:
     """Distribution over rows of one member's mean output, with the number of votes that a member is worth.
 
@@ -57,7 +57,7 @@ class RowPrior:
     spread: float
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class DuelTable:
     """Support at which the leader of several labels is settled against the runner-up, by their joint support.
 
@@ -92,7 +92,7 @@ class DuelTable:
         return np.asarray((leader >= enough) | (leader - runner_up > to_come))
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LeadTable:
     """Differences of summed scores, at each checkpoint, at which the leader among the labels is settled.
 

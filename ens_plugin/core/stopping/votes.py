@@ -7,7 +7,6 @@ members without replacement (``docs/methods.md``, section 13).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from scipy.stats import binom
 
 from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight, counted
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 
 __all__ = [
     "StoppingTable",
@@ -32,7 +32,7 @@ __all__ = [
 STEPS = 8
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class VotePrior:
     """Distribution of a row's votes before any member is queried.
 
@@ -65,7 +65,7 @@ class VotePrior:
         return np.where(2 * np.arange(self.full.size) > self.n_members, self.full, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class StoppingTable:
     """The counts of votes, at each checkpoint, at which a row's label is settled.
 

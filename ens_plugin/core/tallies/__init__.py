@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ens_plugin.core.columns import in_few_bytes, sums_by_code, whole_counts
     from ens_plugin.core.tallies.bags import Bags
     from ens_plugin.core.tallies.contests import Subsets, count_votes_by
-    from ens_plugin.core.tallies.growth_path import CHUNK, PathTally, merge_paths, tally_path
+    from ens_plugin.core.tallies.growth_path import PathTally, merge_paths, tally_path
     from ens_plugin.core.tallies.known_rows import match_training_rows, may_be_known
     from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival, tally_margins, tally_score_signs
     from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ens_plugin.core.tallies.subset_rates import SubsetRates, rates_of_subsets
     from ens_plugin.core.tallies.subsets import Sample, subset_means, subset_statistics
     from ens_plugin.core.tallies.tally import (
+        CHUNK,
         AnyTally,
         MarginTally,
         RowBlock,
@@ -100,7 +101,7 @@ __all__ = [
 _HOME_OF = {
     "AnyTally": "ens_plugin.core.tallies.tally",
     "Bags": "ens_plugin.core.tallies.bags",
-    "CHUNK": "ens_plugin.core.tallies.growth_path",
+    "CHUNK": "ens_plugin.core.tallies.tally",
     "MarginTally": "ens_plugin.core.tallies.tally",
     "PathTally": "ens_plugin.core.tallies.growth_path",
     "Representation": "ens_plugin.core.tallies.representation",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import count_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+from ens_plugin.records import record
 
 __all__ = [
     "Contest",
@@ -54,7 +54,7 @@ class Subsets(NamedTuple):
 VoteCounts: TypeAlias = Callable[[NDArray[np.uint16], IntArray, int, Subsets], FloatArray]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class VoteContest:
     """Rows on which the same number of labels can win, with the members' votes for them.
 
@@ -84,7 +84,7 @@ class VoteContest:
         return wrong, apart
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class ScoreContest:
     """Rows on which the same number of labels can win, with the members' probabilities or scores for them.
 
@@ -118,7 +118,7 @@ class ScoreContest:
         return wrong, apart
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LeadContest:
     """Rows on which two labels can win, and each member's score of the one is minus that of the other.
 

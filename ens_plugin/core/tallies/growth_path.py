@@ -6,19 +6,16 @@ ensemble of about 0.37 T members, on one noisy path.  It serves for comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tallies.tally import CHUNK, RowBlock
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
-__all__ = ["CHUNK", "PathTally", "merge_paths", "tally_path"]
-
-CHUNK = 256
+__all__ = ["PathTally", "merge_paths", "tally_path"]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class PathTally:
     """Summed loss and weight of the rows with at least one of the first T members, by T and chunk of 256 rows.
 

@@ -7,7 +7,6 @@ are searched once for each member; the others' label is searched anew only on ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ens_plugin.core.tallies.tally import (
     value_sums,
 )
 from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.records import record
 
 __all__ = [
     "margin_sums",
@@ -136,7 +136,7 @@ def margin_sums(block: RowBlock) -> FloatArray:
     return np.stack([trials, *moments, wrong, outputs.dissent(support, own, trials)])
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Supports:
     """The members' probabilities or scores by label for a block of rows."""
 

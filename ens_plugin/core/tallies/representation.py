@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from scipy.stats import binom
 
 from ens_plugin.core.columns import add_by_code, sums_by_code
 from ens_plugin.core.validation import FloatArray, row_parts
+from ens_plugin.records import record
 
 __all__ = ["Representation", "bounds_by_members", "represent"]
 
@@ -29,7 +29,7 @@ LEAST_GAP = 3.0
 MOST_SPLITS = 2
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Representation:
     """Weights by which the usable rows represent all rows; arrays by label, with a single label for regression.
 
@@ -146,7 +146,7 @@ def represent(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Entries:
     """The entries of a tally, with the parameters of :func:`represent` as attributes; some are read at a time."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.columns import whole_counts
 from ens_plugin.core.validation import FloatArray, as_values, as_weight
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 
 __all__ = ["RowWeight", "as_row_weight", "row_quantiles"]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RowWeight:
     """Weights of the entries of a tally, each of which is one row or several equal rows.
 

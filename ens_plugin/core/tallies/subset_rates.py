@@ -8,7 +8,6 @@ count about equally often, and sums over many subsets are one matrix product.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -20,6 +19,7 @@ from ens_plugin.core.tallies.contests import Subsets, VoteCounts, contests, coun
 from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.records import record
 
 __all__ = ["SubsetRates", "rates_of_subsets"]
 
@@ -36,7 +36,7 @@ OUTPUTS_AT_ONCE = 4_000_000
 ROWS_AT_ONCE = 64
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SubsetRates:
     """Shares of random subsets of each row's members that are wrong, or differ from the other members.
 

@@ -7,7 +7,7 @@ metric: used for the curve of a metric.  For labels, :mod:`ens_plugin.core.talli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -19,6 +19,7 @@ from ens_plugin.core.tallies.samples.content_order import LabelOrder, content_or
 from ens_plugin.core.tallies.tally import RowBlock, count_members, sum_over_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
 
 __all__ = [
     "Combine",
@@ -39,7 +40,7 @@ ROWS_OF_PIECE = 1024
 Combine = Callable[[FloatArray], FloatArray]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Sample:
     """The members' outputs for a random subset of the rows.
 
@@ -124,7 +125,7 @@ def _columns(values: NDArray[Any], chosen: IntArray) -> NDArray[Any]:
     return values.take(chosen, axis=1) if values.flags.c_contiguous else values[:, chosen]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class PackedOutputs:
     """The outputs of each row's own members, in pieces of rows that have equally many.
 

@@ -8,7 +8,6 @@ time, whose columns take little memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,8 +16,10 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.columns import Column, in_few_bytes
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, row_parts
+from ens_plugin.records import record
 
 __all__ = [
+    "CHUNK",
     "AnyTally",
     "MarginTally",
     "RowBlock",
@@ -47,13 +48,15 @@ __all__ = [
     "wrong_support",
 ]
 
+# Blocks of rows start at multiples of so many.
+CHUNK = 256
 CELLS_AT_ONCE = 2**17
 # Votes on two labels are counted by masks, of a byte for each member.
 MASKS_AT_ONCE = 2**20
 SUMS_AT_ONCE = 2**16
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class RowBlock:
     """Outputs of every member for a contiguous block of rows.
 
@@ -111,7 +114,7 @@ class RowBlock:
         return np.asarray(self.outputs[..., 1] > self.outputs[..., 0])
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class _Tally:
     """A tally of any kind, whose first column is the number of members that count for each row."""
 
@@ -123,7 +126,7 @@ class _Tally:
         return int(vars(self)["trials"].size)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SupportTally(_Tally):
     """Summed support of each row's members for the wrong one of two labels; hard votes are 0 or 1.
 
@@ -144,7 +147,7 @@ class SupportTally(_Tally):
     wrong_labels: Column = Column()
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class MarginTally(_Tally):
     """Mean and spread of each row's margins against its strongest rival, and against the rivals of half the members.
 
@@ -169,7 +172,7 @@ class MarginTally(_Tally):
     dissent: Column = Column()
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class ValueTally(_Tally):
     """Mean and variance (ddof 1) of each row's real-valued outputs, and the target.
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         size_interval,
         wilson_interval,
     )
+    from ens_plugin.core.uncertainty.mean_curvature import mean_terms, shared_terms, terms_of_variance
     from ens_plugin.core.uncertainty.member_jackknife import N_GROUPS, left_out_sd
     from ens_plugin.core.uncertainty.pair_covariance import (
         Voters,
@@ -59,16 +60,19 @@ __all__ = [
     "left_out_sd",
     "mean_difference",
     "mean_pair_covariance",
+    "mean_terms",
     "posterior_error_sd",
     "row_losses",
     "share_difference",
     "shared_luck_variance",
+    "shared_terms",
     "shared_variance",
     "size_draws",
     "size_interval",
     "squared_covariance",
     "squared_losses_at",
     "sum_pairs",
+    "terms_of_variance",
     "variance_over_seeds",
     "wilson_interval",
 ]
@@ -94,16 +98,19 @@ _HOME_OF = {
     "left_out_sd": "ens_plugin.core.uncertainty.member_jackknife",
     "mean_difference": "ens_plugin.core.uncertainty.paired_losses",
     "mean_pair_covariance": "ens_plugin.core.uncertainty.pair_covariance",
+    "mean_terms": "ens_plugin.core.uncertainty.mean_curvature",
     "posterior_error_sd": "ens_plugin.core.uncertainty.intervals",
     "row_losses": "ens_plugin.core.uncertainty.paired_losses",
     "share_difference": "ens_plugin.core.uncertainty.paired_losses",
     "shared_luck_variance": "ens_plugin.core.uncertainty.comparison_noise",
+    "shared_terms": "ens_plugin.core.uncertainty.mean_curvature",
     "shared_variance": "ens_plugin.core.uncertainty.pair_covariance",
     "size_draws": "ens_plugin.core.uncertainty.intervals",
     "size_interval": "ens_plugin.core.uncertainty.intervals",
     "squared_covariance": "ens_plugin.core.uncertainty.infinitesimal_jackknife",
     "squared_losses_at": "ens_plugin.core.uncertainty.comparison_noise",
     "sum_pairs": "ens_plugin.core.uncertainty.pair_covariance",
+    "terms_of_variance": "ens_plugin.core.uncertainty.mean_curvature",
     "variance_over_seeds": "ens_plugin.core.uncertainty.infinitesimal_jackknife",
     "wilson_interval": "ens_plugin.core.uncertainty.intervals",
 }

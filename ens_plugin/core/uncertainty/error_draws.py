@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +11,12 @@ from ens_plugin.core.row_models.anchoring import Anchor, mean_error
 from ens_plugin.core.row_models.row_model import RowModel
 from ens_plugin.core.uncertainty.intervals import N_DRAWS, PosteriorDraws, density_gradient, odd_grid
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["ErrorDraws", "combine_draws", "draw_errors", "size_of_approach"]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class ErrorDraws:
     """The error at a grid of odd sizes, and draws of it from its posterior.
 

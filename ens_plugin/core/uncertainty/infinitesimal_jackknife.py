@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["FEWEST_MEMBERS", "SquaredCovariance", "squared_covariance", "variance_over_seeds"]
 
@@ -15,7 +14,7 @@ FEWEST_MEMBERS = 4
 COLUMNS = 2048
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class SquaredCovariance:
     """Sum over training rows of the squared covariance, over members, of a row's variable with the prediction.
 

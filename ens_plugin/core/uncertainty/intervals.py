@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
-from scipy.stats import gamma
+from scipy.special import gammainc, gammaincinv, ndtri
 
 from ens_plugin.core.row_models.density import Density, cell_weights, design
 from ens_plugin.core.row_models.row_model import RowModel, group_means, mean_posterior, posterior_products
@@ -197,11 +196,11 @@ def size_draws(
     shape, scale = mean**2 / variance, variance / mean
     # The share falls with the size.  A quantile takes ten times as long as a probability: only the two on both sides of
     # the wanted share are computed.
-    is_below = levels <= gamma.cdf(1.0 - confidence, shape, scale=scale)
+    is_below = levels <= gammainc(shape, (1.0 - confidence) / scale)
     first = np.argmax(is_below, axis=1)[:, None]
     around = np.hstack([np.maximum(first - 1, 0), first])
     shape, scale = (np.take_along_axis(each, around, axis=1) for each in (shape, scale))
-    shares = np.asarray(gamma.ppf(levels, shape, scale=scale))
+    shares = np.asarray(gammaincinv(shape, levels) * scale)
     found = _size_between(sizes[around], shares, 1.0 - confidence)
     return np.where(is_below.any(axis=1), found, np.inf)
 

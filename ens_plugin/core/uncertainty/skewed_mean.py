@@ -7,13 +7,12 @@ the data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 
 __all__ = ["FittedTail", "LargestValues", "fit_tail", "hall_limits", "largest_values"]
 
@@ -26,7 +25,7 @@ N_SCALES = 25
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class LargestValues:
     """The largest values among weighted rows, descending, with their weights; those of disjoint rows merge.
 
@@ -94,7 +93,7 @@ def hall_limits(skewness: float, level: float) -> tuple[float, float]:
     return max(float(low), 0.0), max(float(-high), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class FittedTail:
     """Posterior of a mean whose rows above a threshold follow a generalised Pareto distribution.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import RowBlock, Sums, both_scores, value_sums
 from ens_plugin.core.validation import BoolArray, FloatArray
+from ens_plugin.records import record
 
 __all__ = ["ScoreBlock"]
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class ScoreBlock(RowBlock):
     """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
 
