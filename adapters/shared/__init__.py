@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
     from ens_plugin.adapters.shared.labels import label_codes
     from ens_plugin.adapters.shared.member_parameters import bag_doubts
-    from ens_plugin.adapters.shared.row_queues import ROWS_TOGETHER, move_values
+    from ens_plugin.adapters.shared.row_queues import ROWS_TOGETHER, move_values, move_values_by_label
     from ens_plugin.adapters.shared.threads import in_threads
     from ens_plugin.adapters.shared.trees.kept_leaves import ROWS_OF_PIECE, KeptLeaves
     from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves, target_ranges
@@ -28,6 +28,7 @@ __all__ = [
     "label_order",
     "merge_sums",
     "move_values",
+    "move_values_by_label",
     "target_ranges",
     "vote_pairs",
 ]
@@ -44,6 +45,7 @@ _HOME_OF = {
     "label_order": "ens_plugin.adapters.shared.compiled_sums",
     "merge_sums": "ens_plugin.adapters.shared.distributed_bags",
     "move_values": "ens_plugin.adapters.shared.row_queues",
+    "move_values_by_label": "ens_plugin.adapters.shared.row_queues",
     "target_ranges": "ens_plugin.adapters.shared.trees.leaf_counts",
     "vote_pairs": "ens_plugin.adapters.shared.compiled_sums",
 }

@@ -23,6 +23,7 @@ STAGES: Mapping[str, Sequence[str]] = {
         "sklearn.tree:BaseDecisionTree.apply",
         "lightgbm:Booster.predict",
         "xgboost:Booster.predict",
+        "ens_plugin.adapters.shared.trees.leaf_walk:LeafWalk.entries",
     ),
     "outputs of the members": (f"{ANALYSIS}.row_blocks:BlockReader._block",),
     "tally": (f"{ANALYSIS}.one_output:tally_model_rows",),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared import row_queues
+from ens_plugin.adapters.shared import move_values as move_plainly
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK
@@ -99,7 +99,7 @@ def test_masks_hold_bytes_that_are_neither_0_nor_1() -> None:
     mask, plain = codes.view(np.bool_), codes != 0
     values, outputs, expected = rng.random((40, 5)), *np.zeros((2, 40, 5))
     move_values(values, mask, outputs, mask)
-    row_queues.move_values(values, plain, expected, plain)
+    move_plainly(values, plain, expected, plain)
     np.testing.assert_array_equal(outputs[plain], expected[plain])
     np.testing.assert_array_equal(value_sums(values, mask), value_sums(values, plain))
     votes, slopes = (values > 0.5).astype(np.int8), np.ones(5, np.float32)

@@ -92,7 +92,7 @@ def anchor_first_size(models: list[RowModel], first: float) -> Anchor:
     >>> model = fit_mixture([0, 1, 1, 3] * 10, [5, 4, 5, 5] * 10)
     >>> anchor = anchor_first_size([model], 0.2625)
     >>> (model.error([1, 3]) + anchor.at([1, 3])).round(4).tolist()
-    [0.2625, 0.1916]
+    [0.2625, 0.1875]
     """
     differences = first - mean_error(models, [1])
     return Anchor(np.ones(1, dtype=np.int64), differences, np.zeros(1), differences)

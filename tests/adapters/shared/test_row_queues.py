@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.shared import ROWS_TOGETHER, move_values
-from ens_plugin.adapters.shared.row_queues import move_values_by_label
+from ens_plugin.adapters.shared import ROWS_TOGETHER, move_values, move_values_by_label
 
 
 @pytest.mark.parametrize("n_rows", [1, ROWS_TOGETHER, 300])
