@@ -16,7 +16,7 @@ from ens_plugin.core.tallies.growth_path import PathTally
 from ens_plugin.core.tallies.row_weight import RowWeight, as_row_weight
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import ValueTally, tally_values
-from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
+from ens_plugin.core.uncertainty.comparison_noise import influence_on_variance, shared_luck_variance
 from ens_plugin.core.uncertainty.skewed_mean import FittedTail
 from ens_plugin.core.validation import counted
 from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
@@ -77,7 +77,7 @@ def _luck_of_members(sample: Sample, weight: RowWeight) -> float:
     """
     part = sample.some_rows(ROWS_OF_LUCK)
     rows = tally_values(part.block)
-    deviations = np.square(part.block.outputs - rows.mean) * (rows.trials / np.maximum(rows.trials - 1.0, 1.0))
+    deviations = np.square(part.block.outputs - rows.mean) * influence_on_variance(rows.trials)
     relative = part.weight / part.weight.mean()
     return math.sqrt(shared_luck_variance(deviations, part.block.counted, relative, weight.n_rows))
 

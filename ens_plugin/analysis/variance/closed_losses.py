@@ -24,7 +24,7 @@ from ens_plugin.core.estimates.log_loss import (
 from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, term_moments
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, count_members
-from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
+from ens_plugin.core.uncertainty.comparison_noise import influence_on_variance, shared_luck_variance
 from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["closed_form", "log_terms", "member_log_terms"]
@@ -127,12 +127,12 @@ def _luck_of_members(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> 
 
 
 def _squares_of_members(part: Sample) -> FloatArray:
-    """Return the part of each member in the variance of each row, shape (n_members, n_rows)."""
+    """Return the influence of each member on the variance of each row, shape (n_members, n_rows), up to a constant."""
     block = part.block
     if block.n_labels:
         # Of two labels the Brier score is that of one of them.
         return member_terms(block) * (2.0 if block.n_labels == 2 else 1.0)
-    return np.asarray(np.square(block.outputs - part.mean_outputs()) * (block.trials / (block.trials - 1.0)))
+    return np.asarray(np.square(block.outputs - part.mean_outputs()) * influence_on_variance(block.trials))
 
 
 def _own_outputs(block: RowBlock) -> FloatArray:
@@ -161,8 +161,8 @@ def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
     trials = count_members(counted)
     mean = np.minimum(np.where(counted, own, 0.0).sum(axis=0) / trials, 1.0)
     apart = own - mean
-    squares = np.square(apart) * (trials / (trials - 1.0))
-    variance = np.where(counted, squares, 0.0).sum(axis=0) / trials
+    squares = np.square(apart)
+    variance = np.where(counted, squares, 0.0).sum(axis=0) / (trials - 1.0)
     share = relative_variance(mean, variance, trials)
     if share <= 0.0:
         return np.zeros(own.shape)
@@ -173,4 +173,4 @@ def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
     by_mean = inverse_probability(up, concentration) - inverse_probability(down, concentration)
     by_mean *= share / 2.0 / (up - down)
     by_mean -= by_share * (share * (1.0 - 2.0 * mean) + 2.0 * (variance - share * votes) / (mean + 1.0 / trials))
-    return np.asarray(by_share * squares + by_mean * apart)
+    return np.asarray(by_share * influence_on_variance(trials) * squares + by_mean * apart)

@@ -19,7 +19,7 @@ from ens_plugin.core.estimates.squared_loss import SquaredLoss, fit_moments, ter
 from ens_plugin.core.tallies.samples.score_block import ScoreBlock
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, sum_squares_over_members
-from ens_plugin.core.uncertainty.comparison_noise import shared_luck_variance
+from ens_plugin.core.uncertainty.comparison_noise import influence_on_variance, shared_luck_variance
 from ens_plugin.core.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _rise_by_vote(block: RowBlock) -> FloatArray:
     """Return by how much :func:`member_terms` of votes for the second of two labels exceed those for the first."""
     trials = block.trials
     first, second = block.support.T / trials
-    return np.asarray((first - second) * (trials / (trials - 1.0)))
+    return np.asarray((first - second) * influence_on_variance(trials))
 
 
 def _terms_of_scores(
@@ -189,7 +189,9 @@ def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
 
 
 def member_terms(block: RowBlock) -> FloatArray:
-    r"""Return the part of each member in the variance that :func:`brier_terms` returns, from votes or probabilities.
+    r"""Return the influence of each member on the variance that :func:`brier_terms` returns, up to a constant by row.
+
+    Of votes or probabilities.
 
     Parameters
     ----------
@@ -199,14 +201,14 @@ def member_terms(block: RowBlock) -> FloatArray:
     Returns
     -------
     ndarray, shape (n_members, n_rows)
-        :math:`\sum_k (p_{mk} - \bar p_k)^2 \, n / (n - 1)`, halved for two labels: the mean over the n members that
-        count is the variance.  Of members that do not count, any value.
+        :math:`\sum_k (p_{mk} - \bar p_k)^2 \, n / (n - 2)`, halved for two labels, of n members that count, at least 3.
+        Of members that do not count, any value.
 
     Examples
     --------
     >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
     >>> member_terms(RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)).ravel()
-    array([0.08333333, 0.08333333, 0.75      , 0.08333333])
+    array([0.125, 0.125, 1.125, 0.125])
     """
     trials = block.trials
     mean = block.support / trials[:, None]
@@ -215,7 +217,7 @@ def member_terms(block: RowBlock) -> FloatArray:
         squared = (mean**2).sum(axis=1) - 2.0 * mean[np.arange(trials.size), labels] + 1.0
     else:
         squared = np.stack([np.square(outputs - mean).sum(axis=1) for outputs in block.outputs])
-    return np.asarray(_scale(block.n_labels) * squared * (trials / (trials - 1.0)))
+    return np.asarray(_scale(block.n_labels) * squared * influence_on_variance(trials))
 
 
 def brier_terms_of_scores(

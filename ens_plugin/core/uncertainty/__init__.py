@@ -11,6 +11,7 @@ from ens_plugin.lazy_names import lazy_names
 if TYPE_CHECKING:
     from ens_plugin.core.uncertainty.comparison_noise import (
         deconvolution_variance,
+        influence_on_variance,
         shared_luck_variance,
         squared_losses_at,
     )
@@ -55,6 +56,7 @@ __all__ = [
     "fit_tail",
     "fold_groups",
     "hall_limits",
+    "influence_on_variance",
     "interval_over_seeds",
     "largest_values",
     "left_out_sd",
@@ -93,6 +95,7 @@ _HOME_OF = {
     "fit_tail": "ens_plugin.core.uncertainty.skewed_mean",
     "fold_groups": "ens_plugin.core.uncertainty.pair_covariance",
     "hall_limits": "ens_plugin.core.uncertainty.skewed_mean",
+    "influence_on_variance": "ens_plugin.core.uncertainty.comparison_noise",
     "interval_over_seeds": "ens_plugin.core.uncertainty.cut_comparison",
     "largest_values": "ens_plugin.core.uncertainty.skewed_mean",
     "left_out_sd": "ens_plugin.core.uncertainty.member_jackknife",

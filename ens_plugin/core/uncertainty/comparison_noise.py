@@ -12,7 +12,7 @@ from ens_plugin.core.tallies.tally import ValueTally, count_members
 from ens_plugin.core.uncertainty.intervals import SD_INFLATION, density_error_sd, posterior_error_sd
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["deconvolution_variance", "shared_luck_variance", "squared_losses_at"]
+__all__ = ["deconvolution_variance", "influence_on_variance", "shared_luck_variance", "squared_losses_at"]
 
 
 def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
@@ -49,6 +49,25 @@ def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slop
     sums, squares = (_vote_sums if outputs.dtype == np.bool_ else _output_sums)(outputs, counted, n, factors)
     pairs = float(sums @ sums) - squares
     return max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
+
+
+def influence_on_variance(trials: FloatArray) -> FloatArray:
+    """Return by what a member's squared deviation is multiplied to show its influence on the variance of all members.
+
+    Deviations of the products from their mean are those of the pseudo-values of the jackknife: without a member, the
+    variance (ddof 1) changes by its squared deviation times :math:`n / ((n - 1)(n - 2))`, less a constant.
+
+    Parameters
+    ----------
+    trials : ndarray
+        Number n of members of each row.  The squared deviations of two members are equal, with any factor.
+
+    Examples
+    --------
+    >>> influence_on_variance(np.array([3.0, 12.0])).tolist()
+    [3.0, 1.2]
+    """
+    return np.asarray(trials / np.maximum(trials - 2.0, 1.0))
 
 
 def _output_sums(

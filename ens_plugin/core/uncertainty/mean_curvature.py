@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.uncertainty.comparison_noise import influence_on_variance
 from ens_plugin.core.validation import FloatArray
 
 __all__ = [
@@ -162,9 +163,8 @@ def shared_terms(
         influence = _terms(loss_of(rows), mean, deviations)
         trials = np.count_nonzero(counted[:, rows], axis=0).astype(np.float64)
         variance[rows] = influence.sum(axis=0) / (trials - 1.0)
-        influence *= trials / (trials - 1.0)
-        influence -= variance[rows]
-        influence *= counted[:, rows]
+        influence -= influence.sum(axis=0) / trials
+        influence *= influence_on_variance(trials) * counted[:, rows]
         for slope, deviation in zip(_slopes(loss_of(rows), mean, deviations, trials), deviations, strict=False):
             influence += deviation * slope
         influence *= relative[rows] / np.sqrt(trials * (trials - 1.0))

@@ -97,10 +97,14 @@ def test_the_slopes_of_rows_of_unequal_weight_vary_as_their_weighted_mean_does()
 
 
 def slope_of_weighted_members(weight: Array, outputs: Array, concentration: Array) -> float:
-    """Return the mean slope by its definition, with members that count more or less than others."""
+    """Return the mean slope by its definition, with members that count more or less than others.
+
+    The variance is that of as many members less one as the jackknife leaves.
+    """
     n = len(outputs)
-    mean = weight @ outputs
-    variance = weight @ (outputs - mean) ** 2 * n / (n - 1.0)
+    mean, alike = weight @ outputs, outputs.mean(axis=0)
+    own = np.mean((outputs - alike) ** 2, axis=0)
+    variance = own * n / (n - 1.0) + (weight @ (outputs - mean) ** 2 - own) * n / (n - 2.0)
     by_row = (mean + 1.0 / n) ** -2.0
     share = by_row @ variance / (by_row @ (mean * (1.0 - mean) + variance / n))
     return float(share * (inverse_probability(mean, concentration).mean() - 1.0) / 2.0)

@@ -109,13 +109,16 @@ def test_the_variance_of_scores_does_not_depend_on_members_that_do_not_count() -
 
 @pytest.mark.parametrize("n_labels", [2, 3, 5])
 @pytest.mark.parametrize("hard", [False, True])
-def test_the_mean_of_the_members_terms_is_the_variance(n_labels: int, hard: bool) -> None:
+def test_the_mean_of_the_members_influences_is_the_variance_as_leaving_one_out_changes_it(
+    n_labels: int, hard: bool
+) -> None:
     block = random_block(n_labels, hard)
     used = np.flatnonzero(block.counted.sum(axis=0) >= 2)
     sample = sample_of(block).select(used)
     loss, terms = brier_loss(sample), member_terms(sample.block)
     assert loss is not None
-    by_row = np.average(terms, axis=0, weights=sample.block.counted)
+    n = sample.block.trials
+    by_row = np.average(terms, axis=0, weights=sample.block.counted) * np.maximum(n - 2.0, 1.0) / (n - 1.0)
     assert by_row.mean() == pytest.approx(loss.member_variance, rel=1e-12)
 
 

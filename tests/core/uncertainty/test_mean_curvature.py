@@ -66,10 +66,12 @@ def test_terms_in_parts_are_those_of_all_rows(n_members: int, n_rows: int) -> No
     mean = np.einsum("mr,mrk->rk", counted, outputs) / n[:, None]
     deviations = np.where(counted[:, :, None], outputs - mean, 0.0)
     covariance = np.einsum("mrj,mrk->rjk", deviations, deviations) / (n - 1)[:, None, None]
-    own = curved_terms(curvatures(log_loss, mean), list(deviations.transpose(2, 0, 1))) * n / (n - 1)
-    influence = own + np.einsum("mrk,rk->mr", deviations, curvature_slopes(log_loss, mean, covariance))
+    own = curved_terms(curvatures(log_loss, mean), list(deviations.transpose(2, 0, 1)))
+    influence = own * n / np.maximum(n - 2, 1) + np.einsum(
+        "mrk,rk->mr", deviations, curvature_slopes(log_loss, mean, covariance)
+    )
     variance, shared = shared_terms(loss_of, outputs, counted, weight)
-    np.testing.assert_allclose(variance, own.sum(axis=0) / n, rtol=1e-9)
+    np.testing.assert_allclose(variance, own.sum(axis=0) / (n - 1), rtol=1e-9)
     np.testing.assert_allclose(mean_terms(loss_of, outputs, counted), variance, rtol=1e-9)
     expected = shared_luck_variance(influence, counted, weight / weight.mean(), n_rows)
     assert shared == pytest.approx(expected, rel=1e-9)
