@@ -24,9 +24,13 @@ from ens_plugin.adapters.training import (
     fit_methods,
     fix_seed,
 )
-from ens_plugin.errors import UnsupportedModelError
+from ens_plugin.errors import BagError, UnsupportedModelError
 
 __all__ = ["LightGBM", "train_arguments"]
+
+# The names of a parameter, LightGBM's own first, which it prefers to the others.
+FRACTION = ("bagging_fraction", "bagging", "sub_row", "subsample")
+FREQUENCY = ("bagging_freq", "subsample_freq")
 
 
 class LightGBM(Trainable, FileReadable, NativeInterface):
@@ -59,6 +63,7 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
                 f"LGBMClassifier or LGBMRegressor with boosting_type='rf'. {GROWABLE}."
             )
         cls.refuse_boosting(estimator)
+        _refuse_no_bags(estimator)
         return _in_one_fit
 
     @classmethod
@@ -129,6 +134,19 @@ def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:
     """Return the training data among the arguments of ``lightgbm.train``, which frees the rows later."""
     dataset = arguments["train_set"]
     return TrainingData(dataset.data if hasattr(dataset.data, "shape") else None, dataset.label, dataset.weight)
+
+
+def _refuse_no_bags(estimator: Any) -> None:
+    """Raise BagError if an unfitted estimator's parameters let every tree be trained on every row."""
+    parameters = estimator.get_params()
+    fraction, frequency = (
+        next((parameters[name] for name in names if name in parameters), None) for names in (FRACTION, FREQUENCY)
+    )
+    if not (fraction and fraction < 1 and frequency and frequency > 0):
+        raise BagError(
+            f"With subsample={fraction} and subsample_freq={frequency}, every tree of this {type(estimator).__name__} "
+            "would be trained on every row, so no row would be out of bag. Set subsample=0.632 and subsample_freq=1."
+        )
 
 
 def _is_booster(model: object) -> bool:

@@ -117,12 +117,20 @@ def residual_limits(
         what = "rows" if groups is None else "groups"
         raise InputError(
             f"An interval of level {level:g} needs at least {np.ceil(2.0 / (1.0 - level) - 1.0 - ROUNDING):.0f} {what} "
-            f"with out-of-bag members, and there are {np.count_nonzero(units)}, which weigh as much as "
-            f"{total / one:.3g} of equal weight. Pass a lower interval_level, or train on more rows."
+            f"with out-of-bag members, and there are {_worth(units)}. Pass a lower interval_level, or train on more "
+            "rows."
         )
     lower, upper = -_quantile(-residuals, weight, needed), _quantile(residuals, weight, needed)
     # A limit of 0 has no sign.
     return lower + 0.0, upper + 0.0
+
+
+def _worth(weight: FloatArray) -> str:
+    """Return how many rows count, and as how many of equal weight if they differ."""
+    known = weight[weight > 0.0]
+    if known.size == 0 or known.min() == known.max():
+        return str(known.size)
+    return f"{known.size}, which weigh as much as {known.sum() ** 2 / (known @ known):.3g} of equal weight"
 
 
 def _quantile(values: FloatArray, weight: FloatArray, needed: float) -> float:

@@ -71,7 +71,8 @@ def test_a_row_of_a_fresh_group_lies_between_them() -> None:
 
 @pytest.mark.parametrize(("n_rows", "level"), [(38, 0.95), (18, 0.9), (198, 0.99), (1, 0.5)])
 def test_too_few_rows_are_refused(n_rows: int, level: float) -> None:
-    with pytest.raises(InputError, match=f"at least {n_rows + 1 if n_rows > 1 else 3} rows"):
+    needed = f"at least {n_rows + 1 if n_rows > 1 else 3} rows with out-of-bag members, and there are {n_rows}[.] Pass"
+    with pytest.raises(InputError, match=needed):
         residual_limits(np.arange(n_rows, dtype=float), level, np.ones(n_rows))
 
 

@@ -82,6 +82,13 @@ class TestLightGBM:
         with pytest.raises(UnsupportedModelError, match="boosting_type='gbdt'"):
             grow(lightgbm_forest(boosting="gbdt"), X, Y)
 
+    @pytest.mark.parametrize(
+        "parameters", [{"subsample_freq": 0}, {"subsample": 1.0}, {"bagging_fraction": 1.0}, {"bagging_freq": 0}]
+    )
+    def test_parameters_without_bags_are_refused(self, parameters: dict[str, Any]) -> None:
+        with pytest.raises(BagError, match=r"Set subsample=0\.632 and subsample_freq=1"):
+            grow(lightgbm_forest(**parameters), X, Y)
+
     def test_rankers_are_refused(self) -> None:
         lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
         with pytest.raises(UnsupportedModelError, match="LGBMRanker cannot be grown"):
