@@ -53,6 +53,9 @@ def truncate(model: Any, size: int) -> Any:
     -----
     The members of every supported ensemble are exchangeable, so the first `size` are as good as any others.
     XGBoost's leaf values are float32: rescaled, they differ in the last bit from those of an ensemble trained smaller.
+    An IsolationForest keeps its threshold, which `contamination` set from the scores of all members, so that another
+    share of the rows may lie beyond it: ``small.offset_ = np.percentile(small.score_samples(X), 100 * contamination)``
+    sets it anew.
 
     Examples
     --------
