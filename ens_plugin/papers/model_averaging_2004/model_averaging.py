@@ -225,18 +225,19 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the predicted labels: the weighted share of correct ones.
 
+        Rows with a label that no training row has count as errors.
+
         Raises
         ------
         InputError
-            If `y` holds labels that no training row has.
+            If `y` holds no label of the training rows at all.
         """
         require_fitted(self, "estimators_")
-        unknown = np.setdiff1d(np.asarray(y), self.classes_)
-        if unknown.size:
+        found = np.unique(np.asarray(y))
+        if found.size and not np.isin(found, self.classes_).any():
             raise InputError(
-                f"y holds labels that the training rows did not have: {unknown.tolist()[:5]}. Those rows had labels "
-                f"{self.classes_.tolist()[:10]}. Leave these rows out, or count them as errors with "
-                "sklearn.metrics.accuracy_score."
+                f"y holds only labels that the training rows did not have: {found.tolist()[:5]}. Those rows had labels "
+                f"{self.classes_.tolist()[:10]}. Pass the labels as the models were trained on them."
             )
         return float(super().score(X, y, sample_weight))
 

@@ -267,8 +267,10 @@ def test_wrong_rows_to_predict() -> None:
     for bad, words in ((X[:, :2], "2 features"), (np.full((2, 4), np.nan), "NaN"), (X[0], "2D")):
         with pytest.raises(InputError, match=words):
             model.predict(bad)
+    known = model.score(X, y, sample_weight=(y != 2).astype(float))
+    assert model.score(X, np.where(y == 2, 8, y)) == pytest.approx(known * np.mean(y != 2))
     with pytest.raises(InputError, match=r"training rows did not have: \[8\]"):
-        model.score(X, np.where(y == 2, 8, y))
+        model.score(X[y == 2], np.full(np.sum(y == 2), 8))
     with pytest.raises(EnsPluginError, match="training rows did not"):
         model.score(X, np.array(["a"] * len(y)))
     assert model.score(pd.DataFrame(X).to_numpy(), y.tolist()) > 0.9
