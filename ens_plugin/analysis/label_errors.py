@@ -35,7 +35,8 @@ DRAWN_ROWS = 10_000
 CERTAIN = 1e-12
 # The luck of more members is small beside that of the rows.
 MOST_LEANING = 100
-JACKKNIFE_ROWS = 2_000
+# Of all labels together, and at least of each.
+JACKKNIFE_ROWS, LEAST_OF_LABEL = 2_000, 300
 
 
 def with_label_errors(
@@ -136,14 +137,15 @@ def _sd_over_members(
     found = np.zeros(len(rows_of))
     if adapter.output_kind != "scores" or adapter.n_members > MOST_LEANING:
         return found
+    n_used = max(JACKKNIFE_ROWS // len(rows_of), LEAST_OF_LABEL)
     size, rival = np.array([float(adapter.n_members)]), strongest_rival(sample.block.support, sample.block.target)
     for code, rows in enumerate(rows_of):
         if rows.size < FEWEST_ROWS:
             continue
-        some = np.sort(np.random.default_rng(0).permutation(rows)[:JACKKNIFE_ROWS])
+        some = np.sort(np.random.default_rng(0).permutation(rows)[:n_used])
         block = sample.select(some).block
         margins = member_margins(block, rival[some])
-        weight = _row_weight(sample, groups, some)
+        weight = replace(_row_weight(sample, groups, some), rows=np.full(some.size, rows.size / some.size))
         found[code] = uncertainty.left_out_sd(margins, block.counted, weight, size)[0]
     return found
 
