@@ -9,6 +9,11 @@ from pathlib import Path
 __all__ = ["write_whole"]
 
 
+# Where Linux and macOS have the standard output, which may be a file that others write to as well.
+STREAMS = (Path("/dev"), Path("/proc"))
+MOST_LINKS = 40
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: a reader gets either the old content or the new one.
 
@@ -32,10 +37,13 @@ def write_whole(path: Path, content: bytes) -> None:
     ...     [file.name for file in Path(folder).iterdir()]
     ['curve.csv']
     """
-    if path.exists() and not path.is_file():
-        path.write_bytes(content)
+    # Of Path.resolve, a loop of links would be a RuntimeError.
+    target = Path(os.path.realpath(path))
+    if _is_stream(path) or (target.exists() and not target.is_file()):
+        # Appending truncates no file that the standard output goes to.
+        with path.open("ab") as stream:
+            stream.write(content)
         return
-    target = path.resolve()
     temporary = target.parent / f".{target.name[:40]}.{secrets.token_hex(8)}.tmp"
     try:
         with temporary.open("xb") as stream:
@@ -43,3 +51,13 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path, or a link that it is, leads into a folder of devices or open files."""
+    place = Path(os.path.abspath(path))
+    links = [place]
+    while place.is_symlink() and len(links) < MOST_LINKS:
+        place = Path(os.path.abspath(place.parent / os.readlink(place)))
+        links.append(place)
+    return any(link.is_relative_to(folder) for link in links for folder in STREAMS)

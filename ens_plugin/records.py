@@ -24,8 +24,8 @@ Record = TypeVar("Record")
 def record(cls: type[Record]) -> type[Record]:
     """Make a dataclass whose attributes the type checker does not let be assigned to, without comparison and repr.
 
-    It is made in half of the time of one that is frozen when it runs, and an analysis loads dozens of them.  Results
-    that users hold are frozen dataclasses.
+    It is made in about half of the time of one that is frozen when it runs, and an analysis loads dozens of them.
+    Results that users hold are frozen dataclasses.
 
     Examples
     --------

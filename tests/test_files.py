@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -56,3 +57,28 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     reader.join(10)
     assert read == [b"new"]
     assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
+@pytest.mark.parametrize("through_link", [False, True])
+def test_the_standard_output_is_added_to(tmp_path: Path, through_link: bool) -> None:
+    """Where it is appended to a file, that file must not be replaced."""
+    log, path = tmp_path / "log.txt", Path("/dev/stdout")
+    log.write_text("earlier\n")
+    if through_link:
+        path = tmp_path / "out"
+        path.symlink_to("/dev/stdout")
+    code = (
+        f"from pathlib import Path; from ens_plugin.files import write_whole; write_whole(Path({str(path)!r}), b'new')"
+    )
+    with log.open("a") as stream:
+        subprocess.run([sys.executable, "-c", code], stdout=stream, check=True)
+    assert log.read_text() == "earlier\nnew"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_loop_of_links_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(OSError, match="links"):
+        write_whole(tmp_path / "a" / "report.json", b"new")

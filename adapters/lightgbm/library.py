@@ -31,6 +31,9 @@ __all__ = ["LightGBM", "train_arguments"]
 # The names of a parameter, LightGBM's own first, which it prefers to the others.
 FRACTION = ("bagging_fraction", "bagging", "sub_row", "subsample")
 FREQUENCY = ("bagging_freq", "subsample_freq")
+FRACTIONS_BY_LABEL = tuple(
+    (f"{sign}_bagging_fraction", f"{sign}_sub_row", f"{sign}_subsample", f"{sign}_bagging") for sign in ("pos", "neg")
+)
 
 
 class LightGBM(Trainable, FileReadable, NativeInterface):
@@ -139,10 +142,12 @@ def train_arguments(arguments: Mapping[str, Any]) -> TrainingData:
 def _refuse_no_bags(estimator: Any) -> None:
     """Raise BagError if an unfitted estimator's parameters let every tree be trained on every row."""
     parameters = estimator.get_params()
-    fraction, frequency = (
-        next((parameters[name] for name in names if name in parameters), None) for names in (FRACTION, FREQUENCY)
+    fraction, frequency, *by_label = (
+        next((parameters[name] for name in names if name in parameters), None)
+        for names in (FRACTION, FREQUENCY, *FRACTIONS_BY_LABEL)
     )
-    if not (fraction and fraction < 1 and frequency and frequency > 0):
+    is_drawn = any(drawn is not None and drawn < 1 for drawn in (fraction, *by_label))
+    if not (is_drawn and frequency and frequency > 0):
         raise BagError(
             f"With subsample={fraction} and subsample_freq={frequency}, every tree of this {type(estimator).__name__} "
             "would be trained on every row, so no row would be out of bag. Set subsample=0.632 and subsample_freq=1."

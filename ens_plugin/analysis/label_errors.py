@@ -33,10 +33,10 @@ MOST_ROWS = 5_000
 # Rows that votes are drawn for, of all labels together: far more than any label's rows, whose error is noisier.
 DRAWN_ROWS = 10_000
 CERTAIN = 1e-12
-# The luck of more members is small beside that of the rows.
-MOST_LEANING = 100
 # Of all labels together, and at least of each.
 JACKKNIFE_ROWS, LEAST_OF_LABEL = 2_000, 300
+# Luck of the members that is a smaller part of that of the rows widens no interval by a tenth.
+LEAST_LUCK = 1.0 / 3.0
 
 
 def with_label_errors(
@@ -75,8 +75,9 @@ def with_label_errors(
     level = np.array([report.bias_variance.ensemble_error, np.nan, report.bias_variance.asymptotic_error])
     error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
     # The members that happened to be trained move a label's error by at least as much as the error of all rows.
-    of_members = np.maximum(_sd_over_members(sample, rows_of, groups, adapter), report.algorithmic_sd)
-    sd = np.hypot(np.sqrt(error[0] * (1.0 - error[0]) / n_worth), of_members)
+    of_rows = np.sqrt(error[0] * (1.0 - error[0]) / n_worth)
+    of_members = np.maximum(_sd_over_members(sample, rows_of, groups, adapter, of_rows), report.algorithmic_sd)
+    sd = np.hypot(of_rows, of_members)
     lower, upper = wilson_interval(error[0], sd, n_worth, report.error_curve.interval_level)
     found = tuple(
         LabelErrors(
@@ -129,13 +130,15 @@ def _sd_over_members(
     rows_of: list[NDArray[np.intp]],
     groups: NDArray[np.integer] | None,
     adapter: EnsembleAdapter,
+    of_rows: FloatArray,
 ) -> FloatArray:
-    """Return the standard deviation of each label's error over draws of the members, for raw scores of few members.
+    """Return the standard deviation of each label's error over draws of the members, for raw scores.
 
-    Members that lean to one label raise the errors of the others, so that each varies far more than their mean.
+    Members that lean to one label raise the errors of the others, so that each varies far more than their mean.  0
+    where it is small beside `of_rows`, that over samples of rows.
     """
     found = np.zeros(len(rows_of))
-    if adapter.output_kind != "scores" or adapter.n_members > MOST_LEANING:
+    if adapter.output_kind != "scores":
         return found
     n_used = max(JACKKNIFE_ROWS // len(rows_of), LEAST_OF_LABEL)
     size, rival = np.array([float(adapter.n_members)]), strongest_rival(sample.block.support, sample.block.target)
@@ -145,9 +148,23 @@ def _sd_over_members(
         some = np.sort(np.random.default_rng(0).permutation(rows)[:n_used])
         block = sample.select(some).block
         margins = member_margins(block, rival[some])
+        if _error_of_lean(margins, block.counted) < LEAST_LUCK * of_rows[code]:
+            continue
         weight = replace(_row_weight(sample, groups, some), rows=np.full(some.size, rows.size / some.size))
         found[code] = uncertainty.left_out_sd(margins, block.counted, weight, size)[0]
     return found
+
+
+def _error_of_lean(margins: FloatArray, counted: NDArray[np.bool_]) -> float:
+    """Return by how much the share of wrong rows changes with the luck of what members add to all rows alike.
+
+    The mean margins are moved by the standard error of the members' mean deviations from them.
+    """
+    n_members, mean = counted.shape[0], np.where(counted, margins, 0.0).sum(axis=0) / counted.sum(axis=0)
+    rows_of_member = np.maximum(counted.sum(axis=1), 1)
+    lean = np.where(counted, margins - mean, 0.0).sum(axis=1) / rows_of_member
+    luck = float(lean.std(ddof=1)) / np.sqrt(n_members)
+    return float(np.mean(np.abs(mean) < luck)) / 2.0
 
 
 def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes: FloatArray, code: int) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def tally_rows(
     # Where blocks are added up without their outputs, higher ones read each member's bag and leaves fewer times.
     is_summed = adapter.reads_few_rows_fast and not with_path and n_rows >= FEW_SAMPLED * kept.size
     blocks = row_blocks(adapter, n_rows, FEW_SAMPLED if is_summed else 1)
-    finished = in_threads(reader.read, blocks)
+    finished = in_threads(partial(reader.read, most=block_rows(adapter, n_rows)), blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
     rows = _joined(parts, n_rows, kept.size)
     is_all = sampled.size == kept.size
@@ -166,11 +167,18 @@ class BlockReader:
     with_path: bool
     with_metric: bool = False
 
-    def read(self, rows: slice) -> TalliedBlock:
-        """Return the tallies of one block of rows."""
+    def read(self, rows: slice, most: int | None = None) -> TalliedBlock:
+        """Return the tallies of one block of rows, with the outputs of at most `most` rows at a time."""
         summed = self._summed(rows)
         if summed is not None:
             return summed
+        if most is None or rows.stop - rows.start <= most:
+            return self._read(rows)
+        parts = [slice(start, min(start + most, rows.stop)) for start in range(rows.start, rows.stop, most)]
+        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
+        return _joined(map(self._read, parts), rows.stop - rows.start, int(last - first))
+
+    def _read(self, rows: slice) -> TalliedBlock:
         block = self._block(rows)
         return TalliedBlock(
             tally=tally_block(block, self.adapter),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,8 +54,8 @@ def browse_hint(uri: str, experiment_id: str) -> str:
 
 
 def _as_argument(text: str) -> str:
-    # Double quotes are understood by the shells of all systems.
-    return f'"{text}"' if " " in text else text
+    # list2cmdline uses double quotes, which cmd.exe and PowerShell understand.
+    return subprocess.list2cmdline([text]) if sys.platform == "win32" else shlex.quote(text)
 
 
 def _missing_server() -> str:

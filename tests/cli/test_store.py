@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +81,11 @@ def test_the_hint_holds_no_credentials(uri: str) -> None:
     assert not [secret for secret in ("me:", "p@ss", "word") if secret in hint]
 
 
-def test_a_uri_with_blanks_is_one_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="other quotation marks there")
+@pytest.mark.parametrize("uri", ["sqlite:///my runs/a.db", "sqlite:///a&b(c).db", "sqlite:///$(date).db"])
+def test_the_command_has_each_argument_in_one(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
     monkeypatch.setattr("ens_plugin.cli.store._mlflow_command", lambda: "my environment/bin/mlflow")
-    assert '"my environment/bin/mlflow" ui --backend-store-uri "sqlite:///my runs/a.db"\n' in browse_hint(
-        "sqlite:///my runs/a.db", "7"
-    )
+    hint = browse_hint(uri, "7").splitlines()
+    command = next(line for line in hint if line.startswith("Run")).removeprefix("Run").strip()
+    echoed = subprocess.run(["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)
+    assert echoed.stdout.splitlines() == ["my environment/bin/mlflow", "ui", "--backend-store-uri", uri]

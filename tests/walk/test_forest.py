@@ -353,8 +353,8 @@ def test_values_of_leaves_move_as_the_values_of_rows(n_rows: int) -> None:
 
 
 @pytest.mark.parametrize("kinds", [(np.int32, np.int32), (np.int64, np.int32)])
-def test_trees_that_are_read_together_are_those_that_are_read_one_by_one(kinds: tuple[Any, Any]) -> None:
-    """Trees of one type are joined, unless each is visited; of several types, none is."""
+def test_a_visit_of_each_tree_changes_nothing(kinds: tuple[Any, Any]) -> None:
+    """Nor do children of several types and columns in steps."""
     rng = np.random.default_rng(4)
     trees = [grown(rng, 5 + place) for place in range(4)]
     trees = [
@@ -362,9 +362,9 @@ def test_trees_that_are_read_together_are_those_that_are_read_one_by_one(kinds: 
         for place, tree in enumerate(trees)
     ]
     visited: list[int] = []
-    joined, alone = forest_of(trees), forest_of(trees, visit=visited.append)
+    plain, seen = forest_of(trees), forest_of(trees, visit=visited.append)
     X = rows_of(rng, 90, np.float64)
-    found = [forest.read(X, forest.table(numbers(trees))) for forest in (joined, alone)]
+    found = [forest.read(X, forest.table(numbers(trees))) for forest in (plain, seen)]
     np.testing.assert_array_equal(*found)
     assert visited == [0, 1, 2, 3]
     assert found[0][3].tolist() == [walked(trees[3], row) for row in X]

@@ -148,7 +148,8 @@ static PyObject *put_trees(PyObject *Py_UNUSED(self), PyObject *arguments) {
         int64_t found;
         Links links = {.n_nodes = starts[tree + 1] - start, .n_features = n_features, .n_sets = n_sets};
         if (links.n_nodes < 1 || !read_tree(PyTuple_GetItem(trees, tree), &links))
-            return PyErr_Format(PyExc_ValueError, "the arrays of tree %zd do not have one entry for each node", tree);
+            return PyErr_Occurred() ? NULL
+                                    : PyErr_Format(PyExc_ValueError, "the arrays of tree %zd do not have one entry for each node", tree);
         Py_BEGIN_ALLOW_THREADS
         is_endless |= read_links(&links, AT(space));
         found = is_double ? put_tree_64(&links, AT(space), (Node64 *)AT(nodes) + start, (int32_t *)AT(order) + start)
@@ -179,7 +180,8 @@ static PyObject *fill_tables(PyObject *Py_UNUSED(self), PyObject *arguments) {
         const int64_t start = starts[tree], n_nodes = starts[tree + 1] - start;
         Column own;
         if (!read_column(PyTuple_GetItem(values, tree), kind, n_nodes, &own) || own.n_bytes != n_bytes)
-            return PyErr_Format(PyExc_ValueError, "the numbers of tree %zd are not one for each node", tree);
+            return PyErr_Occurred() ? NULL
+                                    : PyErr_Format(PyExc_ValueError, "the numbers of tree %zd are not one for each node", tree);
         fill_table(&own, (const int32_t *)AT(order) + start, n_nodes, (char *)AT(table) + start * n_bytes);
     }
     Py_RETURN_NONE;

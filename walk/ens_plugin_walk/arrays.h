@@ -12,8 +12,8 @@ typedef struct {
 
 enum { NOT_SWAPPED = 0x200 };
 
-/* Return whether an array holds `n` numbers of one of some kinds, in the processor's order of bytes; no error is set.  The
- * caller keeps a reference to the array, in a tuple that nobody can change. */
+/* Return whether an array holds `n` numbers of one of some kinds, in the processor's order of bytes; an error is set only
+ * where memory is short.  The caller keeps a reference to the array, in a tuple that nobody can change. */
 static int read_column(PyObject *array, const char *kinds, int64_t n, Column *column) {
     int is_line = 0;
     PyObject *capsule = array == NULL ? NULL : PyObject_GetAttrString(array, "__array_struct__");
@@ -23,7 +23,7 @@ static int read_column(PyObject *array, const char *kinds, int64_t n, Column *co
         if (is_line) *column = (Column){own->first, own->strides[0], own->n_bytes};
     }
     Py_XDECREF(capsule);
-    PyErr_Clear();
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError)) PyErr_Clear();
     return is_line;
 }
 

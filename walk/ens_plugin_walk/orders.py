@@ -12,6 +12,8 @@ from ens_plugin_walk.slices import address, neighbours
 
 __all__ = ["label_places", "move_labels"]
 
+LARGEST_LABEL = 127
+
 
 def label_places(labels: NDArray[np.uint8], counted: NDArray[np.bool_], factors: ArrayLike) -> NDArray[np.float64]:
     """Return the sum over the members that count of a row of one more than their label times their factor.
@@ -61,6 +63,8 @@ def move_labels(labels: NDArray[np.uint8], counted: NDArray[np.bool_], order: ND
     >>> labels.tolist(), counted.tolist()
     ([[5, 5, 4]], [[True, True, False]])
     """
+    if order.dtype.kind not in "iu":
+        raise ValueError(f"an order is of whole numbers, not of {order.dtype}")
     places = neighbours(order, np.int64)
     if labels.ndim != 2 or counted.shape != labels.shape or places.shape != labels.shape[1:]:
         raise ValueError(
@@ -69,6 +73,8 @@ def move_labels(labels: NDArray[np.uint8], counted: NDArray[np.bool_], order: ND
     is_in_place = all(own.flags.c_contiguous and own.flags.writeable for own in (labels, counted))
     if labels.dtype != np.uint8 or counted.dtype != np.bool_ or not is_in_place:
         raise ValueError("labels of another type or order cannot be moved in their place")
+    if labels.max(initial=0) > LARGEST_LABEL:
+        raise ValueError(f"labels above {LARGEST_LABEL} cannot be moved beside whether they count")
     if places.size and not 0 <= places.min() <= places.max() < places.size:
         raise ValueError(f"the order is not one of {places.size} rows")
     n_members, n_rows = labels.shape

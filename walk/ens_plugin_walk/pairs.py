@@ -86,6 +86,8 @@ def block_pairs(
     >>> sums.tolist(), freedoms.tolist()
     ([[0.0, 1.0], [0.0, 1.0]], [3])
     """
+    if votes.dtype not in (np.bool_, np.int8):
+        raise ValueError(f"votes are booleans or of eight bits, not {votes.dtype}")
     mask = mask_of(counted)
     own = mask_of(votes).view(np.int8) if votes.dtype == np.bool_ else neighbours(votes, np.int8)
     chosen = np.concatenate([np.zeros(0, np.int64), *blocks])

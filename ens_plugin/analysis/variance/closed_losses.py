@@ -31,6 +31,7 @@ __all__ = ["closed_form", "log_terms", "member_log_terms"]
 
 ROWS_OF_LUCK = 1000
 STEP = 1e-4
+LEAST_RELATIVE_WEIGHT = 0.25
 
 
 def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> SquaredLoss | None:
@@ -103,7 +104,8 @@ def log_terms(
     -----
     The slope is :math:`c(1/p - 1)/2`.  Rows also determine the share c that all have in common, to which a row counts
     whatever its weight: what each adds to it is added to its slope, over its weight.  This leaves the mean and gives
-    the slopes the spread of their mean over samples of rows.
+    the slopes the spread of their mean over samples of rows.  Rows of next to no weight count as of a quarter of the
+    mean weight here: their slopes would be taken for a long tail.
     """
     share = relative_variance(mean, variance, trials)
     if share <= 0.0:
@@ -112,7 +114,9 @@ def log_terms(
     slope = share * (inverse - 1.0) / 2.0
     votes, precision = vote_variances(mean, variance, trials)
     by_share = float(np.average(slope, weights=weight)) * mean.size / (share * float(precision @ votes))
-    slope = slope + by_share * precision * (variance - share * votes) * (weight.mean() / weight)
+    relative = np.maximum(weight / weight.mean(), LEAST_RELATIVE_WEIGHT)
+    added = by_share * precision * (variance - share * votes) / relative
+    slope = slope + added - np.average(added, weights=weight)
     return expected_log_loss(mean, trials, share, np.inf) + slope / trials, slope
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from ens_plugin.adapters.sklearn.estimator_checks import checked_rows, refusals, require_fitted, unchanged_on_failure
+from ens_plugin.analysis.rows.targets import target_array
 from ens_plugin.core.validation import MOST_MEMBERS, FloatArray, as_chance, as_count, shown
 from ens_plugin.errors import InputError
 from ens_plugin.papers.model_averaging_2004.bootstrap_members import (
@@ -223,17 +224,15 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[best])
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of the predicted labels: the weighted share of correct ones.
-
-        Rows with a label that no training row has count as errors.
+        """Return the accuracy: the weighted share of correct labels, among which no unknown one is.
 
         Raises
         ------
         InputError
-            If `y` holds no label of the training rows at all.
+            If `y` holds missing values, or no label of the training rows at all.
         """
         require_fitted(self, "estimators_")
-        found = np.unique(np.asarray(y))
+        found = np.unique(target_array(y))
         if found.size and not np.isin(found, self.classes_).any():
             raise InputError(
                 f"y holds only labels that the training rows did not have: {found.tolist()[:5]}. Those rows had labels "

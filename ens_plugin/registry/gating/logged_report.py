@@ -108,7 +108,10 @@ def logged_metrics(client: MlflowClient, version: RegisteredVersion, bounded: Co
 
 
 def _value(client: MlflowClient, metric: Metric) -> float:
-    """Return the value of a metric of a LoggedModel; NaN where NaN was logged, which MLflow's databases keep as 0."""
+    """Return the value of a metric of a LoggedModel; NaN where NaN was logged, which MLflow's databases keep as 0.
+
+    The history does not tell models of one run apart, so 0 is NaN too where both were logged at one time and step.
+    """
     if metric.value != 0.0:
         return float(metric.value)
     history = client.get_metric_history(str(metric.run_id), metric.key)

@@ -224,6 +224,9 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 
 def _of_python(value: object) -> object:
     """Return a number of NumPy as Python's own; raise TypeError for anything else, as json does."""
+    if isinstance(value, np.floating):
+        # An item of a long double is one again.
+        return float(value)
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"an object of type {type(value).__name__}")

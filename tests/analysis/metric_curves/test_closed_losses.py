@@ -96,6 +96,18 @@ def test_the_slopes_of_rows_of_unequal_weight_vary_as_their_weighted_mean_does()
     assert np.std(means) == pytest.approx(np.sqrt(np.mean(expected)), rel=0.12)
 
 
+def test_rows_of_next_to_no_weight_have_no_large_slopes() -> None:
+    """They would be taken for a long tail, and widen the interval of the size without end."""
+    outputs = drawn(np.random.default_rng(1), 300, np.where(np.arange(N_MEMBERS) < 5, 0.5, 20.0))
+    ordinary = log_terms(*moments(outputs), np.ones(300))
+    found = log_terms(*moments(outputs), np.where(np.arange(300) % 50 == 0, 1e-10, 1.0))
+    assert ordinary is not None
+    assert found is not None
+    assert np.abs(found[1]).max() < 5.0 * np.abs(ordinary[1]).max()
+    kept = np.arange(300) % 50 != 0
+    np.testing.assert_allclose(found[1][kept], ordinary[1][kept], atol=0.05 * np.abs(ordinary[1]).max())
+
+
 def slope_of_weighted_members(weight: Array, outputs: Array, concentration: Array) -> float:
     """Return the mean slope by its definition, with members that count more or less than others.
 

@@ -89,6 +89,10 @@ class TestLightGBM:
         with pytest.raises(BagError, match=r"Set subsample=0\.632 and subsample_freq=1"):
             grow(lightgbm_forest(**parameters), X, Y)
 
+    def test_bags_by_label_are_grown(self) -> None:
+        bags = {"subsample": 1.0, "pos_subsample": 0.5, "neg_bagging_fraction": 0.6, "colsample_bytree": 0.8}
+        assert grow(lightgbm_forest(**bags), X, Y).n_members > 20
+
     def test_rankers_are_refused(self) -> None:
         lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
         with pytest.raises(UnsupportedModelError, match="LGBMRanker cannot be grown"):

@@ -271,6 +271,8 @@ def test_wrong_rows_to_predict() -> None:
     assert model.score(X, np.where(y == 2, 8, y)) == pytest.approx(known * np.mean(y != 2))
     with pytest.raises(InputError, match=r"training rows did not have: \[8\]"):
         model.score(X[y == 2], np.full(np.sum(y == 2), 8))
+    with pytest.raises(InputError, match="missing"):
+        model.score(X, np.where(y == 2, np.nan, y))
     with pytest.raises(EnsPluginError, match="training rows did not"):
         model.score(X, np.array(["a"] * len(y)))
     assert model.score(pd.DataFrame(X).to_numpy(), y.tolist()) > 0.9

@@ -32,10 +32,10 @@ class ScoreBlock(RowBlock):
         Computes ``value_sums`` of the scores as values; that of :mod:`~ens_plugin.core.tallies.tally` by default.
     """
 
-    outputs: FloatArray = field(init=False, repr=False)
+    outputs: FloatArray = field(init=False)
     n_labels: int = field(init=False, default=2)
     score: FloatArray
-    sums: Sums = field(default=value_sums, repr=False)
+    sums: Sums = value_sums
 
     def __getattr__(self, name: str) -> Any:
         if name != "outputs":

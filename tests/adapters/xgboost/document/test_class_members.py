@@ -11,8 +11,7 @@ import ens_plugin
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.analysis.row_blocks import block_rows, row_blocks, tally_rows
-from ens_plugin.core.tallies import RowBlock
-from ens_plugin.core.tallies.growth_path import CHUNK
+from ens_plugin.core.tallies import CHUNK, RowBlock
 from ens_plugin.core.tallies.margin_tally import margin_sums
 from tests.extras import NEEDS_WALK, xgboost
 
