@@ -35,8 +35,8 @@ DRAWN_ROWS = 10_000
 CERTAIN = 1e-12
 # Of all labels together, and at least of each.
 JACKKNIFE_ROWS, LEAST_OF_LABEL = 2_000, 300
-# Luck of the members that is a smaller part of that of the rows widens no interval by a tenth.
-LEAST_LUCK = 1.0 / 3.0
+# Luck of the members that is a smaller part of that of the rows hardly widens an interval.
+LEAST_LUCK = 0.25
 
 
 def with_label_errors(
@@ -148,23 +148,24 @@ def _sd_over_members(
         some = np.sort(np.random.default_rng(0).permutation(rows)[:n_used])
         block = sample.select(some).block
         margins = member_margins(block, rival[some])
-        if _error_of_lean(margins, block.counted) < LEAST_LUCK * of_rows[code]:
+        if _linear_luck(margins, block.counted) < LEAST_LUCK * of_rows[code]:
             continue
         weight = replace(_row_weight(sample, groups, some), rows=np.full(some.size, rows.size / some.size))
         found[code] = uncertainty.left_out_sd(margins, block.counted, weight, size)[0]
     return found
 
 
-def _error_of_lean(margins: FloatArray, counted: NDArray[np.bool_]) -> float:
-    """Return by how much the share of wrong rows changes with the luck of what members add to all rows alike.
+def _linear_luck(margins: FloatArray, counted: NDArray[np.bool_]) -> float:
+    """Return to the first order the luck of the members that all rows share, as a standard deviation of their error.
 
-    The mean margins are moved by the standard error of the members' mean deviations from them.
+    The mean margins are normal.
     """
-    n_members, mean = counted.shape[0], np.where(counted, margins, 0.0).sum(axis=0) / counted.sum(axis=0)
-    rows_of_member = np.maximum(counted.sum(axis=1), 1)
-    lean = np.where(counted, margins - mean, 0.0).sum(axis=1) / rows_of_member
-    luck = float(lean.std(ddof=1)) / np.sqrt(n_members)
-    return float(np.mean(np.abs(mean) < luck)) / 2.0
+    n = counted.sum(axis=0)
+    moments = np.where(counted, (margins, np.square(margins)), 0.0).sum(axis=1) / n
+    spread = np.sqrt(np.maximum(moments[1] - np.square(moments[0]), CERTAIN) / n)
+    slopes = np.exp(-0.5 * np.square(moments[0] / spread)) / (np.sqrt(2.0 * np.pi) * spread)
+    variance = uncertainty.shared_luck_variance(margins, counted, slopes, float(n.size))
+    return float(np.sqrt(variance * n.mean() / counted.shape[0]))
 
 
 def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes: FloatArray, code: int) -> FloatArray:

@@ -322,6 +322,22 @@ def test_weights_count_within_a_label_and_between_labels() -> None:
     assert mean == pytest.approx(report.error, abs=1e-12)
 
 
+@pytest.mark.parametrize(("depth", "is_wide"), [(1, True), (5, False)])
+def test_the_luck_of_many_members_widens_intervals_where_it_counts(depth: int, is_wide: bool) -> None:
+    """Stumps on four columns of the same weight lean to a label; deep trees do not."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((8000, 8)).astype(np.float32)
+    y = (rng.random(8000) < expit(X[:, :4].sum(axis=1))).astype(np.int64)
+    model = xgboost.XGBRFClassifier(n_estimators=120, max_depth=depth, n_jobs=1, random_state=0)
+    widths = []
+    for found in ens_plugin.analyze(model.fit(X, y), X, y).label_errors:
+        by_rows = 2.0 * 1.96 * np.sqrt(found.error * (1.0 - found.error) / found.n_rows)
+        widths.append((found.interval[1] - found.interval[0]) / by_rows)
+    assert min(widths) > 0.99
+    assert (max(widths) > 1.5) == is_wide
+
+
 @pytest.mark.slow
 def test_intervals_hold_the_luck_of_few_members_that_lean_to_a_label() -> None:
     """With the spread over seeds of the error of all rows, 82 % of 60 training sets' intervals held the errors."""
