@@ -142,16 +142,20 @@ def _sd_over_members(
         return found
     n_used = max(JACKKNIFE_ROWS // len(rows_of), LEAST_OF_LABEL)
     size, rival = np.array([float(adapter.n_members)]), strongest_rival(sample.block.support, sample.block.target)
+
+    def margins_of(rows: NDArray[np.intp]) -> tuple[FloatArray, NDArray[np.bool_]]:
+        block = sample.select(rows).block
+        return member_margins(block, rival[rows]), block.counted
+
     for code, rows in enumerate(rows_of):
         if rows.size < FEWEST_ROWS:
             continue
-        some = np.sort(np.random.default_rng(0).permutation(rows)[:n_used])
-        block = sample.select(some).block
-        margins = member_margins(block, rival[some])
-        if _linear_luck(margins, block.counted) < LEAST_LUCK * of_rows[code]:
+        shuffled = np.random.default_rng(0).permutation(rows)
+        if _linear_luck(*margins_of(np.sort(shuffled[:LEAST_OF_LABEL]))) < LEAST_LUCK * of_rows[code]:
             continue
+        some = np.sort(shuffled[:n_used])
         weight = replace(_row_weight(sample, groups, some), rows=np.full(some.size, rows.size / some.size))
-        found[code] = uncertainty.left_out_sd(margins, block.counted, weight, size)[0]
+        found[code] = uncertainty.left_out_sd(*margins_of(some), weight, size)[0]
     return found
 
 
@@ -160,12 +164,13 @@ def _linear_luck(margins: FloatArray, counted: NDArray[np.bool_]) -> float:
 
     The mean margins are normal.
     """
-    n = counted.sum(axis=0)
-    moments = np.where(counted, (margins, np.square(margins)), 0.0).sum(axis=1) / n
-    spread = np.sqrt(np.maximum(moments[1] - np.square(moments[0]), CERTAIN) / n)
-    slopes = np.exp(-0.5 * np.square(moments[0] / spread)) / (np.sqrt(2.0 * np.pi) * spread)
-    variance = uncertainty.shared_luck_variance(margins, counted, slopes, float(n.size))
-    return float(np.sqrt(variance * n.mean() / counted.shape[0]))
+    known, n = margins * counted, counted.sum(axis=0)
+    mean = known.sum(axis=0) / n
+    variance = np.einsum("mr,mr->r", known, known) / n - np.square(mean)
+    spread = np.sqrt(np.maximum(variance, CERTAIN) / n)
+    slopes = np.exp(-0.5 * np.square(mean / spread)) / (np.sqrt(2.0 * np.pi) * spread)
+    shared = uncertainty.shared_luck_variance(margins, counted, slopes, float(n.size))
+    return float(np.sqrt(shared * n.mean() / counted.shape[0]))
 
 
 def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes: FloatArray, code: int) -> FloatArray:
