@@ -30,6 +30,7 @@ __all__ = [
     "as_numbers",
     "as_positive",
     "as_probability",
+    "as_python",
     "as_sizes",
     "as_values",
     "as_weight",
@@ -338,3 +339,17 @@ def as_count(value: float, name: str, smallest: int = 1, largest: int = MAX_SIZE
     if value > largest:
         raise InputError(f"{name} must be a whole number of at most {largest}, got {shown(value, 40)}.")
     return int(value)
+
+
+def as_python(value: Any) -> Any:
+    """Return a number of NumPy as Python's own, anything else as it is.
+
+    Examples
+    --------
+    >>> as_python(np.longdouble(0.5)), as_python(np.True_), as_python("0.5")
+    (0.5, True, '0.5')
+    """
+    if isinstance(value, np.floating):
+        # The item of a long double is one again.
+        return float(value)
+    return value.item() if isinstance(value, np.generic) else value

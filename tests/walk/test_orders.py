@@ -61,12 +61,14 @@ def test_labels_that_are_not_next_to_each_other_are_moved_by_numpy() -> None:
         (np.zeros((2, 3), np.uint8), np.ones((2, 3), bool), np.array([0, 1, -1])),
         (np.zeros((2, 3), np.uint16), np.ones((2, 3), bool), np.arange(3)),
         (np.zeros((3, 2), np.uint8).T, np.ones((3, 2), bool).T, np.arange(3)),
+        (np.zeros((2, 3), np.uint8), np.ones((2, 3), bool), np.array([0.9, 1.7, 2.0])),
+        (np.full((2, 3), 128, np.uint8), np.ones((2, 3), bool), np.arange(3)),
     ],
 )
 def test_what_cannot_be_moved_in_its_place_is_refused(labels: Any, counted: Any, order: Any) -> None:
     from ens_plugin_walk import move_labels
 
-    with pytest.raises(ValueError, match="order"):
+    with pytest.raises(ValueError, match=r"order|cannot be moved"):
         move_labels(labels, counted, order)
 
 

@@ -99,6 +99,13 @@ def test_blocks_that_do_not_fit_are_refused(blocks: list[Any], words: str) -> No
         block_pairs(np.zeros((3, 4), np.int8), np.ones((3, 4), bool), np.ones(3, np.float32), blocks)
 
 
+def test_votes_of_more_bits_are_refused() -> None:
+    from ens_plugin_walk import block_pairs
+
+    with pytest.raises(ValueError, match="not int64"):
+        block_pairs(np.full((3, 4), 300), np.ones((3, 4), bool), np.ones(2, np.float32), [np.arange(2)])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
-from ens_plugin.core.validation import shown
+from ens_plugin.core.validation import as_python, shown
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import EnsembleReport
 
@@ -224,11 +224,8 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 
 def _of_python(value: object) -> object:
     """Return a number of NumPy as Python's own; raise TypeError for anything else, as json does."""
-    if isinstance(value, np.floating):
-        # An item of a long double is one again.
-        return float(value)
     if isinstance(value, np.generic):
-        return value.item()
+        return as_python(value)
     raise TypeError(f"an object of type {type(value).__name__}")
 
 
@@ -349,7 +346,7 @@ def _table(value: Any, place: str) -> dict[str, Any]:
 
 
 def _number(value: Any, place: str) -> float:
-    value = value.item() if isinstance(value, np.generic) else value
+    value = as_python(value)
     # No int is converted here: one beyond the floats would raise.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise InputError(
@@ -359,7 +356,7 @@ def _number(value: Any, place: str) -> float:
 
 
 def _switch(value: Any, place: str) -> bool:
-    value = value.item() if isinstance(value, np.generic) else value
+    value = as_python(value)
     if not isinstance(value, bool):
         raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}. Write true or false.")
     return value

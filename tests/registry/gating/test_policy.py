@@ -38,7 +38,7 @@ required = false
 def test_numbers_of_numpy_are_numbers() -> None:
     plain = {"report": {"n_members": {"max": 500}, "error": {"max": 0.5}}, "baseline": {"no_worse": True}}
     of_numpy = {
-        "report": {"n_members": {"max": np.int64(500)}, "error": {"max": np.float32(0.5)}},
+        "report": {"n_members": {"max": np.int64(500)}, "error": {"max": np.longdouble(0.5)}},
         "baseline": {"no_worse": np.True_},
     }
     assert read_policy(of_numpy) == read_policy(plain)

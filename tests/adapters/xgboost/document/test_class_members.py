@@ -91,3 +91,27 @@ def test_blocks_of_two_labels_are_higher_only_where_their_outputs_are_added_up()
     for one, other in zip(vars(low.tally).values(), vars(high.tally).values(), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(low.sample.block.score, high.sample.block.score)
+
+
+def test_higher_blocks_whose_outputs_are_read_after_all_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = xgboost.XGBRFClassifier(n_estimators=400, max_depth=4, random_state=3, n_jobs=1).fit(X, Y > 0)
+    adapter: Any = find_adapter(model)
+    features, target, heights = adapter.prepare(X), (Y > 0).astype(np.int64), list[int]()
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.SAMPLE_ROWS", 50)
+    monkeypatch.setattr("ens_plugin.analysis.row_blocks.BLOCK_BYTES", 400 * 8 * CHUNK)
+
+    def tallied() -> Any:
+        rng = np.random.default_rng(0)
+        return tally_rows(adapter, features, None, target, np.ones(N_ROWS), with_path=False, rng=rng, progress=None)
+
+    summed, block = tallied(), adapter.block
+    monkeypatch.setattr(type(adapter), "value_sums", lambda *_: None)
+    monkeypatch.setattr(
+        adapter, "block", lambda rows, bags, at: (heights.append(at.stop - at.start), block(rows, bags, at))[1]
+    )
+    read = tallied()
+    assert len(heights) > 1
+    assert max(heights) <= CHUNK
+    for one, other in zip(vars(summed.tally).values(), vars(read.tally).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(summed.sample.block.score, read.sample.block.score)
