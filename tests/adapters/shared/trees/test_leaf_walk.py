@@ -139,12 +139,16 @@ def test_reports_are_the_same_where_few_rows_are_sampled(name: str, data: str, m
 
 
 @pytest.mark.parametrize(
-    ("name", "module"),
-    [("pure leaves", "sklearn.trees"), ("lightgbm", "lightgbm.document"), ("xgboost", "xgboost.document")],
+    ("name", "module", "function"),
+    [
+        ("pure leaves", "sklearn.trees", "_flat_tree"),
+        ("lightgbm", "lightgbm.document", "_flat_tree"),
+        ("xgboost", "xgboost.document", "FlatTree"),
+    ],
 )
 @pytest.mark.parametrize("damage", ["threshold", "missing_left", "left"])
 def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
-    name: str, module: str, damage: str, monkeypatch: pytest.MonkeyPatch
+    name: str, module: str, function: str, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, rows, y = MODELS[name]()
     model.fit(rows, y)
@@ -152,10 +156,10 @@ def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
     without = report(model, rows, y)
     monkeypatch.undo()
     tree_walk = import_module(f"ens_plugin.adapters.{module}.tree_walk")
-    flat_tree, read = tree_walk._flat_tree, []
+    flat_tree, read = getattr(tree_walk, function), []
 
-    def damaged(*arguments: Any) -> Any:
-        tree = flat_tree(*arguments)
+    def damaged(*arguments: Any, **options: Any) -> Any:
+        tree = flat_tree(*arguments, **options)
         read.append(tree)
         if len(read) != N_TREES // 2:
             return tree
@@ -166,7 +170,7 @@ def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
         }
         return tree._replace(**{damage: changed[damage]})
 
-    monkeypatch.setattr(tree_walk, "_flat_tree", damaged)
+    monkeypatch.setattr(tree_walk, function, damaged)
     with pytest.warns(
         EnsPluginWarning, match=r"(1 of (25|75) trees|links of tree 11 do not).*it is not used"
     ) as caught:
