@@ -171,8 +171,13 @@ def _nothing_is_modified(case: AdapterCase) -> None:
     # Some libraries pickle one and the same model differently each time.
     comparable = [name for name, part in parts.items() if pickle.dumps(part) == before[name]]
     case.adapter.outputs(case.prepared[2], wanted=case.is_oob())
-    changed = [name for name in comparable if pickle.dumps(parts[name]) != before[name]]
+    changed = [name for name in comparable if pickle.dumps(parts[name]) != before[name] and _pickles_alike(parts[name])]
     _require(not changed, f"outputs() modified {' and '.join(changed)}; it has to leave them as they are.")
+
+
+def _pickles_alike(part: Any) -> bool:
+    """Return whether pickles of a part to which nothing is done are the same; two of some libraries' are by chance."""
+    return len({pickle.dumps(part) for _ in range(5)}) == 1
 
 
 def _another_process_has_the_same_outputs(case: AdapterCase) -> None:
