@@ -16,7 +16,7 @@ from ens_plugin.adapters import EnsembleAdapter
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import AdapterCheckError, DataMismatchError, UnsupportedModelError
-from ens_plugin.testing import ADAPTER_CHECKS, check_adapter
+from ens_plugin.testing import ADAPTER_CHECKS, AdapterCase, check_adapter
 from tests.adapters.toy_library import ToyAdapter, ToyForest
 
 X = np.random.default_rng(0).random((60, 3))
@@ -273,3 +273,23 @@ def test_labels_in_place_of_probabilities_are_told_what_to_pass() -> None:
     model = RandomForestClassifier(10, random_state=0).fit(X, y)
     with pytest.raises(AdapterCheckError, match=r"column for each of 3 labels.*Pass predict="):
         check_adapter(model, X, y, predict=lambda model, X: model.predict(X))
+
+
+class Restless(ToyForest):
+    """Two pickles of it are the same by chance, and those after them differ, as where the time is in them."""
+
+    n_pickles = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        type(self).n_pickles += 1
+        return {**super().__getstate__(), "time_": max(type(self).n_pickles - 2, 0)}
+
+
+@pytest.mark.usefixtures("registered_adapters")
+def test_a_model_whose_pickles_differ_by_themselves_is_not_modified() -> None:
+    ens_plugin.register_adapter(Honest)
+    case = AdapterCase("restless", lambda: Restless(12).fit(X, Y), X, Y, samples=drawn)
+    case.is_oob()
+    Restless.n_pickles = 0
+    next(check for check in ADAPTER_CHECKS if check.promise.startswith(BROKEN[Modifies])).run(case)
+    assert Restless.n_pickles > 3
