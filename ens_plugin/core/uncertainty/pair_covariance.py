@@ -10,18 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.tallies.tally import count_members
+from ens_plugin.core.uncertainty.pair_blocks import copied_blocks, row_blocks
 from ens_plugin.core.validation import BoolArray, FloatArray
 
 __all__ = ["PairMean", "VotePairs", "Voters", "fold_groups", "mean_pair_covariance", "shared_variance", "sum_pairs"]
 
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
-MAX_PRODUCTS = 200_000_000
-LEAST_BLOCK = 100
-# Strided blocks are copied together up to so many bytes of outputs; rows of fewer do not fill a line of the cache.
-BYTES_TOGETHER, FEWEST_TOGETHER = 2**23, 8
-# Members whose outputs stay in the cache while they are copied.
-MEMBERS_AT_ONCE = 8
 # Rows that are read for each one that is in a block, at most; fewer are copied in less time.
 MOST_SKIPPED = 16
 # Slopes that are so much smaller than the largest of a block change no sum.
@@ -216,7 +211,7 @@ def _sums_of_copies(
     outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: PairSums
 ) -> Iterator[tuple[FloatArray, float, float]]:
     """Yield sums over pairs by row, their freedom and the unit of the slopes, for parts of the rows of blocks."""
-    for own, is_counted, own_slopes in _copied(outputs, is_oob, slopes):
+    for own, is_counted, own_slopes in copied_blocks(outputs, is_oob, slopes):
         whole, unit = _scaled(own, is_counted, own_slopes)
         sums_of = vote_pairs if whole.values.dtype == np.int8 else sum_pairs
         starts = range(0, is_counted.shape[1], PART_ROWS)
@@ -229,7 +224,7 @@ def _are_read_in_place(outputs: NDArray[Any], is_oob: BoolArray) -> bool:
     """Return whether outputs are votes of which there are several small blocks, and these not a small share of them."""
     if outputs.dtype not in (np.bool_, np.int8) or not (outputs.flags.c_contiguous and is_oob.flags.c_contiguous):
         return False
-    blocks = list(_blocks(outputs.shape[1], outputs.shape[0]))
+    blocks = list(row_blocks(outputs.shape[1], outputs.shape[0]))
     step: int = blocks[0].step
     return step > 1 and outputs.shape[1] <= PART_ROWS * step and step <= MOST_SKIPPED * len(blocks)
 
@@ -239,7 +234,7 @@ def _sums_in_place(
 ) -> Iterator[tuple[FloatArray, float, float]]:
     """Yield what :func:`_sums_of_copies` does, of votes that are not copied."""
     n_rows = outputs.shape[1]
-    blocks = [np.arange(rows.start, n_rows, rows.step, dtype=np.int64) for rows in _blocks(n_rows, outputs.shape[0])]
+    blocks = [np.arange(rows.start, n_rows, rows.step, dtype=np.int64) for rows in row_blocks(n_rows, outputs.shape[0])]
     ends = np.cumsum([rows.size for rows in blocks])
     own = slopes[np.concatenate(blocks)]
     units = np.maximum.reduceat(np.abs(own), ends - [rows.size for rows in blocks])
@@ -306,55 +301,6 @@ def _in_single(rows: Voters) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     # Of outputs, those that do not count are 0 already.
     values = rows.values * counted if rows.values.dtype == np.int8 else rows.values
     return np.asarray(values, np.float32), counted
-
-
-def _blocks(n_rows: int, n_members: int) -> Iterator[slice]:
-    """Return blocks of rows at equal strides, so that each is spread over all rows, however they are sorted."""
-    most_rows = max(MAX_PRODUCTS // (n_members * LEAST_BLOCK), LEAST_BLOCK)
-    n_used = min(n_rows, most_rows)
-    per_block = min(max(MAX_PRODUCTS // (n_members * n_used), LEAST_BLOCK), n_rows)
-    n_blocks = -(-n_rows // per_block)
-    return (slice(start, None, n_blocks) for start in range(max(n_used // per_block, 1)))
-
-
-def _copied(
-    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
-) -> Iterator[tuple[NDArray[Any], BoolArray, FloatArray]]:
-    """Yield outputs, members that count and slopes of the rows of each of :func:`_blocks`.
-
-    Several blocks are copied together: a copy of one strided block reads nearly all of the outputs from memory.
-    """
-    n_members, n_rows = outputs.shape
-    blocks = list(_blocks(n_rows, n_members))
-    step = blocks[0].step
-    if step == 1:
-        yield np.ascontiguousarray(outputs), np.ascontiguousarray(is_oob), slopes
-        return
-    # A row is in one of `step` blocks.
-    together = max(BYTES_TOGETHER * step // outputs.nbytes, FEWEST_TOGETHER)
-    for start in range(0, len(blocks), together):
-        some = blocks[start : start + together]
-        copied, counted = (_by_block(values, range(start, start + len(some)), step) for values in (outputs, is_oob))
-        for place, rows in enumerate(some):
-            own = slice(0, slopes[rows].size)
-            yield copied[place, :, own], counted[place, :, own], slopes[rows]
-
-
-def _by_block(values: NDArray[Any], blocks: range, step: int) -> NDArray[Any]:
-    """Return the values of every `step`-th row from each of some rows on, shape (n_blocks, n_members, n_rows_of_block).
-
-    The last row of a block that has one less than the first is not set.
-    """
-    n_members, n_rows = values.shape
-    whole = n_rows // step
-    rest = values[:, whole * step :][:, blocks.start : blocks.stop]
-    copied = np.empty((len(blocks), n_members, whole + (rest.shape[1] > 0)), values.dtype)
-    strided = values[:, : whole * step].reshape(n_members, whole, step)[:, :, blocks.start : blocks.stop]
-    for start in range(0, n_members, MEMBERS_AT_ONCE):
-        members = slice(start, start + MEMBERS_AT_ONCE)
-        copied[:, members, :whole] = strided[members].transpose(2, 0, 1)
-    copied[: rest.shape[1], :, whole:] = rest.T[:, :, None]
-    return copied
 
 
 def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[Voters, float]:

@@ -292,10 +292,10 @@ def test_parts_of_few_and_of_many_members_are_combined_by_their_weight() -> None
     np.testing.assert_allclose(whole.error_curve.lower, mean - below, atol=1e-6)
     np.testing.assert_allclose(whole.error_curve.upper, mean + above, atol=1e-6)
     assert whole.algorithmic_sd == pytest.approx(share @ [part.algorithmic_sd for part in parts])
-    shifts = [part.error_curve.even_shift for part in parts]
+    shifts = np.array([part.error_curve.even_shift for part in parts])
     assert whole.error_curve.even_shift is not None
-    np.testing.assert_allclose(whole.error_curve.even_shift, share @ np.array(shifts), atol=1e-12)
-    assert np.abs(np.subtract(*shifts)).max() > 0.001  # type: ignore[arg-type]
+    np.testing.assert_allclose(whole.error_curve.even_shift, share @ shifts, atol=1e-12)
+    assert np.abs(shifts[0] - shifts[1]).max() > 0.001
     # The disagreement that is wanted lies between those at the ends of the interval of the size.
     low, high = whole.recommendation.interval
     assert whole.recommendation.size is not None

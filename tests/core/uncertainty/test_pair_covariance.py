@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.uncertainty import fold_groups, mean_pair_covariance, pair_covariance, shared_variance
+from ens_plugin.core.uncertainty import fold_groups, mean_pair_covariance, pair_blocks, pair_covariance, shared_variance
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -70,7 +70,7 @@ def test_many_rows_are_taken_in_blocks_of_rows_from_everywhere(monkeypatch: pyte
     order = np.argsort(outputs[0])
     outputs, is_oob, slopes = outputs[:, order], is_oob[:, order], slopes[order]
     whole = mean_pair_covariance(outputs, is_oob, slopes)
-    monkeypatch.setattr(pair_covariance, "MAX_PRODUCTS", 60 * 1200 * 120)
+    monkeypatch.setattr(pair_blocks, "MAX_PRODUCTS", 60 * 1200 * 120)
     part = mean_pair_covariance(outputs, is_oob, slopes)
     assert part.mean == pytest.approx(whole.mean, rel=0.1)
     assert part.variance > 3 * whole.variance
@@ -80,10 +80,10 @@ def test_many_rows_are_taken_in_blocks_of_rows_from_everywhere(monkeypatch: pyte
 def test_blocks_have_every_row_at_their_stride(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 53 rows in six blocks, the first five have nine rows and the last has eight."""
     outputs, is_oob, slopes = correlated(20, 53, 7)
-    monkeypatch.setattr(pair_covariance, "MAX_PRODUCTS", 20 * 53 * 10)
-    monkeypatch.setattr(pair_covariance, "LEAST_BLOCK", 10)
-    monkeypatch.setattr(pair_covariance, "BYTES_TOGETHER", 0)
-    monkeypatch.setattr(pair_covariance, "FEWEST_TOGETHER", together)
+    monkeypatch.setattr(pair_blocks, "MAX_PRODUCTS", 20 * 53 * 10)
+    monkeypatch.setattr(pair_blocks, "LEAST_BLOCK", 10)
+    monkeypatch.setattr(pair_blocks, "BYTES_TOGETHER", 0)
+    monkeypatch.setattr(pair_blocks, "FEWEST_TOGETHER", together)
     blocks = [slice(start, None, 6) for start in range(5)]
     parts = [mean_pair_covariance(outputs[:, rows], is_oob[:, rows], slopes[rows]) for rows in blocks]
     freedom = [np.triu(is_oob[:, rows].T.astype(int) @ is_oob[:, rows] - 1, 1).clip(0).sum() for rows in blocks]
