@@ -57,21 +57,25 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
     """
     curve = report.error_curve
     sizes = charted_sizes(report)
-    columns = {curve.key: curve.error, f"{curve.key}_lower": curve.lower, f"{curve.key}_upper": curve.upper}
-    lines = {
-        name: values[np.searchsorted(curve.sizes, sizes).clip(max=curve.sizes.size - 1)].copy()
-        for name, values in columns.items()
-    }
-    if sizes[-1] == report.n_members:
-        # The current size need not be tabulated.
-        for line, value in zip(lines.values(), (report.error, *report.error_interval), strict=True):
-            line[-1] = value
+    values = np.array([_value_and_interval(report, int(size)) for size in sizes])
+    names = (curve.key, f"{curve.key}_lower", f"{curve.key}_upper")
     return [
         Point(f"{prefix}/{name}", float(value), int(size))
-        for name, values in lines.items()
-        for size, value in zip(sizes, values, strict=True)
+        for name, line in zip(names, values.T, strict=True)
+        for size, value in zip(sizes, line, strict=True)
         if math.isfinite(value)
     ]
+
+
+def _value_and_interval(report: EnsembleReport, size: int) -> tuple[float, float, float]:
+    """Return the error at a size and the ends of its interval: the report's own numbers where it has them."""
+    curve = report.error_curve
+    if size == report.n_members:
+        return (report.error, *report.error_interval)
+    row = int(np.searchsorted(curve.sizes, size))
+    if row < curve.sizes.size and curve.sizes[row] == size:
+        return float(curve.error[row]), float(curve.lower[row]), float(curve.upper[row])
+    return (curve.at(size), *curve.interval_at(size))
 
 
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
@@ -80,22 +84,24 @@ def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
     The first is about a quarter of the current size, and at most half of the recommended and of the last tabulated
     one, but at least 5: the steep beginning would flatten the rest on the linear axis of MLflow's chart.  The last is
     the current size, because MLflow shows a curve's last value as the value of the run, which then equals the scalar.
-    All others are odd and tabulated, as far as the curve has such sizes.
+    All are odd where the current size is odd, and even where it is even, as far as the curve has such sizes: the votes
+    of an even number of members can tie, so that a curve over both would end in a step.
 
     Returns
     -------
     ndarray of int64, shape (n_sizes,)
     """
     now, recommended = report.n_members, report.recommended_size or report.recommendation.max_size
-    sizes = report.error_curve.sizes
+    curve, sizes = report.error_curve, report.error_curve.sizes
     first = max(SMALLEST_SIZE, min(now // 2, recommended, int(sizes[-1])) // 2)
-    for wanted in ((sizes >= first) & (sizes < now) & (sizes % 2 == 1), sizes < now, sizes > 0):
-        if wanted.any():
-            charted = _log_spaced(sizes[wanted])
-            break
-    if report.error_curve.reaches(now):
-        return np.union1d(charted[charted < now], [now])
-    return charted
+    below = sizes[sizes < now] if np.any(sizes < now) else sizes
+    odd = below[(below >= first) & (below % 2 == 1)]
+    charted = _log_spaced(odd if odd.size else below)
+    if not curve.reaches(now):
+        return charted
+    if odd.size and now % 2 == 0:
+        charted = charted + 1
+    return np.union1d(charted[charted < now], [now])
 
 
 def _log_spaced(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

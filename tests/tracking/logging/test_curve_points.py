@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
 
+import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.tracking.logging import charted_sizes, curve_points, scalar_points
 from tests.reports import (
@@ -27,10 +30,10 @@ def with_sizes(report: EnsembleReport, sizes: list[int]) -> EnsembleReport:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_charted_sizes_are_tabulated_or_current_and_about_a_hundred(name: str) -> None:
+def test_charted_sizes_are_within_the_curve_and_about_a_hundred(name: str) -> None:
     report = REPORTS[name]
     sizes = charted_sizes(report)
-    assert set(sizes) <= {*report.error_curve.sizes, report.n_members}
+    assert all(report.error_curve.reaches(int(size)) for size in sizes)
     assert np.all(np.diff(sizes) > 0)
     assert 1 <= len(sizes) <= 100
 
@@ -47,12 +50,24 @@ def test_the_last_point_of_a_curve_is_the_scalar_of_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("report", [classification_report(), regression_report(), capped_report()])
-def test_charted_sizes_are_odd_from_below_the_recommended_to_the_current_one(report: EnsembleReport) -> None:
+@pytest.mark.parametrize("more", [0, 1])
+def test_charted_sizes_have_the_parity_of_the_current_one(report: EnsembleReport, more: int) -> None:
+    report = replace(report, n_members=report.n_members + more)
     sizes = charted_sizes(report)
     recommended = report.recommended_size or report.recommendation.max_size
     assert 0 <= sizes[0] - max(5, min(report.n_members // 2, recommended) // 2) <= 2
-    assert np.all(sizes[:-1] % 2 == 1)
+    assert np.all(sizes % 2 == report.n_members % 2)
     assert sizes[-1] == report.n_members
+
+
+@pytest.mark.parametrize("n_members", [20, 60, 100])
+def test_a_curve_does_not_end_in_a_step_where_the_votes_of_even_sizes_tie(n_members: int) -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    report = ens_plugin.analyze(RandomForestClassifier(n_members, random_state=0).fit(X, y), X, y)
+    assert report.error > report.error_curve.at(n_members - 1)
+    values = [point.value for point in curve_points(report, "ens") if point.key == "ens/error"]
+    assert values[-1] <= values[-2] <= values[-3]
+    assert values[-1] == report.error
 
 
 def test_charted_sizes_of_few_members_start_at_five() -> None:
@@ -77,7 +92,7 @@ def test_a_path_ends_where_its_members_end() -> None:
         ([10, 20, 30], [10, 20, 30, 200]),
         ([1, 2, 3], [1, 2, 3, 200]),
         ([100_000], [100_000]),
-        ([1, 5, 6, 7], [5, 7, 200]),
+        ([1, 5, 6, 7], [6, 8, 200]),
     ],
 )
 def test_a_curve_with_few_sizes_gives_what_it_has(tabulated: list[int], charted: list[int]) -> None:
@@ -101,7 +116,9 @@ def test_curve_points_repeat_the_table_under_names_with_a_slash() -> None:
     columns = {"ens/error": curve.error, "ens/error_lower": curve.lower, "ens/error_upper": curve.upper}
     for point in points:
         if point.step != report.n_members:
-            assert point.value == columns[point.key][curve.sizes == point.step].item()
+            above = columns[point.key][curve.sizes >= point.step][0]
+            below = columns[point.key][curve.sizes <= point.step][-1]
+            assert min(above, below) <= point.value <= max(above, below)
     assert len(points) == 3 * len(charted_sizes(report))
 
 
