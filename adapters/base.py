@@ -276,6 +276,12 @@ class EnsembleAdapter(ABC):
         """
         return None
 
+    def check_form(self) -> None:  # noqa: B027  (for most adapters, the class is enough)
+        """Raise UnsupportedModelError if no error curve describes the ensemble, whatever its rows.
+
+        Called before the rows of an analysis are prepared, not where only the bags are wanted.
+        """
+
     def check_members(self, features: Any) -> None:  # noqa: B027  (for most adapters, the class is enough)
         """Raise UnsupportedModelError if the model is not the mean of members that are drawn alike.
 

@@ -133,7 +133,7 @@ class XGBoostTreesAdapter(
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the members' mean is the booster's prediction on a few rows."""
-        self._check_form()
+        self.check_form()
         rows = features[spread_rows(features.shape[0], _CHECKED_ROWS)]
         mean = self.outputs(rows).mean(axis=0)
         matrix = rows.matrix()
@@ -366,7 +366,8 @@ class XGBoostTreesAdapter(
     def _by_class(self, by_tree: NDArray[Any]) -> NDArray[Any]:
         return by_tree.reshape(self.forest.n_groups, self.n_members, -1)
 
-    def _check_form(self) -> None:
+    def check_form(self) -> None:
+        """Raise UnsupportedModelError for several rounds, and for objectives that no error curve is known for."""
         self._check_rounds()
         shape = self._shape
         if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):

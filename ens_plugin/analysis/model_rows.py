@@ -141,6 +141,7 @@ def read_rows(
     EnsPluginError
         One of its kinds, as :func:`ens_plugin.analyze`.
     """
+    adapter.check_form()
     labels = target_array(y)
     target = _narrowed(encode_target(adapter, labels), adapter)
     weight = row_weights(evaluation_weights(adapter, labels, options.sample_weight), target.size, metric)

@@ -86,8 +86,8 @@ def autolog(
     max_overhead : float, default=0.1
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
         enough for all rows, the ensemble is judged by fewer, drawn at random, and the report warns of it.
-        ``math.inf`` removes the limit.  A fit shorter than 0.1 seconds is reported without page and figures, unless
-        this share leaves time for them.
+        ``math.inf`` removes the limit.  Page and figures do not count: a process of their own draws them after
+        the fit.
     prefix : str, default="ens"
         Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True

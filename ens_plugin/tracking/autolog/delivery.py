@@ -7,12 +7,12 @@ import os
 import secrets
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ens_plugin.errors import TrackingError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
+from ens_plugin.tracking.autolog.report_files import ReportFiles
 from ens_plugin.tracking.autolog.upload_queue import Progress
 from ens_plugin.tracking.logging.report_log import run_content, send
 from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
@@ -37,8 +37,7 @@ class ReportUpload:
     Attributes
     ----------
     report : EnsembleReport
-    directory : Path or None
-        Folder of the rendered artifacts.
+    files : ReportFiles or None
     tracking_uri : str
     run_id : str or None
         None where a run is made for the report.
@@ -53,7 +52,7 @@ class ReportUpload:
     """
 
     report: EnsembleReport
-    directory: Path | None
+    files: ReportFiles | None
     tracking_uri: str
     run_id: str | None
     model_id: str | None
@@ -127,6 +126,7 @@ def forget_unreachable() -> None:
 
 
 def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None:
+    directory = None if upload.files is None else upload.files.drawn()
     prefix = _free_prefix(client.get_run(run_id), upload.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
@@ -134,7 +134,7 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
             from ens_plugin.tracking.store.data_digest import DIGEST_TAG
 
             client.set_logged_model_tags(upload.model_id, {DIGEST_TAG: upload.data_digest})
-    send(client, run_id, run_content(upload.report, upload.directory, upload.model_id, prefix))
+    send(client, run_id, run_content(upload.report, directory, upload.model_id, prefix))
 
 
 def _free_prefix(run: Run, prefix: str) -> str:

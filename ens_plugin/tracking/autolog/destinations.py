@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ens_plugin.errors import EnsPluginError, TrackingError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.autolog.delivery import ReportUpload, avoid, deliver
+from ens_plugin.tracking.autolog.report_files import ReportFiles
 from ens_plugin.tracking.autolog.sending import Delivery
 from ens_plugin.tracking.autolog.settings import AutologOptions
 from ens_plugin.tracking.logging.report_content import report_parts
@@ -73,7 +72,7 @@ def mlflow_delivery(upload: ReportUpload, is_only_one: bool) -> Delivery:
 
 def tracker_delivery(
     report: EnsembleReport,
-    directory: Path | None,
+    files: ReportFiles | None,
     tracker: object,
     prefix: str,
     data_digest: str | None,
@@ -88,6 +87,7 @@ def tracker_delivery(
 
     def deliver() -> str:
         delivery.progress.is_reachable = True
+        directory = None if files is None else files.drawn()
         parts = report_parts(report, directory, _next_prefix(tracker, prefix), data_digest)
         try:
             return f"{name}: {log_to(tracker, parts)}"

@@ -11,8 +11,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -31,16 +29,15 @@ from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.autolog.delivery import ReportUpload, unreachable
 from ens_plugin.tracking.autolog.destinations import mlflow_delivery, store_of, tracker_delivery
 from ens_plugin.tracking.autolog.metric_cost import metric_seconds_per_row
+from ens_plugin.tracking.autolog.report_files import ReportFiles, prepare_drawing
 from ens_plugin.tracking.autolog.row_budget import PILOT_SHARE, affordable_rows, pass_seconds
 from ens_plugin.tracking.autolog.sending import Delivery, not_logged, send_all
-from ens_plugin.tracking.autolog.settings import AutologOptions, inform, warn_once
-from ens_plugin.tracking.logging.artifacts import RENDERING_S, render_artifacts, write_data
+from ens_plugin.tracking.autolog.settings import AutologOptions, inform
 from ens_plugin.tracking.store.data_digest import data_digest
 from ens_plugin.tracking.trackers import MLFLOW, kind_of
 
 __all__ = ["FinishedFit", "report_fit"]
 
-SHORT_FIT_S = 0.1  # a fit shorter than this is reported without page and figures
 SENDING_S = 0.3
 
 # All threads of a process share matplotlib's defaults and the number of BLAS threads.
@@ -78,6 +75,8 @@ class FinishedFit:
         Digest of the data at the time of the fit, where the report is made later.
     destinations : tuple of object
         ``"mlflow"`` and trackers that the report is logged to.
+    problem : Exception or None
+        What the training data could not be read for.
     """
 
     model: Any
@@ -88,6 +87,7 @@ class FinishedFit:
     run_id: str | None
     digest: str | None = None
     destinations: tuple[object, ...] = (MLFLOW,)
+    problem: Exception | None = None
 
 
 def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> None:
@@ -123,22 +123,20 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
         with _turn(deadline, settings):
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
-            folder = _render(report, fit, deadline, settings) if settings.log_artifacts else None
+            files = ReportFiles(report, len(destinations), settings) if settings.log_artifacts else None
     except EnsPluginError as error:
         if not _has_no_report(error, fit):
             raise
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
-    directory = None if folder is None else Path(folder.name)
-
     is_only_one = len(destinations) == 1
 
     def delivery_to(destination: object) -> Delivery:
         if kind_of(destination) != MLFLOW:
-            return tracker_delivery(report, directory, destination, settings.prefix, digest, is_only_one)
+            return tracker_delivery(report, files, destination, settings.prefix, digest, is_only_one)
         upload = ReportUpload(
             report=report,
-            directory=directory,
+            files=files,
             tracking_uri=tracking_uri,
             run_id=fit.run_id,
             model_id=model_id,
@@ -147,7 +145,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
         )
         return mlflow_delivery(upload, is_only_one)
 
-    send_all([delivery_to(destination) for destination in destinations], folder, deadline, settings)
+    send_all([delivery_to(destination) for destination in destinations], files, deadline, settings)
 
 
 def _is_reachable(fit: FinishedFit, store: str, settings: AutologOptions) -> bool:
@@ -176,18 +174,24 @@ def _has_no_report(error: EnsPluginError, fit: FinishedFit) -> bool:
     """Return whether `error` is expected for this kind of fit, which then has no report and needs no warning."""
     if isinstance(error, (BagError, NotFittedError, UnsupportedModelError)):
         return True
-    y = np.asarray(fit.data.y)
-    has_several_outputs = y.ndim > 1 and y.shape[1] > 1
-    has_one_label = y.size > 0 and bool(np.all(y == y.flat[0]))
-    return has_several_outputs or has_one_label or find_adapter(inner_ensemble(fit.model)).n_members < 2
+    if fit.data.y is not None:
+        y = np.asarray(fit.data.y)
+        if (y.ndim > 1 and y.shape[1] > 1) or (y.size > 0 and bool(np.all(y == y.flat[0]))):
+            return True
+    try:
+        adapter = find_adapter(inner_ensemble(fit.model))
+        adapter.check_form()
+    except UnsupportedModelError:
+        return True
+    return adapter.n_members < 2
 
 
 def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: AutologOptions) -> EnsembleReport:
+    if fit.problem is not None:
+        raise InputError(f"The arguments of the fit could not be read: {fit.problem}.") from fit.problem
     _refuse_resampled_layers(fit.model)
     data = _data_of(ensemble, fit)
     if data is None or data.X is None:
-        # Raises another error for a model that can have no report at all.
-        find_adapter(ensemble)
         raise InputError(
             f"The training rows of this {type(ensemble).__name__} are no longer available. With lightgbm.train, pass a "
             "Dataset that has not been constructed yet, or one made with free_raw_data=False. With a search, let it "
@@ -195,7 +199,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
         )
     if not math.isinf(deadline):
         deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
-    deadline -= SENDING_S + (RENDERING_S if settings.log_artifacts else 0.0)
+    deadline -= SENDING_S
     allowance = settings.seconds_for(fit.seconds)
     options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
     cautions: list[str] = []
@@ -217,6 +221,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             )
         return rows
 
+    if settings.log_artifacts:
+        prepare_drawing()
     with warnings.catch_warnings():
         # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
         warnings.simplefilter("ignore")
@@ -264,36 +270,6 @@ def _n_jobs(ensemble: Any) -> int | None:
     """Return the number of threads that the fit was allowed to use."""
     n_jobs = getattr(ensemble, "n_jobs", None)
     return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
-
-
-def _render(
-    report: EnsembleReport, fit: FinishedFit, deadline: float, settings: AutologOptions
-) -> TemporaryDirectory[str]:
-    folder = TemporaryDirectory(prefix="ens_plugin-")
-    try:
-        if time.perf_counter() < deadline and _is_short(fit, settings):
-            write_data(report, Path(folder.name))
-            inform(settings, logging.DEBUG, f"The report of {report.model} has no page and no figures, because "
-                   f"the fit took less than {SHORT_FIT_S:g} seconds.")  # fmt: skip
-        elif not render_artifacts(report, Path(folder.name), deadline):
-            warn_once(settings, "late", _without_figures(report.model, settings))
-    except BaseException:
-        folder.cleanup()
-        raise
-    return folder
-
-
-def _is_short(fit: FinishedFit, settings: AutologOptions) -> bool:
-    """Return whether a fit took less than 0.1 s and max_overhead leaves no time for the figures."""
-    return fit.seconds < SHORT_FIT_S and settings.max_overhead * fit.seconds < RENDERING_S
-
-
-def _without_figures(model: str, settings: AutologOptions) -> str:
-    return (
-        f"The report of {model} has no page and no figures: after the analysis, too little was left of the time that "
-        f"autologging may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or draw them later from "
-        "report.json with EnsembleReport.from_json(...).to_html(path)."
-    )
 
 
 def _tracking_uri() -> str:

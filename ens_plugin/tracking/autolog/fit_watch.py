@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from types import FrameType
@@ -110,15 +110,24 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
         except TypeError:
             # `original` raises the same error.
             return original(*args, **kwargs)
-        data = attempt(watch.settings, lambda: read(arguments))
+        data, problem = _read(read, arguments)
         if scope is None:
             in_mlflow = _module(caller).startswith("mlflow.")
-            return _report_after(lambda: original(*args, **kwargs), model, data, watch, in_mlflow)
+            return _report_after(lambda: original(*args, **kwargs), model, data, problem, watch, in_mlflow)
         result = original(*args, **kwargs)
-        attempt(watch.settings, lambda: _remember(scope, model, data))
+        if problem is None:
+            attempt(watch.settings, lambda: _remember(scope, model, data))
         return result
 
     return call
+
+
+def _read(read: Reader, arguments: Mapping[str, Any]) -> tuple[TrainingData, Exception | None]:
+    """Return the training data among the arguments of a fit; without data, the problem, which the fit may have too."""
+    try:
+        return read(arguments), None
+    except Exception as error:  # of another library, and told after the fit, where the fit itself succeeds
+        return TrainingData(None, None), error
 
 
 def note_start() -> None:
@@ -149,12 +158,17 @@ def report_pending() -> None:
 
 
 def _report_after(
-    fit: Callable[[], Result], model: Any, data: TrainingData | None, watch: _Watch, in_mlflow: bool
+    fit: Callable[[], Result],
+    model: Any,
+    data: TrainingData,
+    problem: Exception | None,
+    watch: _Watch,
+    in_mlflow: bool,
 ) -> Result:
     # Without a recorded state, MLflow's autologging ignores this fit, or another logger receives its events.
     noted = in_mlflow and _thread.before is not None and watch.events.is_current()
     before = _thread.before if noted else attempt(watch.settings, state_of_thread)
-    if before is None or data is None or not destinations_of_fit(watch.settings, before.is_users):
+    if before is None or not destinations_of_fit(watch.settings, before.is_users):
         return fit()
     report_grown(threading.get_ident(), model)
     is_growth = bool(attempt(watch.settings, lambda: continues_growth(model)))
@@ -176,6 +190,7 @@ def _report_after(
             seconds=seconds,
             run_id=after.active_run or (after.last_run if after.last_run != before.last_run else None),
             destinations=destinations_of_fit(watch.settings, before.is_users),
+            problem=problem,
         )
         if noted:
             _thread.pending = _Pending(finished, before, watch.settings, is_growth)
@@ -195,7 +210,7 @@ def _new_model(before: MlflowState, after: MlflowState) -> str | None:
     return after.last_model if after.last_model != before.last_model else None
 
 
-def _remember(scope: _Scope, model: Any, data: TrainingData | None) -> None:
+def _remember(scope: _Scope, model: Any, data: TrainingData) -> None:
     if inner_ensemble(model) is model:
         scope.ensemble, scope.data = model, data
 

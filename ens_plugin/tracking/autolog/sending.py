@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
 
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking.autolog.delivery import AVOIDED_S, unreachable
+from ens_plugin.tracking.autolog.report_files import ReportFiles
 from ens_plugin.tracking.autolog.settings import AutologOptions, inform, warn_once
 from ens_plugin.tracking.autolog.upload_queue import Progress, Upload, post
 
@@ -50,24 +50,9 @@ class Delivery:
     progress: Progress = field(default_factory=Progress)
 
 
-class _Folder:
-    """The folder of a report's files, which is removed when the last of its deliveries is over."""
-
-    def __init__(self, folder: TemporaryDirectory[str] | None, n_deliveries: int) -> None:
-        self._folder, self._left, self._lock = folder, n_deliveries, threading.Lock()
-
-    def release(self) -> None:
-        """Count one delivery as over; after the last one, remove the folder."""
-        with self._lock:
-            self._left -= 1
-            is_last = self._left == 0
-        if is_last and self._folder is not None:
-            self._folder.cleanup()
-
-
 def send_all(
     deliveries: Collection[Delivery],
-    folder: TemporaryDirectory[str] | None,
+    files: ReportFiles | None,
     deadline: float,
     settings: AutologOptions,
 ) -> None:
@@ -76,8 +61,8 @@ def send_all(
     Parameters
     ----------
     deliveries : collection of Delivery
-    folder : TemporaryDirectory or None
-        The report's files; removed in the end.
+    files : ReportFiles or None
+        Removed in the end.
     deadline : float
         Time on the clock ``time.perf_counter()``.
     settings : AutologOptions
@@ -87,7 +72,6 @@ def send_all(
     TrackingError
         If too many reports wait for a store already.  The other deliveries are made nevertheless.
     """
-    files = _Folder(folder, len(deliveries))
     problems = []
     for delivery in deliveries:
         try:
@@ -98,13 +82,13 @@ def send_all(
         raise problems[0]
 
 
-def _send(delivery: Delivery, files: _Folder, deadline: float, settings: AutologOptions) -> None:
+def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions) -> None:
     is_done = threading.Event()
     is_over = threading.Lock()
 
     def clean_up() -> None:
         # Of a delivery that is given up and ends after all, only the first end counts.
-        if is_over.acquire(blocking=False):
+        if is_over.acquire(blocking=False) and files is not None:
             files.release()
 
     def work() -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.tracking.trackers import MLFLOW
 
-__all__ = ["LEAST_SECONDS", "AutologOptions", "attempt", "inform", "warn_once"]
+__all__ = ["LEAST_SECONDS", "AutologOptions", "attempt", "inform", "warn", "warn_once"]
 
 Result = TypeVar("Result")
 
@@ -66,6 +66,11 @@ def warn_once(settings: AutologOptions, kind: str, message: str) -> None:
         _logger.warning("%s Further messages of this kind are logged at level DEBUG.", message)
     else:
         _logger.debug(message)
+
+
+def warn(settings: AutologOptions, message: str) -> None:
+    """Log a warning, unless autologging is silent."""
+    inform(settings, logging.WARNING, message)
 
 
 def inform(settings: AutologOptions, level: int, message: str) -> None:

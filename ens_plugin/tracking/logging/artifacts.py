@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +10,9 @@ from ens_plugin.report.result import EnsembleReport
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DEFAULT_PREFIX", "RENDERING_S", "artifact_path", "render_artifacts", "write_data"]
+__all__ = ["DEFAULT_PREFIX", "artifact_path", "draw_files", "render_artifacts", "write_data"]
 
 DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
-RENDERING_S = 0.6  # of page and figures, on two cores of 2020
-
-_last_seconds = deque([RENDERING_S], maxlen=2)  # two, because the first drawing of a process takes longer
 
 
 def artifact_path(prefix: str) -> str:
@@ -32,35 +26,26 @@ def artifact_path(prefix: str) -> str:
     return "ensemble" if prefix == DEFAULT_PREFIX else f"ensemble/{prefix}"
 
 
-def render_artifacts(report: EnsembleReport, directory: Path, deadline: float = math.inf) -> bool:
-    """Write report.json, curve.csv, report.html and the figures into an existing `directory`.
+def render_artifacts(report: EnsembleReport, directory: Path) -> None:
+    """Write the data, the page and the figures of a report into an existing directory.
 
     Parameters
     ----------
     report : EnsembleReport
     directory : Path
-    deadline : float
-        Time on the clock ``time.perf_counter()``.  Page and figures are left out where they would not be finished
-        by then, according to the time that the last ones took.
-
-    Returns
-    -------
-    bool
-        Whether there was time for the page and the figures.
     """
     write_data(report, directory)
-    start = time.perf_counter()
-    expected = min(_last_seconds)
-    if start + expected > deadline:
-        # With a lower expectation a later report tries again: the machine may be less busy then.
-        _last_seconds.append(0.9 * expected)
-        return False
-    _draw(report, directory)
-    _last_seconds.append(time.perf_counter() - start)
-    return True
+    draw_files(report, directory)
 
 
-def _draw(report: EnsembleReport, directory: Path) -> None:
+def draw_files(report: EnsembleReport, directory: Path) -> None:
+    """Write report.html and the figures into an existing directory.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    directory : Path
+    """
     from ens_plugin.report.chart_style import default_style
     from ens_plugin.report.html import write_page
     from ens_plugin.report.plots import report_figures

@@ -187,6 +187,51 @@ def test_ensembles_without_rows_out_of_bag_are_left_alone_with_a_word_for_debugg
     assert "without bootstrap" in found[0]
 
 
+def test_data_of_models_without_a_report_need_no_warning(
+    embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+) -> None:
+    class Sampler(TransformerMixin, BaseEstimator):
+        def fit(self, X: Any, y: Any = None) -> Sampler:
+            return self
+
+        def transform(self, X: Any) -> Any:
+            return X
+
+        def fit_resample(self, X: Any, y: Any) -> Any:
+            return X, y
+
+    autolog()
+    make_pipeline(Sampler(), LogisticRegression(max_iter=10_000)).fit(X, y)
+    xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X.astype(object), y)
+    assert top_runs(embedded, experiment) == []
+    assert messages(log, logging.WARNING) == []
+
+
+@pytest.mark.usefixtures("embedded", "experiment")
+def test_data_that_cannot_be_read_are_not_told_before_a_fit_that_raises(log: pytest.LogCaptureFixture) -> None:
+    autolog()
+    with pytest.raises(TypeError):
+        xgboost.train({"num_parallel_tree": 20, "subsample": 0.6}, X, 1)
+    assert messages(log, logging.WARNING) == []
+
+
+@pytest.mark.usefixtures("embedded", "experiment")
+def test_data_that_cannot_be_read_are_told_after_a_fit_that_has_no_trouble_with_them(
+    log: pytest.LogCaptureFixture,
+) -> None:
+    class Closed(xgboost.DMatrix):
+        def get_weight(self) -> Any:
+            raise AttributeError("no rows here")
+
+    autolog()
+    options = {"num_parallel_tree": 20, "subsample": 0.6, "learning_rate": 1, "nthread": 1}
+    xgboost.train({**options, "num_parallel_tree": 1}, Closed(X, y), 3)
+    assert messages(log, logging.WARNING) == []
+    xgboost.train(options, Closed(X, y), 1)
+    (warning,) = messages(log, logging.WARNING)
+    assert "no rows here" in warning
+
+
 class OversamplingPipeline(Pipeline):  # type: ignore[misc]
     """As imbalanced-learn's: its fit gives the last step copies of the rarer label's rows."""
 
@@ -259,8 +304,8 @@ class TestRuns:
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Pictures take seconds, and have tests of their own.
-        rendered = "ens_plugin.tracking.autolog.fit_report.render_artifacts"
-        monkeypatch.setattr(rendered, lambda _, folder, *__: bool((folder / "report.html").write_text("a page")))
+        drawing = "ens_plugin.tracking.autolog.report_files.draw"
+        monkeypatch.setattr(drawing, lambda folder: (folder / "report.html").write_text("a page"))
         autolog(max_overhead=PATIENT)
         with mlflow.start_run():
             for rows in (200, 150, 100):

@@ -20,7 +20,7 @@ REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 def upload(**changes: object) -> ReportUpload:
     whole = ReportUpload(
         report=REPORT,
-        directory=None,
+        files=None,
         tracking_uri=mlflow.get_tracking_uri(),
         run_id=None,
         model_id=None,

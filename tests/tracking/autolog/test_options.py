@@ -95,8 +95,9 @@ class TestOptions:
         assert has_report(run)
         assert "ens/error" in run.data.metrics
         files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble")}
-        assert files == {"report.json", "curve.csv"}
-        assert any("no page and no figures" in message for message in messages(log, logging.WARNING))
+        figures = {"agreement.png", "bias_variance.png", "error_curve.png"}
+        assert files == {"report.json", "curve.csv", "report.html", *figures}
+        assert not any("no page" in message for message in messages(log, logging.WARNING))
 
     @pytest.mark.parametrize("max_overhead", [-0.1, float("nan"), "much", None])
     def test_max_overhead_is_a_share(self, max_overhead: Any) -> None:
@@ -123,7 +124,7 @@ class TestBudget:
     ) -> None:
         monkeypatch.setattr("ens_plugin.tracking.autolog.row_budget.FEW_ROWS", 120)
         monkeypatch.setattr("ens_plugin.tracking.autolog.row_budget.TOO_FEW_ROWS", 100)
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.RENDERING_S", 1e9)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.SENDING_S", 1e9)
         autolog()
         classifier().fit(X, y)
         assert wait_until_sent(60)

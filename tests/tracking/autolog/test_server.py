@@ -119,7 +119,7 @@ class TestFaults:
         def fail(*arguments: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.render_artifacts", fail)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.report_files.write_data", fail)
         autolog(max_overhead=PATIENT)
         model = classifier().fit(X, y)
         assert len(model.estimators_) == 25

@@ -66,13 +66,12 @@ class TestDestinations:
     ) -> None:
         folders: list[Path] = []
 
-        def render(report: object, directory: Path, deadline: float) -> bool:
-            folders.append(directory)
-            for name in ("report.json", "report.html", "curve.csv", "error_curve.png"):
-                (directory / name).write_text(name)
-            return True
+        def draw(folder: Path) -> None:
+            folders.append(folder)
+            for name in ("report.html", "error_curve.png"):
+                (folder / name).write_text(name)
 
-        monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.render_artifacts", render)
+        monkeypatch.setattr("ens_plugin.tracking.autolog.report_files.draw", draw)
         first, second = Recorder(), Recorder()
         fit_with(first, "mlflow", second, log_artifacts=True)
         assert first.files == second.files

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import struct
 import warnings
-from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,24 +38,6 @@ def test_the_table_and_the_report_keep_every_bit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table["error"], report.error_curve.error)
     again = EnsembleReport.from_json((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert again.to_dict() == report.to_dict()
-
-
-def test_page_and_figures_are_left_out_where_there_is_no_time_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("ens_plugin.tracking.logging.artifacts.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr("ens_plugin.tracking.logging.artifacts._last_seconds", deque([0.6], maxlen=2))
-
-    def draw(report: EnsembleReport, directory: Path) -> None:
-        clock[0] += 3.0
-
-    monkeypatch.setattr("ens_plugin.tracking.logging.artifacts._draw", draw)
-    deadline = 1.0
-    drawn = [render_artifacts(classification_report(), tmp_path, clock[0] + deadline) for _ in range(20)]
-    assert drawn[:3] == [True, True, False], "one slow drawing may be an accident, two are not"
-    assert True in drawn[3:], "the machine is tried again"
-    assert {path.name for path in tmp_path.iterdir()} == {"report.json", "curve.csv"}
 
 
 @pytest.mark.fast_cases("5e-324")
