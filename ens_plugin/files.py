@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -12,6 +13,7 @@ __all__ = ["write_whole"]
 # Where Linux and macOS have the standard output, which may be a file that others write to as well.
 STREAMS = (Path("/dev"), Path("/proc"))
 MOST_LINKS = 40
+WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -40,9 +42,7 @@ def write_whole(path: Path, content: bytes) -> None:
     # Of Path.resolve, a loop of links would be a RuntimeError.
     target = Path(os.path.realpath(path))
     if _is_stream(path) or (target.exists() and not target.is_file()):
-        # Appending truncates no file that the standard output goes to.
-        with path.open("ab") as stream:
-            stream.write(content)
+        _append(path, content)
         return
     temporary = target.parent / f".{target.name[:40]}.{secrets.token_hex(8)}.tmp"
     try:
@@ -51,6 +51,24 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _append(path: Path, content: bytes) -> None:
+    """Append to a device or a pipe, which truncates no file that the standard output goes to."""
+    with open(path, "ab", opener=_open_at_once) as stream:
+        if WITHOUT_WAITING:
+            os.set_blocking(stream.fileno(), True)
+        stream.write(content)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a device or a pipe; raise OSError for a pipe that no process reads, which would be waited for."""
+    try:
+        return os.open(path, flags | WITHOUT_WAITING)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "it is a pipe, and no process reads it", path) from error
+        raise
 
 
 def _is_stream(path: Path) -> bool:

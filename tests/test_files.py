@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,14 +50,35 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in folders there")
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    pipe, read = tmp_path / "pipe", list[bytes]()
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
-    reader.start()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_whole(pipe, b"new")
-    reader.join(10)
-    assert read == [b"new"]
+    assert os.read(reader, 10) == b"new"
+    os.close(reader)
     assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in folders there")
+def test_a_pipe_takes_more_than_it_holds_at_once(tmp_path: Path) -> None:
+    pipe, content, read = tmp_path / "pipe", b"x" * 1_000_000, b""
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = threading.Thread(target=write_whole, args=(pipe, content))
+    writer.start()
+    while len(read) < len(content):
+        with suppress(BlockingIOError):
+            read += os.read(reader, len(content))
+    writer.join()
+    os.close(reader)
+    assert read == content
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in folders there")
+def test_a_pipe_that_nothing_reads_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no process reads it"):
+        write_whole(tmp_path / "pipe", b"new")
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")

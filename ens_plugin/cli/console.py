@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import textwrap
 import warnings
@@ -37,8 +38,18 @@ PROGRESS_DELAY_S = 2
 
 
 def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    if value is not None and not value.parent.is_dir():
+    if value is None:
+        return value
+    if not os.path.isdir(value.parent):
         raise click.BadParameter(f"there is no directory {str(value.parent)!r}. Create it first.", param=parameter)
+    try:
+        value.lstat()
+    except FileNotFoundError:
+        return value
+    except OSError as error:
+        raise click.BadParameter(
+            f"{str(value)!r} cannot be written: {error.strerror}. Choose another path.", param=parameter
+        ) from error
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from lzma import LZMAError
 from pathlib import Path
@@ -54,12 +55,12 @@ def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
     ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv, tsv, parquet or feather file.
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(
             f"The data file {str(path)!r} is a folder, such as Spark writes. Write the rows to one {KINDS} file, "
             "training rows in the order of training."
         )
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"There is no data file {str(path)!r}. Pass a {KINDS} file.")
     if not path.name.lower().endswith((*PARQUET, *FEATHER, *CSV, *TSV)):
         raise InputError(

@@ -143,7 +143,7 @@ def criteria_markdown(report: ReportContent) -> list[str]:
     rows = criteria_rows(report)
     if len(rows) < 2:
         return []
-    cells = [[row.name, row.size, row.interval, row.error] for row in rows]
+    cells = [[escaped_markdown(row.name, 40), row.size, row.interval, row.error] for row in rows]
     lines = [f"| {' | '.join(each)} |" for each in cells]
     there = "error" if report.error_curve.metric_basis is None else escaped_markdown(report.error_curve.metric, 24)
     return [f"| criterion | members | interval | {there} there |", "|---|---|---|---|", *lines, ""]

@@ -63,6 +63,7 @@ def run(
 
 
 CANCER = ("cancer.joblib", "--data", "cancer.csv", "--target", "diagnosis")
+LONG = "x" * 300
 DIABETES = ("diabetes.joblib", "--data", "diabetes.csv", "--target", "progression")
 
 
@@ -207,6 +208,11 @@ def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
         ((*CANCER, "--confidence", "0.3"), "confidence"),
         ((*CANCER, "--confidence", "much"), "Invalid value for '--confidence'"),
         ((*CANCER, "--html", "no/such/place.html"), "there is no directory 'no/such'"),
+        ((*CANCER, "--html", f"{LONG}.html"), "File name too long"),
+        ((*CANCER, "--json", f"{LONG}.json"), "File name too long"),
+        ((*CANCER, "--html", f"{LONG}/page.html"), "there is no directory"),
+        (("cancer.joblib", "--data", f"{LONG}.csv", "--target", "y"), "There is no data file"),
+        ((f"{LONG}.joblib", *CANCER[1:]), "File name too long"),
         ((*CANCER, "--run-id", "abc"), "Add --log"),
         ((*CANCER, "--log", "--run-id", "abc", "--experiment", "e"), "Leave out --experiment"),
         (("cancer.joblib",), "Missing option '--data'"),

@@ -257,6 +257,15 @@ def test_markdown_of_hostile_text_has_no_markup() -> None:
     assert "&#60;script&#62;" in text
 
 
+def test_the_name_of_a_metric_is_no_markup_in_the_table_of_criteria() -> None:
+    report = reports.score_report()
+    name = "a|b*c*`d`<i>"
+    found = replace(report.recommendation, of_metric=name)
+    named = replace(report, criteria=(found, found))
+    assert "a&#124;b&#42;c&#42;" in markdown_summary(named)
+    assert name not in markdown_summary(named)
+
+
 @pytest.mark.slow
 def test_representations_are_short_or_the_summary() -> None:
     report = REPORTS["classification"]

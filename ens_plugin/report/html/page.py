@@ -6,6 +6,7 @@ are new: verdict and figure are at the top, explanations of the numbers below.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,13 @@ def write_page(report: ReportContent, path: str | Path) -> Path:
         raise InputError(
             f"path is {with_article(type(path).__name__)}; pass the name of a file, such as 'report.html'."
         ) from error
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")
-    if target.is_dir():
+    if os.path.isdir(target):
         raise InputError(f"path={str(target)!r} is a directory; add a file name such as report.html.")
     try:
         write_whole(target, render_page(report).encode())
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another path.") from error
     return target
 
