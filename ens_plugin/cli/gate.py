@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +19,14 @@ from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, qu
 from ens_plugin.cli.store import use_store
 from ens_plugin.cli.table import left_out_note, rows_for_model
 from ens_plugin.cli.table_files import is_read_in_two_ways, read_table
-from ens_plugin.errors import InputError
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.registry.gating.audit import Audit, audit_to_file, audit_to_log
 from ens_plugin.registry.gating.decision import GateDecision
 from ens_plugin.registry.gating.gate import audited_errors, gate_request, run_gate
 from ens_plugin.registry.server.server import GateWorker, gate_app
 from ens_plugin.tracking.measurement import Rows
-from ens_plugin.tracking.store.connection import check_server
+from ens_plugin.tracking.store.connection import check_server, tracking_errors
 from ens_plugin.tracking.store.model_version import VersionAddress, check_alias
 from ens_plugin.tracking.store.scratch import scratch_folder
 
@@ -119,6 +121,8 @@ def serve(
 ) -> None:  # fmt: skip
     """Wait for registry webhooks until interrupted, and run the gate on every version they name.
 
+    Before that, the versions are judged that were registered while no server listened.
+
     Raises
     ------
     EnsPluginError
@@ -132,18 +136,40 @@ def serve(
         raise InputError(
             f"The gate would judge its own promotions to {promote!r} again. Use another alias for --on-alias."
         )
+    results = sys.stdout
     read = gate_request("models:/any/1", policy, baseline=None, rows=None, promote=promote, prefix=prefix)
 
     def judge(version: VersionAddress) -> None:
         beside = None if baseline is None else VersionAddress(version.name, None, baseline)
-        run_gate(replace(read, candidate=version, baseline=beside), audit)
+        try:
+            click.echo(run_gate(replace(read, candidate=version, baseline=beside), audit).summary(), file=results)
+        except EnsPluginError as error:
+            paragraph(f"No verdict on {version}: {error}")
 
-    app = gate_app(GateWorker(judge), secret, on_alias)
+    worker = GateWorker(judge)
+    app = gate_app(worker, secret, on_alias)
     with only_results_on_stdout(), quiet_libraries():
         check_server(use_store(tracking_uri))
         with _patience():
             notice(f"Listening on {host}:{port}.")
+            _catch_up(worker, on_alias)
             uvicorn.run(app, host=host, port=port, log_level="warning", http=_protocol(), backlog=BACKLOG)
+
+
+def _catch_up(worker: GateWorker, on_alias: str | None) -> None:
+    """Have a worker judge the versions that were registered while no server listened."""
+    import mlflow
+
+    from ens_plugin.registry.server.missed_versions import missed_versions
+
+    with tracking_errors(mlflow.get_registry_uri()):
+        missed = missed_versions(mlflow.MlflowClient(), on_alias)
+    if missed:
+        were = counted(len(missed), "version was", "versions were")
+        notice(f"{were} registered while no gate server listened, and will be judged now.")
+    for version in missed:
+        if not worker.submit(version):
+            notice(f"Too many versions wait: judge {version} with `ens-plugin gate`.")
 
 
 def _audit(audit_log: Path) -> Audit:

@@ -314,7 +314,8 @@ def gate_server(
     """Run the gate for webhooks of MLflow's registry.
 
     It judges every new version that they name, one after the other, in the way of `ens-plugin gate` without
-    --data. Unsigned, wrongly signed, stale and repeated deliveries are refused.
+    --data, and prints each verdict. At its start it judges the versions that were registered while it was down.
+    Unsigned, wrongly signed, stale and repeated deliveries are refused.
     """
     from ens_plugin.cli.gate import serve
 
