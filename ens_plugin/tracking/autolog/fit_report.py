@@ -121,7 +121,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
     try:
         ensemble = inner_ensemble(fit.model)
         with _turn(deadline, settings):
-            report = _analyze(ensemble, fit, deadline, settings)
+            report = replace(_analyze(ensemble, fit, deadline, settings), model_id=model_id)
             digest = _digest(fit.data, settings)
             folder = _render(report, fit, deadline, settings) if settings.log_artifacts else None
     except EnsPluginError as error:
@@ -141,7 +141,6 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
             directory=directory,
             tracking_uri=tracking_uri,
             run_id=fit.run_id,
-            model_id=model_id,
             prefix=settings.prefix,
             data_digest=digest,
         )
