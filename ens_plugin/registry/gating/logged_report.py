@@ -13,7 +13,6 @@ from ens_plugin.errors import GateError
 from ens_plugin.registry.gating.version_origin import comes_from_run, logged_model, models_of_run
 from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.logging.artifacts import REPORT_FILE, artifact_path
 from ens_plugin.tracking.logging.curve_points import Point, scalar_points
 from ens_plugin.tracking.logging.report_record import (
     ReportRecord,
@@ -23,6 +22,7 @@ from ens_plugin.tracking.logging.report_record import (
     run_records,
     subject_of,
 )
+from ens_plugin.tracking.store.model_files import hold_members
 from ens_plugin.tracking.store.model_version import RegisteredVersion
 from ens_plugin.tracking.store.scratch import scratch_folder
 
@@ -72,21 +72,33 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
     """
     model = logged_model(client, version)
     record = None if model is None else _linked_record(model, version, prefix)
-    if record is None:
-        record = _only_record(client, version, model, prefix)
-    folder = artifact_path(record.prefix)
+    found = _read_unlinked(client, version, model, prefix) if record is None else _read(client, record, version)
+    # Checked last, because the run may have been deleted meanwhile.
+    _live_run(client, found.record.run_id)
+    return LoggedReport(found.report, found.page)
+
+
+class _Found(NamedTuple):
+    """A report that was read, its record, and the URI of its page, or of its JSON."""
+
+    record: ReportRecord
+    report: EnsembleReport
+    page: str
+
+
+def _read(client: MlflowClient, record: ReportRecord, version: RegisteredVersion) -> _Found:
+    """Return the report of a record, after a check that it is the one, and that the logged scalars are its own."""
     run = _live_run(client, record.run_id)
+    folder = record.path.rpartition("/")[0]
     listed = {item.path: item for item in client.list_artifacts(record.run_id, folder)}
-    content = _report_bytes(client, record.run_id, folder, listed, version)
+    content = _report_bytes(client, record, listed, version)
     report = EnsembleReport.from_json(content.decode("utf-8", "replace"))
     _compare(client, report, run, record.prefix)
     _check_sum(record, content)
     _check_subject(record, report, version)
-    # Checked last, because the run may have been deleted meanwhile.
-    _live_run(client, record.run_id)
     # autolog leaves the page out where its share of the training time would not be enough for it.
-    shown = "report.html" if f"{folder}/report.html" in listed else REPORT_FILE
-    return LoggedReport(report, f"runs:/{record.run_id}/{folder}/{shown}")
+    page = f"{folder}/report.html"
+    return _Found(record, report, f"runs:/{record.run_id}/{page if page in listed else record.path}")
 
 
 def _linked_record(model: LoggedModel, version: RegisteredVersion, prefix: str) -> ReportRecord | None:
@@ -117,39 +129,87 @@ def _linked_record(model: LoggedModel, version: RegisteredVersion, prefix: str) 
     return record
 
 
-def _only_record(
-    client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None, prefix: str
-) -> ReportRecord:
-    """Return the record of the report that was logged for no model, to a run with this model and no other.
+def _read_unlinked(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None, prefix: str) -> _Found:
+    """Return the newest report in the run of a version, which logged no other model, if it is about this one.
 
     Raises
     ------
     GateError
-        If there is none, or the run had reports on several models, or several models.
+        If there is none, the run logged several models, or the report may be about another model.
     """
-    run_id = version.run_id or (None if model is None else model.source_run_id)
-    if run_id is None:
-        raise GateError(_nothing_logged(version, "it was registered without a run, and no report was logged for it"))
-    run = _live_run(client, run_id)
-    if not comes_from_run(client, version, run, model):
-        raise GateError(f"There is no ensemble report for {printable(version.uri, 120)}: {_elsewhere(version)}")
+    run = _run_of(client, version, model)
     try:
         records = run_records(run)
     except ValueError as error:
-        raise GateError(_damaged(f"run {run_id}", version, model, error)) from error
-    own = [record for record in records if is_numbered(record.prefix, prefix)]
+        raise GateError(_damaged(f"run {run.info.run_id}", version, model, error)) from error
+    own = [record for record in reversed(records) if is_numbered(record.prefix, prefix)]
     if not own:
         raise GateError(_no_record(run, version, model, prefix))
     _check_only_model(client, run, version, model)
-    _check_only_subject(run, records, version, model)
-    newest = own[-1]
-    if newest.model_id is not None:
+    n_subjects = _count_subjects(run, records)
+    if n_subjects > 1:
+        return _of_these_members(client, run, own, n_subjects, version, model)
+    found = _read(client, own[0], version)
+    (holds,) = hold_members(_place(client, version, model), [found.report])
+    if holds is False:
         raise GateError(
-            f"The report in run {run_id} was logged for {printable(newest.model_id, 80)}, and the record of that model "
-            "does not name it, or it is another model than that of this version: logging was interrupted, or the "
-            f"report is about another model. {_link_remedy(version, model)}"
+            f"The report in run {run.info.run_id} was logged for no model, and its members are not in the files of "
+            f"version {version.version} of {printable(version.name, 80)}, so it is about another model. "
+            f"{_link_remedy(version, model)}"
         )
-    return newest
+    if own[0].model_id is not None and not holds:
+        raise GateError(
+            f"The report in run {run.info.run_id} was logged for {printable(str(own[0].model_id), 80)}, and the record "
+            "of that model does not name it, or it is another model than that of this version: logging was "
+            f"interrupted, or the report is about another model. {_link_remedy(version, model)}"
+        )
+    return found
+
+
+def _run_of(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None) -> Run:
+    run_id = version.run_id or (None if model is None else model.source_run_id)
+    if run_id is None:
+        found = "it was registered without a run, and no report was logged for its model"
+        raise GateError(f"{_nothing_logged(version, found)} {_link_remedy(version, model)}")
+    run = _live_run(client, run_id)
+    if not comes_from_run(client, version, run, model):
+        raise GateError(f"There is no ensemble report for {printable(version.uri, 120)}: {_elsewhere(version)}")
+    return run
+
+
+def _of_these_members(
+    client: MlflowClient,
+    run: Run,
+    records: Sequence[ReportRecord],
+    n_subjects: int,
+    version: RegisteredVersion,
+    model: LoggedModel | None,
+) -> _Found:
+    """Return the newest of some reports whose members the files of a version hold.
+
+    An ensemble that has grown holds the members of the smaller one too, so the newest must be of the most members.
+    """
+    reports = [_read(client, record, version) for record in records if _is_there(client, record, version)]
+    held = hold_members(_place(client, version, model), [found.report for found in reports])
+    own = [found for found, holds in zip(reports, held, strict=True) if holds]
+    if not own or own[0].report.n_members < max(found.report.n_members for found in own):
+        raise GateError(
+            f"Run {run.info.run_id} has had reports on {n_subjects} models, and none of them is linked to version "
+            f"{version.version}, so which one is about it is not known. {_link_remedy(version, model)}"
+        )
+    return own[0]
+
+
+def _is_there(client: MlflowClient, record: ReportRecord, version: RegisteredVersion) -> bool:
+    """Return whether the file of a record is still the one that was logged; a later report may have replaced it."""
+    listed = {item.path: item for item in client.list_artifacts(record.run_id, record.path.rpartition("/")[0])}
+    return record.path in listed and _has_sum(record, _report_bytes(client, record, listed, version))
+
+
+def _place(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None) -> str:
+    if model is None:
+        return str(client.get_model_version_download_uri(version.name, version.version))
+    return str(model.artifact_location)
 
 
 def _no_record(run: Run, version: RegisteredVersion, model: LoggedModel | None, prefix: str) -> str:
@@ -171,18 +231,11 @@ def _check_only_model(client: MlflowClient, run: Run, version: RegisteredVersion
         )
 
 
-def _check_only_subject(
-    run: Run, records: Sequence[ReportRecord], version: RegisteredVersion, model: LoggedModel | None
-) -> None:
-    """Raise GateError if a run ever had reports on several models, under whatever prefixes."""
+def _count_subjects(run: Run, records: Sequence[ReportRecord]) -> int:
+    """Return the number of models that a run ever had reports on, under whatever prefixes."""
     known = {record.prefix for record in records}
     scored = {name.removesuffix(".n_members") for name in run.data.metrics if name.endswith(".n_members")}
-    n_subjects = len({record.subject for record in records}) + len(scored - known)
-    if n_subjects > 1:
-        raise GateError(
-            f"Run {run.info.run_id} has had reports on {n_subjects} models, and none of them is linked to version "
-            f"{version.version}, so which one is about it is not known. {_link_remedy(version, model)}"
-        )
+    return len({record.subject for record in records}) + len(scored - known)
 
 
 def _link_remedy(version: RegisteredVersion, model: LoggedModel | None) -> str:
@@ -200,8 +253,12 @@ def _damaged(place: str, version: RegisteredVersion, model: LoggedModel | None, 
     return f"The record of reports of {place} is damaged ({printable(str(error), 80)}). {_link_remedy(version, model)}"
 
 
+def _has_sum(record: ReportRecord, content: bytes) -> bool:
+    return hashlib.sha256(content).hexdigest() == record.sha256
+
+
 def _check_sum(record: ReportRecord, content: bytes) -> None:
-    if hashlib.sha256(content).hexdigest() != record.sha256:
+    if not _has_sum(record, content):
         raise GateError(
             f"{record.path!r} in run {record.run_id} is not the report that was logged there for this model: it was "
             "changed, or another report has replaced it. Log the report again; several reports in one run need a "
@@ -324,9 +381,9 @@ def _live_run(client: MlflowClient, run_id: str) -> Run:
 
 
 def _report_bytes(
-    client: MlflowClient, run_id: str, folder: str, listed: Mapping[str, FileInfo], version: RegisteredVersion
+    client: MlflowClient, record: ReportRecord, listed: Mapping[str, FileInfo], version: RegisteredVersion
 ) -> bytes:
-    path = f"{folder}/{REPORT_FILE}"
+    run_id, path = record.run_id, record.path
     if path not in listed or listed[path].is_dir:
         raise GateError(_nothing_logged(version, f"run {run_id} has no artifact {path!r}"))
     _check_size(listed[path].file_size or 0, path, run_id)

@@ -20,10 +20,12 @@ from ens_plugin.tracking.logging.report_content import report_parts
 from ens_plugin.tracking.logging.report_record import ReportRecord, link_model, record_in_run, subject_of
 from ens_plugin.tracking.logging.run_comparison import log_comparison
 from ens_plugin.tracking.store.connection import check_server, tracking_errors
+from ens_plugin.tracking.store.model_files import hold_members, is_of_scikit_learn
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import LoggedModel
 
 __all__ = ["RunContent", "check_prefix", "log_report", "run_content", "send"]
 
@@ -74,7 +76,8 @@ def log_report(
         check is left out.
     InputError
         If `report` is not an EnsembleReport, `prefix` has characters other than letters, digits, ``_``, ``-`` and
-        ``.``, ``report.created`` is not an ISO 8601 time, `tracker` is no tracker, its library is not installed, or a
+        ``.``, ``report.created`` is not an ISO 8601 time, the files of the model show that the report is about another
+        one, `tracker` is no tracker, its library is not installed, or a
         run of Weights & Biases or a writer of TensorBoard has a report of this prefix already.
 
     Notes
@@ -147,7 +150,7 @@ def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, 
     with tracking_errors(uri):
         client = mlflow.MlflowClient()
         if report.model_id is not None:
-            client.get_logged_model(report.model_id)
+            _check_model(client.get_logged_model(report.model_id), report)
         target = run_id or _active_run_id()
         if target is not None:
             _send_all(client, target, content, report)
@@ -155,6 +158,16 @@ def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, 
         with mlflow.start_run() as run:
             _send_all(client, run.info.run_id, content, report)
             return str(run.info.run_id)
+
+
+def _check_model(model: LoggedModel, report: EnsembleReport) -> None:
+    """Raise InputError if the files of a LoggedModel show that a report is about another model."""
+    place = str(model.artifact_location)
+    if hold_members(place, [report]) == [False] and is_of_scikit_learn(place):
+        raise InputError(
+            f"The files of {model.model_id} do not hold the members that this report is about, so it is about another "
+            "model. Pass the id of the model that was analysed, or leave out model_id."
+        )
 
 
 def _send_all(client: MlflowClient, run_id: str, content: RunContent, report: EnsembleReport) -> None:

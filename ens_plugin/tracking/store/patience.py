@@ -85,7 +85,7 @@ def _end(ident: int) -> None:
     with _lock:
         del _limits[ident]
         if not _limits and _original is not None:
-            socket.SocketIO.readinto = _original  # type: ignore[method-assign,assignment]
+            socket.SocketIO.readinto = _original  # type: ignore[method-assign]
             _original = None
 
 
