@@ -145,7 +145,7 @@ def _read_unlinked(client: MlflowClient, version: RegisteredVersion, model: Logg
     own = [record for record in reversed(records) if is_numbered(record.prefix, prefix)]
     if not own:
         raise GateError(_no_record(run, version, model, prefix))
-    _check_only_model(client, run, version, model)
+    _check_only_model(client, run, own[0], version, model)
     n_subjects = _count_subjects(run, records)
     if n_subjects > 1:
         return _of_these_members(client, run, own, n_subjects, version, model)
@@ -222,12 +222,15 @@ def _no_record(run: Run, version: RegisteredVersion, model: LoggedModel | None, 
     )
 
 
-def _check_only_model(client: MlflowClient, run: Run, version: RegisteredVersion, model: LoggedModel | None) -> None:
+def _check_only_model(
+    client: MlflowClient, run: Run, newest: ReportRecord, version: RegisteredVersion, model: LoggedModel | None
+) -> None:
     n_models = len(models_of_run(client, run))
     if n_models > 1:
+        linked = "linked to none of them" if newest.model_id is None else "linked to another of them"
         raise GateError(
-            f"Run {run.info.run_id} logged {counted(n_models, 'model')} and one report that is linked to none of them, "
-            f"so the report need not be of version {version.version}. {_link_remedy(version, model)}"
+            f"Run {run.info.run_id} logged {counted(n_models, 'model')} and one report that is {linked}, so the report "
+            f"need not be of version {version.version}. {_link_remedy(version, model)}"
         )
 
 

@@ -132,6 +132,8 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
 
             client.set_logged_model_tags(upload.report.model_id, {DIGEST_TAG: upload.data_digest})
     send(client, run_id, run_content(upload.report, upload.directory, prefix))
+    if upload.directory is not None:
+        upload.progress.place = (run_id, prefix)
 
 
 def _free_prefix(run: Run, prefix: str) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel
 
-__all__ = ["RunContent", "check_prefix", "log_report", "run_content", "send"]
+__all__ = ["RunContent", "check_prefix", "link_report", "log_report", "run_content", "send"]
 
 
 def log_report(
@@ -210,6 +210,37 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
     tracker.describe(content.parts.summary, prefix)
     if model_id is not None and content.parts.directory is not None:
         link_model(client, record)
+
+
+def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, directory: Path, prefix: str) -> None:
+    """Link a report that a run has already to the LoggedModel that it names, which was logged later.
+
+    The report itself was logged for no model and stays as it is.  A copy that names the model is logged beside it.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    run_id : str
+    report : EnsembleReport
+        Names the model.
+    directory : Path
+        Holds the copy, as report.json.
+    prefix : str
+
+    Raises
+    ------
+    MlflowException
+        If the server refuses.
+    """
+    run = client.get_run(run_id)
+    content = run_content(report, directory, prefix)
+    folder = f"{artifact_path(prefix)}/{report.model_id}"
+    record = replace(_record(content, run_id), path=f"{folder}/{REPORT_FILE}")
+    record_in_run(client, run, record)
+    client.log_artifacts(run_id, str(directory), folder)
+    timestamp = int(run.info.start_time) if content.created is None else content.created
+    MlflowRun(client, run, folder, timestamp, report.model_id).log_scalars(content.parts.scalars)
+    link_model(client, record)
 
 
 def _record(content: RunContent, run_id: str) -> ReportRecord:
