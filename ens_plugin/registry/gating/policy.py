@@ -252,27 +252,25 @@ def _excludes_some(requirement: Requirement, low: float, high: float) -> bool:
 
 def _without_effect(requirement: Requirement, low: float, high: float) -> str:
     number = requirement.threshold
-    meets = (number >= high) if requirement.bound == "max" else (number <= low)
-    kind = "a share, " if (low, high) == SHARE else ""
+    meets = number >= high if requirement.bound == "max" else number <= low
+    is_share = (low, high) == SHARE and requirement.name != "size_capped"
+    hint = f" Write {_percent(number) / 100:g} for {_percent(number):g} %." if is_share and number >= high else ""
     return (
         f"The policy has '{requirement.table}.{requirement.name}.{requirement.bound} = {number:g}', but for this model "
-        f"that is {kind}{_span(low, high)}{_hint(number, low, high) if meets and number > 0 else '.'} "
+        f"that is {'a share, ' if is_share else ''}{_span(low, high)}.{hint} "
         f"{'Every model meets this bound' if meets else 'No model can meet this bound'}: correct or remove it."
     )
+
+
+def _percent(number: float) -> float:
+    """Return a bound as the percentage that can have been meant, or one as an example."""
+    return number if number <= 100 else 6.0
 
 
 def _span(low: float, high: float) -> str:
     if math.isinf(high):
         return f"at least {low:g}"
     return f"at most {high:g}" if math.isinf(low) else f"from {low:g} to {high:g}"
-
-
-def _hint(number: float, low: float, high: float) -> str:
-    """Return how to write a percentage as a share, where that can be what was meant."""
-    if high != 1.0 or math.isinf(low):
-        return "."
-    percent = number if number <= 100 else 6.0
-    return f". Write {percent / 100:g} for {percent:g} %."
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:

@@ -286,13 +286,13 @@ def test_audit_lines_tell_the_whole_story(embedded: Client, name: str, tmp_path:
     passed = gate(version.uri, LOOSE, promote="champion", audit_log=log)
     records = lines(log.read_text())
     assert [(line["event"], line["verdict"]) for line in records] == [
-        ("decision", "fail"), ("decision", "pass"), ("promotion", "pass"),
+        ("decision", "fail"), ("decision", "pass"), ("intent", "pass"), ("promotion", "pass"),
     ]  # fmt: skip
     assert records[0]["asked"] == {
         "model": version.uri, "baseline": None, "promote": "champion",
         "policy_digest": gate(version.uri, STRICT).policy_digest,
     }  # fmt: skip
-    assert {key: records[2][key] for key in passed.to_dict()} == json.loads(passed.to_json())
+    assert {key: records[3][key] for key in passed.to_dict()} == json.loads(passed.to_json())
 
 
 def test_no_decision_without_its_audit_line(embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

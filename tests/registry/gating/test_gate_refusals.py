@@ -274,7 +274,7 @@ def test_hostile_names_and_tags_act_nowhere(text: str, embedded: Client, tmp_pat
     assert all(value.isprintable() and len(value) <= 4000 for key, value in tags_of(embedded, version).items()
                if key.startswith("ens.gate"))  # fmt: skip
     assert holder(embedded, name) == version.version
-    assert len((tmp_path / "gate.jsonl").read_text().splitlines()) == 2
+    assert len((tmp_path / "gate.jsonl").read_text().splitlines()) == 3
     assert decision.summary().replace("\n", "").isprintable()
 
 
