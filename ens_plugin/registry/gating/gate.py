@@ -45,7 +45,7 @@ from ens_plugin.tracking.store.model_version import (
     find_version,
     parse_address,
 )
-from ens_plugin.tracking.store.patience import patience
+from ens_plugin.tracking.store.waiting import patience
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

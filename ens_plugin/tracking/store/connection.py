@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from ens_plugin.errors import EnsPluginError, TrackingError
-from ens_plugin.tracking.store.patience import patience
+from ens_plugin.tracking.store.waiting import patience
 
 __all__ = ["EMBEDDED_STORE", "check_server", "tracking_errors", "without_credentials", "without_secrets"]
 

@@ -24,8 +24,7 @@ from ens_plugin.registry.gating import gate as registry_gate
 from ens_plugin.registry.gating import lease as registry_lease
 from ens_plugin.registry.gating.lease import LEASE_TAG, lease
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.store import VersionAddress, scratch_folder
-from ens_plugin.tracking.store.model_version import find_version, is_unchanged
+from ens_plugin.tracking.store import VersionAddress, find_version, is_unchanged, scratch_folder
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import experiment_id, lines, register, report_with_error, tags_of
 from tests.tracking.stores import MLFLOW_WARNINGS

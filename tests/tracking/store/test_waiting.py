@@ -17,8 +17,7 @@ import requests
 
 from ens_plugin import gate
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.store import patience as store_patience
-from ens_plugin.tracking.store.patience import patience
+from ens_plugin.tracking.store import patience
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
@@ -30,7 +29,7 @@ POLICY = {"report": {"agreement": {"min": 0.9}}}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(store_patience, "PATIENCE_S", LIMIT_S)
+    monkeypatch.setattr("ens_plugin.tracking.store.waiting.PATIENCE_S", LIMIT_S)
     before = socket.SocketIO.readinto
     yield
     assert socket.SocketIO.readinto is before, "the read of sockets is as it was"
@@ -75,9 +74,9 @@ def serving(trickles: Callable[[str], bool], in_headers: bool = False) -> Iterat
 @pytest.mark.parametrize("in_headers", [False, True])
 @pytest.mark.parametrize("path", ["experiments/search", "model-versions"])
 def test_a_gate_gives_up_a_server_that_sends_a_byte_at_a_time(path: str, in_headers: bool) -> None:
-    with serving(lambda wanted: path in wanted, in_headers) as uri, tracking_to(uri):
-        with pytest.raises(TrackingError, match=r"sent so little in 0\.6 seconds of waiting that the gate gave up"):
-            gate("models:/churn/7", POLICY)
+    told = pytest.raises(TrackingError, match=r"sent so little in 0\.6 seconds of waiting that the gate gave up")
+    with serving(lambda wanted: path in wanted, in_headers) as uri, tracking_to(uri), told:
+        gate("models:/churn/7", POLICY)
 
 
 def test_so_does_the_reading_of_an_artifact_and_no_thread_is_left_waiting(tmp_path: Path) -> None:
@@ -137,11 +136,10 @@ def test_other_threads_wait_as_long_as_they_like() -> None:
                 read.append(answer.raw.read(int(2 * LIMIT_S / PAUSE_S)))
 
         thread = threading.Thread(target=other)
-        with patience():
-            thread.start()
-            with pytest.raises(store_patience._UsedUpError):
-                requests.get(f"{uri}/slow", timeout=10)
-            thread.join(10)
+        thread.start()
+        with pytest.raises(TrackingError), patience():
+            requests.get(f"{uri}/slow", timeout=10)
+        thread.join(10)
         assert len(read[0]) == int(2 * LIMIT_S / PAUSE_S)
 
 
