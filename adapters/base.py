@@ -238,6 +238,14 @@ class EnsembleAdapter(ABC):
         is_oob = ~bags.in_bag(rows)
         return self.outputs(features, wanted=is_oob), is_oob
 
+    def fingerprint(self) -> tuple[bytes, ...]:
+        """Return parts of the members that are found again, byte by byte, in every file that the model is stored in.
+
+        By them the gate recognises the files of the model that a report is about.  Empty, as by default, where there
+        are none; a stored model is then recognised by its run alone.
+        """
+        return ()
+
     @property
     def reads_few_rows_fast(self) -> bool:
         """Whether outputs of few rows take no longer, by row, than of many, so that blocks may fit into a cache."""

@@ -21,6 +21,7 @@ from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, prepare_rows, training_target
 from ens_plugin.adapters.sklearn.growth import check_growth
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
+from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
 from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
@@ -116,6 +117,10 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         trees = [(tree, features) for tree in self.model.estimators_]
         is_training = self._grew_on(features, target) or hold_node_values(trees)
         return judge_origin(is_training, (), features.shape[0], lambda: show_node_values(trees))
+
+    def fingerprint(self) -> tuple[bytes, ...]:
+        """Return the roots of three trees."""
+        return root_bytes(self.model.estimators_)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

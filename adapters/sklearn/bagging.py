@@ -49,6 +49,7 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
     show_node_values,
 )
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
+from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
 from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
@@ -222,6 +223,10 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             target.size,
             lambda: self._show_known_rows(features),
         )
+
+    def fingerprint(self) -> tuple[bytes, ...]:
+        """Return the roots of three trees."""
+        return root_bytes(self.model.estimators_)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""

@@ -38,6 +38,7 @@ from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers, refuse_othe
 from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
+from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
 from ens_plugin.adapters.sklearn.trees.outputs import (
     are_recognised,
     checked_members,
@@ -194,6 +195,10 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
             target.size,
             lambda: recognition.show_node_values([(tree, features) for tree in trees]),
         )
+
+    def fingerprint(self) -> tuple[bytes, ...]:
+        """Return the roots of three trees."""
+        return root_bytes(self.model.estimators_)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

@@ -55,6 +55,7 @@ _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:ps
 _CHECKED_ROWS = 16
 _CLOSE = 1e-5
 WHOLE = 1e-4
+FIRST_NODES = 64  # compared with a stored file
 READ_TOGETHER = 32
 # Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
 # the others are computed twice.
@@ -231,6 +232,12 @@ class XGBoostTreesAdapter(
             features.shape[0],
             lambda: show_split_values(features.table, self._split_values(), np.float32),
         )
+
+    def fingerprint(self) -> tuple[bytes, ...]:
+        """Return the values of the first nodes of three trees, as UBJSON has them."""
+        trees = self.forest.trees
+        chosen = sorted({0, len(trees) // 2, len(trees) - 1})
+        return tuple(trees[tree].values[:FIRST_NODES].astype(">f4").tobytes() for tree in chosen)
 
     def column_splits(self, features: Rows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

@@ -314,6 +314,7 @@ def _report(
             n_groups=None if used.groups is None else int(np.unique(used.groups).size),
             doubts=(*adapter.doubts(), *shares.doubts, *group_doubts(weight, usable), *estimates.doubts),
         ),
+        fingerprint=tuple(part.hex() for part in adapter.fingerprint()),
     )
 
 

@@ -41,6 +41,8 @@ class ReportContent:
     criteria: tuple[SizeRecommendation, ...] = ()
     label_errors: tuple[LabelErrors, ...] = ()
     outputs: Mapping[str, ReportContent] = field(default_factory=dict)
+    model_id: str | None = None
+    fingerprint: tuple[str, ...] = ()
 
     @property
     def recommended_size(self) -> int | None:

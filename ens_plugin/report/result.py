@@ -69,6 +69,11 @@ class EnsembleReport(ReportContent):
     outputs : dict of str to EnsembleReport
         Of a model of several outputs, the report of each, by the name of its column of y, or else by its position;
         every other attribute is then of the mean over outputs.  Empty for models of one output.
+    model_id : str or None
+        LoggedModel of MLflow that the report was logged for; None where it was logged for none.
+    fingerprint : tuple of str
+        Parts of the analysed members, in hexadecimal digits, as they are in the files of a stored model.  Empty for
+        libraries whose files have no such parts, and in reports of earlier versions.
 
     Notes
     -----

@@ -35,9 +35,11 @@ _ADDED_LATER = {
     "is_absolute",
     "outputs",
     "positive_label",
+    "model_id",
+    "fingerprint",
 }
-# Fields of reports on a metric or on several outputs, which are written only where they hold something.
-_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label"}
+# Fields that most reports lack, such as those on a metric or several outputs: written only where they hold something.
+_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint"}
 # A confusion matrix of many labels has many of them.
 _AS_THEY_ARE = frozenset({int, str, bool})
 
@@ -144,7 +146,7 @@ def indented_json(value: Any, margin: str = "\n") -> str:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         held = {item.name: getattr(value, item.name) for item in fields(value)}
-        return {name: _plain(item) for name, item in held.items() if name not in _SELDOM or item not in (None, {})}
+        return {name: _plain(item) for name, item in held.items() if name not in _SELDOM or item not in (None, {}, ())}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist() if np.isfinite(value).all() else _plain(value.tolist())
     if isinstance(value, Mapping):

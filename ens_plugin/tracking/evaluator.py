@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -77,10 +78,10 @@ class EnsembleEvaluator(ModelEvaluator):
         X, y = _rows(dataset, native)
         linked_id = model_id or model.model_id
         _check_rows(X, y, data, linked_id, model.metadata.run_id)
-        report = analyze(native, X, y, data=data, **options)
+        report = replace(analyze(native, X, y, data=data, **options), model_id=linked_id)
         metrics = {point.key: point.value for point in scalar_points(report, prefix)}
         # With a model id, MLflow logs the returned scalars itself, linked to the model and the dataset.
-        _log(report, run_id, prefix, linked_id, metrics if model_id is None else {})
+        _log(report, run_id, prefix, metrics if model_id is None else {})
         return EvaluationResult(metrics, _artifacts(report, run_id, prefix), run_id)  # type: ignore[no-untyped-call]
 
 
@@ -137,11 +138,11 @@ def _check_rows(X: Any, y: Any, data: str, model_id: str | None, run_id: str | N
     check_digest(data_digest(X, y), recorded, data, "this model")
 
 
-def _log(report: EnsembleReport, run_id: str, prefix: str, model_id: str | None, scalars: dict[str, float]) -> None:
+def _log(report: EnsembleReport, run_id: str, prefix: str, scalars: dict[str, float]) -> None:
     uri = mlflow.get_tracking_uri()
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
-        content = run_content(report, Path(directory), model_id, prefix)
+        content = run_content(report, Path(directory), prefix)
         content = content._replace(parts=content.parts._replace(scalars=scalars))
         with tracking_errors(uri):
             send(mlflow.MlflowClient(), run_id, content)

@@ -1,4 +1,4 @@
-"""The audit log of a gate: one line of JSON for each decision, promotion and error."""
+"""The audit log of a gate: one line of JSON for each decision, intent to move an alias, promotion and error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
     Parameters
     ----------
     event : str
-        ``"decision"``, ``"promotion"`` or ``"error"``.
+        ``"decision"``, ``"intent"`` (an alias is about to be moved), ``"promotion"`` or ``"error"``.
     store : str
         URI of the registry, without credentials.
     content : mapping

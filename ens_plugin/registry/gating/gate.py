@@ -28,7 +28,7 @@ from ens_plugin.registry.gating.evidence import (
 from ens_plugin.registry.gating.lease import Lease, lease
 from ens_plugin.registry.gating.policy import Policy, Requirement, check_share_bounds, read_policy, scorer_of
 from ens_plugin.registry.gating.remedies import NEW_VERSION, report_remedies
-from ens_plugin.registry.gating.verdict import check_alias_stayed, move_alias, write_verdict
+from ens_plugin.registry.gating.verdict import check_alias_stayed, check_version_stayed, move_alias, write_verdict
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
@@ -45,6 +45,7 @@ from ens_plugin.tracking.store.model_version import (
     find_version,
     parse_address,
 )
+from ens_plugin.tracking.store.waiting import patience
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -174,20 +175,22 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
     """
     import mlflow
 
-    with no_progress_bars(), audited_errors(request, audit):
+    with no_progress_bars(), audited_errors(request, audit), patience():
         store = mlflow.get_registry_uri()
         for uri in {mlflow.get_tracking_uri(), store}:
             check_server(uri)
         with tracking_errors(store):
             client = mlflow.MlflowClient()
             expected = _aliases_at_stake(client, request)
-            decision = _decide(client, request)
+            version = find_version(client, request.candidate)
+            decision = _decide(client, request, version)
             audit(_line("decision", request, decision.to_dict()))
             with lease(client, decision.name) as held:
+                check_version_stayed(client, version)
                 write_verdict(client, decision)
                 if request.promote is None or not decision.passed:
                     return decision
-                promoted = _promote(client, request, decision, expected, held)
+                promoted = _promote(client, request, (version, decision), expected, held, audit)
     _audit_promotion(request, promoted, audit)
     return promoted
 
@@ -241,8 +244,7 @@ def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
     return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": arguments, **content})
 
 
-def _decide(client: MlflowClient, request: GateRequest) -> GateDecision:
-    version = find_version(client, request.candidate)
+def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersion) -> GateDecision:
     if request.promote is not None:
         check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
     evidence = gather_evidence(client, version, request)
@@ -376,11 +378,25 @@ def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, s
 
 
 def _promote(
-    client: MlflowClient, request: GateRequest, decision: GateDecision, expected: Mapping[str, str | None], held: Lease
+    client: MlflowClient,
+    request: GateRequest,
+    judged: tuple[RegisteredVersion, GateDecision],
+    expected: Mapping[str, str | None],
+    held: Lease,
+    audit: Audit,
 ) -> GateDecision:
-    assert request.promote is not None
-    before = move_alias(client, decision, request.promote, {**expected, **_baseline(client, request, decision)}, held)
-    return replace(decision, promoted=request.promote, promoted_from=before)
+    alias, (version, decision) = request.promote, judged
+    assert alias is not None
+
+    def promoted(before: str | None) -> GateDecision:
+        return replace(decision, promoted=alias, promoted_from=before)
+
+    def announce(before: str | None) -> None:
+        check_version_stayed(client, version)
+        audit(_line("intent", request, promoted(before).to_dict()))
+
+    aliases = {**expected, **_baseline(client, request, decision)}
+    return promoted(move_alias(client, decision, alias, aliases, held, announce))
 
 
 def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:

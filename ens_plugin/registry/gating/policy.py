@@ -50,16 +50,30 @@ REQUIRED = "required"
 METRIC, POSITIVE_LABEL = "metric", "positive_label"
 TABLES = ("report", "baseline", "metrics")
 BOUNDS: tuple[Bound, ...] = ("max", "min")
-# Every model would meet a bound on a share outside of these: 6 in place of 0.06, for example.
+Ranges = Mapping[tuple[str, str], tuple[float, float]]
 SHARE = (0.0, 1.0)
 DIFFERENCE = (-1.0, 1.0)
+AMOUNT = (0.0, math.inf)
+COUNT = (1.0, math.inf)
+OF_THE_SIZE = {
+    **{("report", name): COUNT for name in ("n_members", "recommended_size")},
+    ("report", "size_capped"): SHARE,
+    ("report", "size_ratio"): AMOUNT,
+}
 OF_THE_ERROR = {
     **{("report", name): SHARE for name in (*REPORT_SCALARS[:4], "algorithmic_sd")},
     ("report", "excess_error"): DIFFERENCE,
     **{("baseline", name): DIFFERENCE for name in BASELINE_SCALARS},
 }
 OF_THE_LABELS = {("report", name): SHARE for name in ("agreement", "member_error", "member_variance", "bias")}
-Ranges = Mapping[tuple[str, str], tuple[float, float]]
+OF_SQUARES = {
+    ("report", name): AMOUNT
+    for name in (*REPORT_SCALARS[:4], "algorithmic_sd", "member_error", "member_variance", "bias", *REPORT_SCALARS[-4:])
+}
+# Of the scorers of scikit-learn, all others but negated errors are from 0 to 1.
+SCORES_TO_1 = ("r2", "explained_variance", "d2_absolute_error_score", "d2_brier_score", "d2_log_loss_score")
+SCORES_FROM_MINUS_1 = ("matthews_corrcoef", "adjusted_rand_score", "adjusted_mutual_info_score")
+SCORES_WITHOUT_END = ("mutual_info_score", "positive_likelihood_ratio")
 FILE_LIMIT = 1_000_000
 _EXAMPLE = (
     f"A policy is two lines at least, [report] and error_upper.max = 0.08 for example. Under [report] are bounds on "
@@ -173,19 +187,19 @@ def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
 
 
 def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
-    """Raise InputError for bounds that a share, or a difference of two shares, cannot reach.
+    """Raise InputError for bounds that every model meets, or that none can meet.
 
     Parameters
     ----------
     policy : Policy
     report : EnsembleReport or None
-        Report on the candidate.  Its scalars are shares for classification, except where the error is a user's
-        own metric; squared errors, without such limits, for regression.
+        Report on the candidate, which determines the range of each scalar: errors are shares for classification,
+        squares for regression, and can have any value where they are a user's own metric.
 
     Raises
     ------
     InputError
-        If a bound is outside of the possible values.
+        If a bound does not lie inside the range of its scalar.
 
     Examples
     --------
@@ -194,22 +208,69 @@ def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
     ranges = {} if report is None else _ranges(report)
     for requirement in policy.requirements:
         limits = ranges.get((requirement.table, requirement.name))
-        if limits is not None and not limits[0] <= requirement.threshold <= limits[1]:
-            raise InputError(_outside(requirement, *limits))
+        if limits is not None and not _excludes_some(requirement, *limits):
+            raise InputError(_without_effect(requirement, *limits))
 
 
 def _ranges(report: EnsembleReport) -> Ranges:
-    of_the_error = OF_THE_ERROR if report.error_curve.metric == "0-1 error" else {}
-    return {**of_the_error, **(OF_THE_LABELS if report.task == "classification" else {})}
+    curve = report.error_curve
+    of_the_error = OF_THE_ERROR if curve.metric == "0-1 error" else {}
+    return {
+        **OF_THE_SIZE,
+        **(_of_score(curve.metric) if curve.key in _score_scalars() else of_the_error),
+        **(OF_SQUARES if report.is_squared else {}),
+        **(OF_THE_LABELS if report.task == "classification" else {}),
+    }
 
 
-def _outside(requirement: Requirement, low: float, high: float) -> str:
+def _of_score(name: str) -> Ranges:
+    """Return the ranges of the scalars of a report on a scorer of scikit-learn."""
+    low, high = _score_range(name)
+    difference = (low - high, high - low)
+    return {
+        **{("report", form.format(name)): (low, high) for form in SCORE_SCALARS[:-1]},
+        ("report", SCORE_SCALARS[-1].format(name)): difference,
+        **{("baseline", scalar): difference for scalar in BASELINE_SCALARS},
+    }
+
+
+def _score_range(name: str) -> tuple[float, float]:
+    if name.startswith("neg_"):
+        return -math.inf, 0.0
+    if name in SCORES_TO_1:
+        return -math.inf, 1.0
+    if name in SCORES_FROM_MINUS_1:
+        return -1.0, 1.0
+    return AMOUNT if name in SCORES_WITHOUT_END else SHARE
+
+
+def _excludes_some(requirement: Requirement, low: float, high: float) -> bool:
+    """Return whether a bound on a scalar from `low` to `high` is met by some models and not by others."""
+    threshold = requirement.threshold
+    return low <= threshold < high if requirement.bound == "max" else low < threshold <= high
+
+
+def _without_effect(requirement: Requirement, low: float, high: float) -> str:
     number = requirement.threshold
-    percent = number if abs(number) <= 100 else 6.0
+    meets = number >= high if requirement.bound == "max" else number <= low
+    is_share = (low, high) == SHARE and requirement.name != "size_capped"
+    hint = f" Write {_percent(number) / 100:g} for {_percent(number):g} %." if is_share and number >= high else ""
     return (
         f"The policy has '{requirement.table}.{requirement.name}.{requirement.bound} = {number:g}', but for this model "
-        f"that is a share, from {low:g} to {high:g}. Write {percent / 100:g} for {percent:g} %."
+        f"that is {'a share, ' if is_share else ''}{_span(low, high)}.{hint} "
+        f"{'Every model meets this bound' if meets else 'No model can meet this bound'}: correct or remove it."
     )
+
+
+def _percent(number: float) -> float:
+    """Return a bound as the percentage that can have been meant, or one as an example."""
+    return number if number <= 100 else 6.0
+
+
+def _span(low: float, high: float) -> str:
+    if math.isinf(high):
+        return f"at least {low:g}"
+    return f"at most {high:g}" if math.isinf(low) else f"from {low:g} to {high:g}"
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:

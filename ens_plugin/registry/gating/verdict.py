@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ens_plugin.errors import GateError, TrackingError
@@ -13,12 +13,12 @@ from ens_plugin.registry.gating.decision import GateDecision
 from ens_plugin.registry.gating.lease import Lease, check_lease
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.store.connection import tracking_errors
-from ens_plugin.tracking.store.model_version import VersionAddress, alias_holder
+from ens_plugin.tracking.store.model_version import RegisteredVersion, VersionAddress, alias_holder, is_unchanged
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["VERDICT_TAG", "check_alias_stayed", "move_alias", "write_verdict"]
+__all__ = ["VERDICT_TAG", "check_alias_stayed", "check_version_stayed", "move_alias", "write_verdict"]
 
 VERDICT_TAG = "ens.gate"
 TAG_LIMIT = 4000  # databases of older servers take 5000
@@ -81,8 +81,30 @@ def _write_last(client: MlflowClient, decision: GateDecision, before: str | None
                 raise
 
 
+def check_version_stayed(client: MlflowClient, version: RegisteredVersion) -> None:
+    """Raise GateError if a version is no longer the one that was judged.
+
+    Raises
+    ------
+    GateError
+        If its source, its run or the time of its registration has changed.
+    MlflowException
+        If there is no such version any more, or the registry refuses.
+    """
+    if not is_unchanged(client, version):
+        raise GateError(
+            f"Version {version.version} of {printable(version.name, 80)} is not the one that was judged: the "
+            "registered model was deleted and made again meanwhile. No alias was moved. Run the gate again."
+        )
+
+
 def move_alias(
-    client: MlflowClient, decision: GateDecision, alias: str, expected: Mapping[str, str | None], held: Lease
+    client: MlflowClient,
+    decision: GateDecision,
+    alias: str,
+    expected: Mapping[str, str | None],
+    held: Lease,
+    announce: Callable[[str | None], None],
 ) -> str | None:
     """Point an alias at a version that has passed, and return the version it pointed at before.
 
@@ -96,6 +118,9 @@ def move_alias(
         promoted.
     held : Lease
         Lease on the registered model.
+    announce : callable
+        Called right before the alias is moved, with the version that it points at, so that the audit log tells
+        of a move after which the gate is killed.
 
     Raises
     ------
@@ -112,6 +137,7 @@ def move_alias(
     _check_verdict_stayed(decision, verdict)
     before = _text(model.aliases.get(alias))
     if before != decision.version:
+        announce(before)
         _set_alias(client, decision, alias, before)
     return before
 

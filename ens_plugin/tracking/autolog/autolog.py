@@ -23,6 +23,7 @@ from ens_plugin.tracking.autolog.fit_watch import (
     start_watching,
     stop_watching,
 )
+from ens_plugin.tracking.autolog.logged_models import start_linking, stop_linking
 from ens_plugin.tracking.autolog.settings import AutologOptions, warn_once
 from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
 from ens_plugin.tracking.logging.report_log import check_prefix
@@ -157,6 +158,7 @@ def _enable(settings: AutologOptions) -> None:
     forget_unreachable()
     _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
     start_watching(settings, _events)
+    start_linking(settings)
     patch(right_sized_sites())
     on_registration(_watch_when_imported)
     for library in libraries(Trainable):
@@ -168,6 +170,7 @@ def _enable(settings: AutologOptions) -> None:
 def _disable() -> None:
     global _settings, _events
     stop_watching()
+    stop_linking()
     unpatch()
     if _events is not None:
         _events.stop()

@@ -41,8 +41,6 @@ class ReportUpload:
     tracking_uri : str
     run_id : str or None
         None where a run is made for the report.
-    model_id : str or None
-        LoggedModel that the scalars are linked to.
     prefix : str
         Start of all names; a run that has a report of this name gets the next one under
         ``<prefix>_2``, and so on.
@@ -55,7 +53,6 @@ class ReportUpload:
     files: ReportFiles | None
     tracking_uri: str
     run_id: str | None
-    model_id: str | None
     prefix: str
     data_digest: str | None
     progress: Progress = field(default_factory=Progress)
@@ -130,11 +127,13 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
     prefix = _free_prefix(client.get_run(run_id), upload.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
-        if upload.model_id is not None:
+        if upload.report.model_id is not None:
             from ens_plugin.tracking.store.data_digest import DIGEST_TAG
 
-            client.set_logged_model_tags(upload.model_id, {DIGEST_TAG: upload.data_digest})
-    send(client, run_id, run_content(upload.report, directory, upload.model_id, prefix))
+            client.set_logged_model_tags(upload.report.model_id, {DIGEST_TAG: upload.data_digest})
+    send(client, run_id, run_content(upload.report, directory, prefix))
+    if directory is not None:
+        upload.progress.place = (run_id, prefix)
 
 
 def _free_prefix(run: Run, prefix: str) -> str:

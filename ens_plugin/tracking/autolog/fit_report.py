@@ -28,6 +28,7 @@ from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedErr
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.autolog.delivery import ReportUpload, unreachable
 from ens_plugin.tracking.autolog.destinations import mlflow_delivery, store_of, tracker_delivery
+from ens_plugin.tracking.autolog.logged_models import remember_report
 from ens_plugin.tracking.autolog.metric_cost import metric_seconds_per_row
 from ens_plugin.tracking.autolog.report_files import ReportFiles, prepare_drawing
 from ens_plugin.tracking.autolog.row_budget import PILOT_SHARE, affordable_rows, pass_seconds
@@ -121,7 +122,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
     try:
         ensemble = inner_ensemble(fit.model)
         with _turn(deadline, settings):
-            report = _analyze(ensemble, fit, deadline, settings)
+            report = replace(_analyze(ensemble, fit, deadline, settings), model_id=model_id)
             digest = _digest(fit.data, settings)
             files = ReportFiles(report, len(destinations), settings) if settings.log_artifacts else None
     except EnsPluginError as error:
@@ -139,10 +140,10 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
             files=files,
             tracking_uri=tracking_uri,
             run_id=fit.run_id,
-            model_id=model_id,
             prefix=settings.prefix,
             data_digest=digest,
         )
+        remember_report(upload, *layers(fit.model), ensemble)
         return mlflow_delivery(upload, is_only_one)
 
     send_all([delivery_to(destination) for destination in destinations], files, deadline, settings)

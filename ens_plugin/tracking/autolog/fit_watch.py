@@ -19,6 +19,7 @@ from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.tracking.autolog.destinations import destinations_of_fit
 from ens_plugin.tracking.autolog.fit_report import FinishedFit, report_fit
 from ens_plugin.tracking.autolog.growth import continues_growth, report_grown, report_later
+from ens_plugin.tracking.autolog.logged_models import forget_report
 from ens_plugin.tracking.autolog.settings import AutologOptions, attempt
 from ens_plugin.tracking.store.mlflow_events import FitEvents
 from ens_plugin.tracking.store.mlflow_state import MlflowState, autologging_is_suspended, state_of_thread
@@ -103,6 +104,7 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
         if watch is None or watch.settings.process != os.getpid():
             return original(*args, **kwargs)
         model = None if returns_model or not args else args[0]
+        forget_report(model)
         if scope is None and not _is_outermost(model, caller):
             return original(*args, **kwargs)
         try:

@@ -33,11 +33,14 @@ class Progress:
         Run that was made for the upload, once it is not RUNNING any more.
     makes_run : bool
         Whether a run is being made.
+    place : tuple of str, or None
+        Run and prefix of the report, once it is logged with its files.
     """
 
     is_reachable: bool = False
     run_id: str | None = None
     makes_run: bool = False
+    place: tuple[str, str] | None = None
     _is_given_up: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

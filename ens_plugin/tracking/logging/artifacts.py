@@ -10,9 +10,10 @@ from ens_plugin.report.result import EnsembleReport
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DEFAULT_PREFIX", "artifact_path", "draw_files", "render_artifacts", "write_data"]
+__all__ = ["DEFAULT_PREFIX", "REPORT_FILE", "artifact_path", "draw_files", "render_artifacts", "write_data"]
 
 DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
+REPORT_FILE = "report.json"
 
 
 def artifact_path(prefix: str) -> str:
@@ -88,7 +89,7 @@ def write_data(report: EnsembleReport, directory: Path) -> None:
     report : EnsembleReport
     directory : Path
     """
-    (directory / "report.json").write_text(report.to_json(), encoding="utf-8")
+    (directory / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
     report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
     if report.label_errors:
         label_frame(report).to_csv(directory / "labels.csv", index=False)

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from ens_plugin.report.result import EnsembleReport
 
-__all__ = ["Point", "charted_sizes", "curve_points", "scalar_points"]
+__all__ = ["SCALAR_STEP", "Point", "charted_sizes", "curve_points", "scalar_points"]
 
 SMALLEST_SIZE = 5
+# MLflow copies the metrics of a run's step 0 to each model that the run logs later, whatever they are about.
+SCALAR_STEP = -1
 N_POINTS = 99  # and the current size
 
 
 class Point(NamedTuple):
-    """One value of one MLflow metric, with its step: the ensemble size for a curve, 0 for a scalar."""
+    """One value of one MLflow metric, with its step: the ensemble size for a curve, -1 for a scalar."""
 
     key: str
     value: float
@@ -25,7 +27,7 @@ class Point(NamedTuple):
 
 
 def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
-    """Return the scalars of `report` as ``<prefix>.<name>`` at step 0; infinities are left out.
+    """Return the scalars of `report` as ``<prefix>.<name>`` at step -1; infinities are left out.
 
     Examples
     --------
@@ -37,7 +39,11 @@ def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
     >>> scalar_points(report, "ens")[0].key
     'ens.error'
     """
-    return [Point(f"{prefix}.{name}", value, 0) for name, value in report.metrics().items() if math.isfinite(value)]
+    return [
+        Point(f"{prefix}.{name}", value, SCALAR_STEP)
+        for name, value in report.metrics().items()
+        if math.isfinite(value)
+    ]
 
 
 def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ens_plugin.tracking.logging.curve_points import SCALAR_STEP
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
@@ -55,8 +57,8 @@ class MlflowRun:
         self._log_metrics(self._not_yet_logged(curve), None)
 
     def log_scalars(self, scalars: Mapping[str, float]) -> None:
-        """Log the scalars at step 0, linked to the model."""
-        points = {name: {0: value} for name, value in scalars.items()}
+        """Log the scalars at a step that MLflow does not copy to other models, linked to their own."""
+        points = {name: {SCALAR_STEP: value} for name, value in scalars.items()}
         # A scalar is linked to a model only by logging it, again if need be.
         self._log_metrics(points if self._model_id else self._not_yet_logged(points), self._model_id)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,17 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX, artifact_path, render_artifacts
+from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX, REPORT_FILE, artifact_path, render_artifacts
 from ens_plugin.tracking.logging.mlflow_run import MlflowRun
 from ens_plugin.tracking.logging.report_content import report_parts
+from ens_plugin.tracking.logging.report_record import ReportRecord, link_model, record_in_run, subject_of
 from ens_plugin.tracking.logging.run_comparison import log_comparison
 from ens_plugin.tracking.store.connection import check_server, tracking_errors
+from ens_plugin.tracking.store.model_files import hold_members, is_of_scikit_learn
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import LoggedModel
 
-__all__ = ["RunContent", "check_prefix", "log_report", "run_content", "send"]
+__all__ = ["RunContent", "check_prefix", "link_report", "log_report", "run_content", "send"]
 
 
 def log_report(
@@ -71,7 +76,8 @@ def log_report(
         check is left out.
     InputError
         If `report` is not an EnsembleReport, `prefix` has characters other than letters, digits, ``_``, ``-`` and
-        ``.``, ``report.created`` is not an ISO 8601 time, `tracker` is no tracker, its library is not installed, or a
+        ``.``, ``report.created`` is not an ISO 8601 time, the files of the model show that the report is about another
+        one, `tracker` is no tracker, its library is not installed, or a
         run of Weights & Biases or a writer of TensorBoard has a report of this prefix already.
 
     Notes
@@ -127,25 +133,24 @@ def log_report(
             "run_id and model_id are of MLflow. For another tracker, pass the run itself, as in "
             "log_report(report, tracker=wandb.run), or leave them out."
         )
+    report = replace(report, model_id=model_id)
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
         if kind_of(tracker) == MLFLOW:
-            return _log_to_mlflow(report, Path(directory), run_id, model_id, prefix)
+            return _log_to_mlflow(report, Path(directory), run_id, prefix)
         return log_to(tracker, report_parts(report, Path(directory), prefix))
 
 
-def _log_to_mlflow(
-    report: EnsembleReport, directory: Path, run_id: str | None, model_id: str | None, prefix: str
-) -> str:
+def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, prefix: str) -> str:
     import mlflow
 
-    content = run_content(report, directory, model_id, prefix)
+    content = run_content(report, directory, prefix)
     uri = mlflow.get_tracking_uri()
     check_server(uri)
     with tracking_errors(uri):
         client = mlflow.MlflowClient()
-        if model_id is not None:
-            client.get_logged_model(model_id)
+        if report.model_id is not None:
+            _check_model(client.get_logged_model(report.model_id), report)
         target = run_id or _active_run_id()
         if target is not None:
             _send_all(client, target, content, report)
@@ -153,6 +158,16 @@ def _log_to_mlflow(
         with mlflow.start_run() as run:
             _send_all(client, run.info.run_id, content, report)
             return str(run.info.run_id)
+
+
+def _check_model(model: LoggedModel, report: EnsembleReport) -> None:
+    """Raise InputError if the files of a LoggedModel show that a report is about another model."""
+    place = str(model.artifact_location)
+    if hold_members(place, [report]) == [False] and is_of_scikit_learn(place):
+        raise InputError(
+            f"The files of {model.model_id} do not hold the members that this report is about, so it is about another "
+            "model. Pass the id of the model that was analysed, or leave out model_id."
+        )
 
 
 def _send_all(client: MlflowClient, run_id: str, content: RunContent, report: EnsembleReport) -> None:
@@ -164,17 +179,17 @@ class RunContent(NamedTuple):
     """What is logged to a run of MLflow, complete before the first call to the server."""
 
     parts: ReportParts
+    report: EnsembleReport
     created: int | None
-    model_id: str | None
 
 
-def run_content(report: EnsembleReport, directory: Path | None, model_id: str | None, prefix: str) -> RunContent:
+def run_content(report: EnsembleReport, directory: Path | None, prefix: str) -> RunContent:
     """Return what is logged to a run of MLflow; the report's artifacts, if any, are in `directory` already."""
-    return RunContent(report_parts(report, directory, prefix), _created_ms(report), model_id)
+    return RunContent(report_parts(report, directory, prefix), report, _created_ms(report))
 
 
 def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
-    """Log the content of a report to a run, which may have ended.
+    """Log the content of a report to a run, which may have ended, and link the LoggedModel that the report names.
 
     Raises
     ------
@@ -187,10 +202,59 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
             f"The run {run_id} is deleted. Restore it with `mlflow runs restore`, or log to another one."
         )
     timestamp = int(run.info.start_time) if content.created is None else content.created
-    prefix = content.parts.prefix
-    tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, content.model_id)
+    prefix, model_id = content.parts.prefix, content.report.model_id
+    record = _record(content, run_id)
+    record_in_run(client, run, record)
+    tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, model_id)
     log_parts(tracker, content.parts)
     tracker.describe(content.parts.summary, prefix)
+    if model_id is not None and content.parts.directory is not None:
+        link_model(client, record)
+
+
+def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, directory: Path, prefix: str) -> None:
+    """Link a report that a run has already to the LoggedModel that it names, which was logged later.
+
+    The report itself was logged for no model and stays as it is.  A copy that names the model is logged beside it.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    run_id : str
+    report : EnsembleReport
+        Names the model.
+    directory : Path
+        Holds the copy, as report.json.
+    prefix : str
+
+    Raises
+    ------
+    MlflowException
+        If the server refuses.
+    """
+    run = client.get_run(run_id)
+    content = run_content(report, directory, prefix)
+    folder = f"{artifact_path(prefix)}/{report.model_id}"
+    record = replace(_record(content, run_id), path=f"{folder}/{REPORT_FILE}")
+    record_in_run(client, run, record)
+    client.log_artifacts(run_id, str(directory), folder)
+    timestamp = int(run.info.start_time) if content.created is None else content.created
+    MlflowRun(client, run, folder, timestamp, report.model_id).log_scalars(content.parts.scalars)
+    link_model(client, record)
+
+
+def _record(content: RunContent, run_id: str) -> ReportRecord:
+    """Return the record of a report in a run; its sum is that of the file, or without files of what it would hold."""
+    directory, prefix = content.parts.directory, content.parts.prefix
+    text = content.report.to_json().encode() if directory is None else (directory / REPORT_FILE).read_bytes()
+    return ReportRecord(
+        prefix=prefix,
+        run_id=run_id,
+        path=f"{artifact_path(prefix)}/{REPORT_FILE}",
+        sha256=hashlib.sha256(text).hexdigest(),
+        subject=subject_of(content.report),
+        model_id=content.report.model_id,
+    )
 
 
 def _active_run_id() -> str | None:

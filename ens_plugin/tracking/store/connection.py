@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from ens_plugin.errors import EnsPluginError, TrackingError
+from ens_plugin.tracking.store.waiting import patience
 
 __all__ = ["EMBEDDED_STORE", "check_server", "tracking_errors", "without_credentials", "without_secrets"]
 
@@ -58,15 +59,16 @@ def _probe(uri: str) -> int:
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
 
-    patience = Retry(
+    retries = Retry(
         total=2, backoff_factor=0.5, status_forcelist=(500, 502, 503, 504), raise_on_status=False,
         respect_retry_after_header=False,
     )  # fmt: skip
     with requests.Session() as session:
-        session.mount("http://", HTTPAdapter(max_retries=patience))
-        session.mount("https://", HTTPAdapter(max_retries=patience))
+        session.mount("http://", HTTPAdapter(max_retries=retries))
+        session.mount("https://", HTTPAdapter(max_retries=retries))
         try:
-            return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
+            with patience():
+                return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
         except requests.exceptions.SSLError:
             # The server is up; whether its certificate is accepted is for MLflow's own TLS settings.
             return 200

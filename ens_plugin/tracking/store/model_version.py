@@ -12,6 +12,7 @@ from ens_plugin.tracking.store.connection import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
 
 __all__ = [
     "ADDRESS",
@@ -21,6 +22,7 @@ __all__ = [
     "baseline_address",
     "check_alias",
     "find_version",
+    "is_unchanged",
     "parse_address",
 ]
 
@@ -56,6 +58,8 @@ class RegisteredVersion:
         LoggedModel behind the version; None for models logged before MLflow 3.
     source : str or None
         Location of its files, as given by whoever registered the version; MLflow does not check it.
+    created : int or None
+        Time of its registration, in ms since 1970, by the registry's clock.
     """
 
     name: str
@@ -63,6 +67,7 @@ class RegisteredVersion:
     run_id: str | None
     model_id: str | None
     source: str | None = None
+    created: int | None = None
 
     @property
     def uri(self) -> str:
@@ -159,7 +164,32 @@ def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVer
             f"Version {version} of {printable(address.name, 80)} is not ready (its status is {found.status}). "
             "Wait until it is registered, or register it again."
         )
-    return RegisteredVersion(address.name, str(version), found.run_id or None, _model_id(found.source), found.source)
+    return _registered(address.name, str(version), found)
+
+
+def is_unchanged(client: MlflowClient, version: RegisteredVersion) -> bool:
+    """Return whether a version is still the one that was found: its number is used again for a model made anew.
+
+    Raises
+    ------
+    MlflowException
+        If there is no such version any more, or the registry refuses.
+    """
+    return (
+        _registered(version.name, version.version, client.get_model_version(version.name, version.version)) == version
+    )
+
+
+def _registered(name: str, version: str, found: ModelVersion) -> RegisteredVersion:
+    created = found.creation_timestamp
+    return RegisteredVersion(
+        name,
+        version,
+        found.run_id or None,
+        _model_id(found.source),
+        found.source,
+        None if created is None else int(created),
+    )
 
 
 def alias_holder(client: MlflowClient, address: VersionAddress) -> str | None:

@@ -167,12 +167,15 @@ def test_a_report_with_a_prefix_of_its_own(embedded: Client, name: str) -> None:
     assert decision.report == f"runs:/{version.run_id}/ensemble/ens.shifted/report.html"
 
 
-def test_the_newest_report_counts(embedded: Client, name: str) -> None:
-    version = register(embedded, name, REPORT)
-    later = log_report(report_with_error(3.0, "2026-01-03T00:00:00+00:00"), model_id=version.model_id)
-    log_report(report_with_error(0.5, "2026-01-01T00:00:00+00:00"), model_id=version.model_id)
+@pytest.mark.parametrize("created", ["2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"])
+def test_the_report_that_was_logged_last_counts_whatever_the_clock_of_its_machine(
+    created: str, embedded: Client, name: str
+) -> None:
+    version = register(embedded, name, report_with_error(0.5, "2026-01-02T00:00:00+00:00"))
+    log_report(report_with_error(0.5, created), model_id=version.model_id)
+    last = log_report(report_with_error(3.0, "2026-01-02T00:00:00+00:00"), model_id=version.model_id)
     decision = gate(version.uri, LOOSE)
-    assert decision.report == f"runs:/{later}/ensemble/report.html"
+    assert decision.report == f"runs:/{last}/ensemble/report.html"
     assert not decision.passed
 
 
@@ -283,13 +286,13 @@ def test_audit_lines_tell_the_whole_story(embedded: Client, name: str, tmp_path:
     passed = gate(version.uri, LOOSE, promote="champion", audit_log=log)
     records = lines(log.read_text())
     assert [(line["event"], line["verdict"]) for line in records] == [
-        ("decision", "fail"), ("decision", "pass"), ("promotion", "pass"),
+        ("decision", "fail"), ("decision", "pass"), ("intent", "pass"), ("promotion", "pass"),
     ]  # fmt: skip
     assert records[0]["asked"] == {
         "model": version.uri, "baseline": None, "promote": "champion",
         "policy_digest": gate(version.uri, STRICT).policy_digest,
     }  # fmt: skip
-    assert {key: records[2][key] for key in passed.to_dict()} == json.loads(passed.to_json())
+    assert {key: records[3][key] for key in passed.to_dict()} == json.loads(passed.to_json())
 
 
 def test_no_decision_without_its_audit_line(embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,9 +339,10 @@ def test_a_doubtful_baseline_is_no_bar(embedded: Client, name: str) -> None:
 def test_a_report_from_before_there_was_a_basis_is_judged(
     embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = REPORT.to_dict()
-    del content["basis"]
-    monkeypatch.setattr(EnsembleReport, "to_json", lambda _: json.dumps(content))
+    def without_basis(report: EnsembleReport) -> str:
+        return json.dumps({key: value for key, value in report.to_dict().items() if key != "basis"})
+
+    monkeypatch.setattr(EnsembleReport, "to_json", without_basis)
     assert gate(register(embedded, name, REPORT).uri, LOOSE).passed
 
 

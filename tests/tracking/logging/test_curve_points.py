@@ -141,4 +141,4 @@ def test_scalars_are_the_reports_metrics_with_a_dot(name: str) -> None:
     assert {point.key: point.value for point in points} == {
         f"rf.{key}": value for key, value in report.metrics().items()
     }
-    assert {point.step for point in points} == {0}
+    assert {point.step for point in points} == {-1}

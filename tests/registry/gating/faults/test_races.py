@@ -11,17 +11,20 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ens_plugin import gate
-from ens_plugin.errors import EnsPluginError, GateError, InputError
+from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError
+from ens_plugin.registry.gating import audit_to_file, gate_request, run_gate
+from ens_plugin.registry.gating import gate as registry_gate
 from ens_plugin.registry.gating import lease as registry_lease
 from ens_plugin.registry.gating.lease import LEASE_TAG, lease
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.store import scratch_folder
+from ens_plugin.tracking.store import VersionAddress, find_version, is_unchanged, scratch_folder
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import experiment_id, lines, register, report_with_error, tags_of
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -347,3 +350,68 @@ def test_files_of_a_killed_process_are_removed_by_the_next_and_those_of_a_living
         assert first.is_dir()
         assert second.is_dir()
     assert list(tmp_path.iterdir()) == [foreign]
+
+
+class TestAnotherVersion:
+    """A registered model that is deleted and made again gives its numbers to other versions."""
+
+    def made_again(self, client: Client, name: str) -> None:
+        client.delete_registered_model(name)
+        assert register(client, name, report_with_error(9.0)).version == "1"
+
+    @pytest.mark.parametrize("at", ["lease", "move_alias"])
+    def test_it_gets_neither_verdict_nor_alias(
+        self, at: str, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        version = register(embedded, name, REPORT)
+        original = getattr(registry_gate, at)
+
+        def meanwhile(*arguments: Any) -> Any:
+            monkeypatch.setattr(registry_gate, at, original)
+            self.made_again(embedded, name)
+            return original(*arguments)
+
+        monkeypatch.setattr(registry_gate, at, meanwhile)
+        with pytest.raises((GateError, TrackingError)):
+            gate(version.uri, LOOSE, promote="champion")
+        assert holder(embedded, name) is None
+        assert "ens.gate" not in tags_of(embedded, version)
+
+    def test_it_is_told_by_its_source_its_run_and_its_time(self, embedded: Client, name: str) -> None:
+        version = find_version(embedded, VersionAddress(name, register(embedded, name, REPORT).version, None))
+        assert is_unchanged(embedded, version)
+        for change in ({"source": "models:/m-0"}, {"run_id": "0"}, {"created": 0}):
+            assert not is_unchanged(embedded, replace(version, **change))
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_gate_killed_at_the_move_of_the_alias_leaves_its_intent_in_the_log(
+    after: bool, embedded: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version, log = register(embedded, name, REPORT), tmp_path / "gate.jsonl"
+    audit = audit_to_file(log)
+    move = Client.set_registered_model_alias
+
+    def killed(self: Client, *arguments: Any) -> None:
+        if after:
+            move(self, *arguments)
+        # No exception: a process that is killed writes nothing more.
+        monkeypatch.setattr("os.write", lambda descriptor, content: len(content))
+        raise Killed
+
+    monkeypatch.setattr(Client, "set_registered_model_alias", killed)
+    request = gate_request(version.uri, LOOSE, baseline=None, rows=None, promote="champion", prefix="ens")
+    with pytest.raises(Killed):
+        run_gate(request, audit)
+    decision, intent = lines(log.read_text())
+    assert (decision["event"], decision["promoted"]) == ("decision", None)
+    assert (intent["event"], intent["promoted"], intent["version"]) == ("intent", "champion", version.version)
+    assert intent["promoted_from"] is None
+
+
+def test_an_alias_that_is_there_already_is_not_announced(embedded: Client, name: str, tmp_path: Path) -> None:
+    version = register(embedded, name, REPORT)
+    for log in (tmp_path / "first.jsonl", tmp_path / "second.jsonl"):
+        gate(version.uri, LOOSE, promote="champion", audit_log=log)
+    events = [[line["event"] for line in lines(path.read_text())] for path in sorted(tmp_path.glob("*.jsonl"))]
+    assert events == [["decision", "intent", "promotion"], ["decision", "promotion"]]
