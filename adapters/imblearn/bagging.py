@@ -19,7 +19,7 @@ from ens_plugin.adapters.imblearn.samplers import check_sample, sampled_rows
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
-from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, training_target
+from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, redrawable, training_target
 from ens_plugin.adapters.sklearn.growth import check_growth
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known
@@ -125,7 +125,7 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
 
     @cached_property
     def _samples(self) -> list[IntArray]:
-        return list(self.model.estimators_samples_)
+        return list(redrawable(self.model).estimators_samples_)
 
     @cached_property
     def _are_trees(self) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
@@ -34,9 +35,11 @@ from ens_plugin.adapters.sklearn.data import (
     check_learner,
     check_row_count,
     drawing_weight,
+    draws_by_weight,
     left_out_chances,
     oob_score,
     prepare_rows,
+    redrawable,
     training_target,
 )
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
@@ -66,6 +69,8 @@ from ens_plugin.errors import BagError, DataMismatchError, InputError, Unsupport
 
 __all__ = ["SklearnBaggingAdapter"]
 
+# From this release on, bagging draws rows by their weights.
+DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 8)
 SAME_SCORE = 1e-9
 # Number of rows whose likeliest label rounding may change.
 TIED_ROWS = 1.5
@@ -175,7 +180,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         check_row_count(self.model, n_rows)
         target = training_target(y, self.classes, n_rows)
         if self._are_trees:
-            proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
+            proof = BagProof(target=growth_is_known(features, self.model) and self._check_rows(features, target))
         else:
             proof = BagProof(rows=self.stored_oob_outputs() is not None, target=self._check_score(target))
         return draw_bags(self._draw, self.n_members, n_rows).with_proof(proof)
@@ -201,7 +206,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         trees = self.model.estimators_ if self._are_trees else None
         without_trees = BagProof(rows=self.stored_oob_outputs() is not None, target=False)
         draw_all = partial(draw_bags, self._draw, self.n_members, n_rows)
-        return RecordedBags(self._draw, draw_all, self.n_members, n_rows, trees, self._member_rows, without_trees)
+        return RecordedBags(self.model, self._draw, draw_all, n_rows, trees, self._member_rows, without_trees)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
@@ -210,7 +215,9 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
     def doubts(self) -> tuple[str, ...]:
         """Return a doubt where a warm start added members with other parameters."""
         members, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
-        return unequal_member_doubts(members, rows=drawn_numbers(members) if self._are_trees else None, columns=columns)
+        return unequal_member_doubts(
+            members, rows=drawn_numbers(self.model) if self._are_trees else None, columns=columns
+        )
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth, errors, stored rows and leaves of the members."""
@@ -252,7 +259,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the numbers of training and given rows in the leaves of each member; nothing unless all are trees."""
-        members = self.model.estimators_ if self._are_trees and growth_is_known(features) else []
+        members = self.model.estimators_ if self._are_trees and growth_is_known(features, self.model) else []
         return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
@@ -263,7 +270,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
         n_rows = features.shape[0]
-        if not self._are_trees or n_rows != self.model._n_samples or not growth_is_known(features):
+        if not self._are_trees or n_rows != self.model._n_samples or not growth_is_known(features, self.model):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
         return are_recognised(trees, lambda: self._check_rows(features, target))
@@ -315,6 +322,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
                     self._draw(member),
                     target,
                     member,
+                    weights_are_known=draws_by_weight(self.model),
                 )
                 for member in checked_members(self.n_members)
             ]
@@ -378,6 +386,12 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
                 f"{recorded} only, because members were added with warm_start. Refit all members in one call of fit, "
                 'or pass {data="holdout"} with rows the model was not trained on.'
             )
+        if getattr(self.model, "_sample_weight", None) is not None and not DRAWS_BY_WEIGHT:
+            raise BagError(
+                f"This {name} was trained by scikit-learn 1.8 or later, which drew its rows by their weights, and "
+                f"scikit-learn {sklearn.__version__}, which is installed, draws them without. Install 1.8 or later, "
+                'or pass {data="holdout"} with rows the model was not trained on.'
+            )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:
             raise BagError(
@@ -388,7 +402,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         """Return the rows that one member drew; for all members at once they would take 8 bytes per row and member."""
-        one_member = copy(self.model)
+        one_member = copy(redrawable(self.model))
         # The public estimators_samples_ redraws from these seeds, every member's at once.
         one_member._seeds = self.model._seeds[member : member + 1]
         return np.asarray(one_member.estimators_samples_[0])

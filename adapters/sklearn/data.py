@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from inspect import signature
 from typing import Any
 
@@ -24,9 +25,11 @@ __all__ = [
     "check_learner",
     "check_row_count",
     "drawing_weight",
+    "draws_by_weight",
     "left_out_chances",
     "oob_score",
     "prepare_rows",
+    "redrawable",
     "training_target",
 ]
 
@@ -145,6 +148,28 @@ def drawing_weight(model: Any) -> NDArray[np.float64] | None:
     if weight is None or np.ptp(weight) == 0:
         return None
     return np.asarray(weight, dtype=np.float64)
+
+
+def draws_by_weight(model: Any) -> bool:
+    """Return whether the release that trained `model` gives weights an effect on its draws, and none inside its trees.
+
+    scikit-learn does so since 1.9, of bagging since 1.8, and keeps the weights from then on, or None where there are
+    none.  What an earlier release trained has no such attribute, also after a later one has loaded it.
+    """
+    return hasattr(model, "_sample_weight")
+
+
+def redrawable(model: Any) -> Any:
+    """Return an ensemble whose ``estimators_samples_`` can be read: `model`, or a copy whose rows have no weights.
+
+    Of an ensemble that an earlier release trained, scikit-learn from 1.9 on misses the weights of its rows; they had no
+    effect on which rows were drawn.
+    """
+    if draws_by_weight(model):
+        return model
+    again = copy(model)
+    again._sample_weight = None
+    return again
 
 
 def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: int) -> NDArray[Any] | None:

@@ -10,6 +10,7 @@ from threading import local
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -30,8 +31,10 @@ from ens_plugin.adapters.sklearn.data import (
     check_learner,
     check_row_count,
     drawing_weight,
+    draws_by_weight,
     left_out_chances,
     prepare_rows,
+    redrawable,
     training_target,
 )
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers, refuse_other_numbers
@@ -63,6 +66,8 @@ if TYPE_CHECKING:
 __all__ = ["SklearnForestAdapter"]
 
 _OF_THREAD = local()
+# From this release on, forests draw rows by their weights.
+DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 # Returns the rows that a tree drew.
 Draw = Callable[[int], NDArray[np.integer[Any]]]
 
@@ -150,7 +155,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         # The rows of the trees that are checked are drawn once, and those of no others are kept.
         draw = lru_cache(len(checked_members(self.n_members)))(self._draw)
         refuse_other_numbers(self.model, self._drawn_numbers(), len(draw(0)))
-        proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target, draw))
+        proof = BagProof(target=growth_is_known(features, self.model) and self._check_rows(features, target, draw))
         return self._draw_all(features.shape[0], draw).with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -168,7 +173,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         self._check_bootstrap()
         check_row_count(self.model, n_rows)
         trees, draw_all = self.model.estimators_, partial(self._draw_all, n_rows, self._draw)
-        return RecordedBags(self._draw, draw_all, self.n_members, n_rows, trees, lambda _, rows: rows, BagProof())
+        return RecordedBags(self.model, self._draw, draw_all, n_rows, trees, lambda _, rows: rows, BagProof())
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
@@ -190,7 +195,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
             self._grew_on(features, target)
             or recognition.are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
             or recognition.hold_node_values([(tree, features) for tree in trees]),
-            (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features) else [])),
+            (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features, self.model) else [])),
             target.size,
             lambda: recognition.show_node_values([(tree, features) for tree in trees]),
         )
@@ -235,7 +240,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def _drawn_numbers(self) -> NDArray[np.float64] | None:
         # Weights of several outputs are products, which do not add up to the number of rows.
         has_products = getattr(self.model.estimators_[0], JOINT_WEIGHTS, False)
-        return None if has_products or not self.model.bootstrap else drawn_numbers(self.model.estimators_)
+        return None if has_products or not self.model.bootstrap else drawn_numbers(self.model)
 
     def _check_bootstrap(self) -> None:
         if not self.model.bootstrap:
@@ -246,7 +251,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
             )
 
     def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
-        if features.shape[0] != self.model._n_samples or not growth_is_known(features):
+        if features.shape[0] != self.model._n_samples or not growth_is_known(features, self.model):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
         return are_recognised(trees, lambda: self._check_rows(features, target, self._draw))
@@ -260,6 +265,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
                     draw(member),
                     target,
                     member,
+                    weights_are_known=draws_by_weight(self.model),
                     find_leaves=self._walk.leaves_of(member, features),
                 )
                 for member in checked_members(self.n_members)
@@ -272,9 +278,14 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         """Return the rows that one tree drew; for all trees at once they would take 4 bytes per row and tree."""
-        one_tree, tree = copy(self.model), copy(self.model.estimators_[member])
+        one_tree, tree = copy(redrawable(self.model)), copy(self.model.estimators_[member])
         if isinstance(tree.random_state, Integral):
             tree.random_state = _seeded(int(tree.random_state))
+        weight = one_tree._sample_weight
+        if weight is not None and not DRAWS_BY_WEIGHT:
+            # As the later release that trained the forest draws.
+            share = weight / np.sum(weight)
+            return np.asarray(tree.random_state.choice(weight.size, one_tree._n_samples_bootstrap, p=share))
         one_tree.estimators_ = [tree]
         return np.asarray(one_tree.estimators_samples_[0])
 

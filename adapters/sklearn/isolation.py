@@ -12,7 +12,14 @@ from sklearn.ensemble import IsolationForest
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
 from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
-from ens_plugin.adapters.sklearn.data import DISTRIBUTIONS, check_fitted, check_learner, check_row_count, prepare_rows
+from ens_plugin.adapters.sklearn.data import (
+    DISTRIBUTIONS,
+    check_fitted,
+    check_learner,
+    check_row_count,
+    prepare_rows,
+    redrawable,
+)
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
 from ens_plugin.adapters.sklearn.growth import check_growth
 from ens_plugin.adapters.sklearn.trees.outputs import checked_members
@@ -104,7 +111,7 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
     def doubts(self) -> tuple[str, ...]:
         """Return a doubt where a warm start added trees with other parameters."""
         trees, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
-        return unequal_member_doubts(trees, rows=drawn_numbers(trees), columns=columns)
+        return unequal_member_doubts(trees, rows=drawn_numbers(self.model), columns=columns)
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Return a warning that the threshold between labels is the forest's own."""
@@ -123,7 +130,7 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
 
     @cached_property
     def _samples(self) -> list[NDArray[np.integer[Any]]]:
-        return list(self.model.estimators_samples_)
+        return list(redrawable(self.model).estimators_samples_)
 
     @cached_property
     def _node_scores(self) -> list[NDArray[np.float64]]:

@@ -13,6 +13,7 @@ from ens_plugin.adapters.base import OutputKind, outputs_by_member
 from ens_plugin.adapters.shared.labels import code_dtype
 from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.adapters.shared.trees.split_values import splits_by_column
+from ens_plugin.adapters.sklearn.data import draws_by_weight
 from ens_plugin.errors import DataMismatchError
 
 __all__ = [
@@ -193,14 +194,22 @@ def checked_members(n_members: int) -> list[int]:
     return sorted({0, n_members // 2, n_members - 1})
 
 
-def growth_is_known(features: Any) -> bool:
+def growth_is_known(features: Any, model: Any = None) -> bool:
     """Return whether trees that were grown on these rows are certain to route them now as in training.
 
     Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
     (scikit-learn pull request 32351).
+
+    Parameters
+    ----------
+    features : prepared rows
+    model : fitted ensemble of scikit-learn, optional
+        Shows whether the release that trained it, which may be an earlier one than that which loaded it, was before
+        1.9.
     """
     release = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
-    return release >= (1, 8) or not np.isnan(features.sum(dtype=np.float64))
+    is_recent = release >= (1, 8) and (model is None or draws_by_weight(model))
+    return is_recent or not np.isnan(features.sum(dtype=np.float64))
 
 
 def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:
