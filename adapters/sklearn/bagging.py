@@ -43,7 +43,7 @@ from ens_plugin.adapters.sklearn.data import (
     training_target,
 )
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
-from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all, leaf_counts
 from ens_plugin.adapters.sklearn.recognition.kept_rows import hold_kept_rows, keep_rows
 from ens_plugin.adapters.sklearn.recognition.known_rows import (
     are_outputs_of_known_rows,
@@ -179,11 +179,23 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
         target = training_target(y, self.classes, n_rows)
-        if self._are_trees:
-            proof = BagProof(target=growth_is_known(features, self.model) and self._check_rows(features, target))
-        else:
+        if not self._are_trees:
             proof = BagProof(rows=self.stored_oob_outputs() is not None, target=self._check_score(target))
-        return draw_bags(self._draw, self.n_members, n_rows).with_proof(proof)
+            return draw_bags(self._draw, self.n_members, n_rows).with_proof(proof)
+        if not growth_is_known(features, self.model):
+            return draw_bags(self._draw, self.n_members, n_rows).with_proof(BagProof(target=False))
+        proof = BagProof(target=self._check_rows(features, target))
+        bags = draw_bags(self._draw, self.n_members, n_rows)
+        check_growth_of_all(
+            self.model.estimators_,
+            features,
+            BagCounts(bags),
+            target,
+            self._leaves,
+            self._columns,
+            weights_are_known=draws_by_weight(self.model),
+        )
+        return bags.with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each member drew each row, redrawn from its seed after the checks of :meth:`bags`."""
@@ -343,6 +355,11 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
                 'not trained on pass {data="holdout"}.'
             )
         return True
+
+    def _leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the wanted leaves of rows in all members, which are trees, shape (n_members, n_rows)."""
+        walk = self._walk or TreeWalk(self.model.estimators_, self.model.n_features_in_, None, self._columns)
+        return walk.leaves(features, wanted)
 
     def _member_rows(self, member: int, features: Any) -> Any:
         columns = self._columns[member]

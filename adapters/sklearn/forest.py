@@ -38,7 +38,7 @@ from ens_plugin.adapters.sklearn.data import (
     training_target,
 )
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers, refuse_other_numbers
-from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all, leaf_counts
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.trees.outputs import (
@@ -148,15 +148,26 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return outputs if self.output_kind == "probabilities" else outputs[:, 0]
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
+        """Return the bags, redrawn from the trees' seeds, after checking all trees against the rows, and three by all leaves."""
         self._check_bootstrap()
         check_row_count(self.model, features.shape[0])
         target = training_target(y, self.classes, features.shape[0])
         # The rows of the trees that are checked are drawn once, and those of no others are kept.
         draw = lru_cache(len(checked_members(self.n_members)))(self._draw)
         refuse_other_numbers(self.model, self._drawn_numbers(), len(draw(0)))
-        proof = BagProof(target=growth_is_known(features, self.model) and self._check_rows(features, target, draw))
-        return self._draw_all(features.shape[0], draw).with_proof(proof)
+        if not growth_is_known(features, self.model):
+            return self._draw_all(features.shape[0], draw).with_proof(BagProof(target=False))
+        proof = BagProof(target=self._check_rows(features, target, draw))
+        bags = self._draw_all(features.shape[0], draw)
+        check_growth_of_all(
+            self.model.estimators_,
+            features,
+            BagCounts(bags),
+            target,
+            self._walk.leaves,
+            weights_are_known=draws_by_weight(self.model),
+        )
+        return bags.with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""

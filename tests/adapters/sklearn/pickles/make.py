@@ -5,7 +5,7 @@ For each release, make an environment with nothing but that release, and run in 
     python3.11 -m venv /tmp/release && /tmp/release/bin/pip install scikit-learn==1.6.1
     /tmp/release/bin/python make.py
 
-It writes ``1.6.pickle.xz``. Models of the same parameters and rows differ between releases where these draw rows by weight.
+It writes ``1.6.pickle.xz``.
 """
 
 from __future__ import annotations
