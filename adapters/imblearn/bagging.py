@@ -108,11 +108,11 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         target = training_target(y, self.classes, features.shape[0])
         is_proved = self._check_rows(features, target)
         bags = draw_bags(self._bag, self.n_members, features.shape[0])
-        return bags.with_proof(BagProof(rows=self._are_trees or target is not None, target=is_proved))
+        return bags.with_proof(BagProof(rows=self.bagging.grow_as_trees or target is not None, target=is_proved))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the values that trees split at."""
-        if not self._are_trees:
+        if not self.bagging.grow_as_trees:
             return "unknown"
         members = self.bagging.model.estimators_
         trees = [(tree, self._columns(features, member)) for member, tree in enumerate(members)]
@@ -127,10 +127,6 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
     def _samples(self) -> list[IntArray]:
         return list(redrawable(self.model).estimators_samples_)
 
-    @cached_property
-    def _are_trees(self) -> bool:
-        return all(hasattr(member, "tree_") for member in self.bagging.model.estimators_)
-
     @property
     def _draws_by_label(self) -> bool:
         return type(self.model.sampler_) is RandomUnderSampler
@@ -144,14 +140,17 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         return self.model.estimators_[member][0]
 
     def _columns(self, features: Any, member: int) -> Any:
-        return features[:, self.model.estimators_features_[member]]
+        """Return rows as a member that is a tree takes them."""
+        return features[:, self.model.estimators_features_[member]].astype(np.float32, copy=False)
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
         """Raise DataMismatchError unless three members can have been trained on these rows and labels."""
         if not self._draws_by_label:
             return False
         members = checked_members(self.n_members)
-        are_grown = [self._check_tree(features, target, member) for member in members] if self._are_trees else []
+        are_grown = (
+            [self._check_tree(features, target, member) for member in members] if self.bagging.grow_as_trees else []
+        )
         if target is None:
             return False
         for member in members:

@@ -26,6 +26,7 @@ __all__ = [
     "check_row_count",
     "drawing_weight",
     "draws_by_weight",
+    "known_class",
     "left_out_chances",
     "oob_score",
     "prepare_rows",
@@ -41,7 +42,7 @@ _ACCEPT_NAN = (
     if "ensure_all_finite" in signature(check_array).parameters
     else {"force_all_finite": False}
 )
-_LEARNING = ("fit", "estimators_samples_", "predict", "predict_proba")
+_LEARNING = ("fit", "estimators_samples_")
 
 
 def check_fitted(model: Any) -> None:
@@ -53,14 +54,28 @@ def check_fitted(model: Any) -> None:
         raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.") from error
 
 
+def known_class(model: object, known: tuple[type, ...]) -> type | None:
+    """Return the first of the `known` classes that a model is of, or the class of scikit-learn-intelex in its place.
+
+    After ``patch_sklearn()``, the same names in ``sklearn.ensemble`` are classes that are not derived from the known ones.
+    What these leave to scikit-learn, as a fit of sparse rows, is an ensemble like scikit-learn's own.
+    """
+    names = {cls.__name__ for cls in known}
+    for cls in type(model).__mro__:
+        if cls in known or (cls.__module__.startswith("sklearnex.") and cls.__name__ in names):
+            return cls
+    return None
+
+
 def check_learner(model: Any, known: tuple[type, ...]) -> None:
-    """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or predict."""
-    parent = next(cls for cls in type(model).__mro__ if cls in known)
+    """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or draw rows."""
+    parent = known_class(model, known)
+    assert parent is not None
     replaced = [name for name in _LEARNING if getattr(type(model), name, None) is not getattr(parent, name, None)]
     if replaced:
         raise UnsupportedModelError(
             f"{type(model).__name__} replaces {', '.join(replaced)} of scikit-learn's {parent.__name__}, so its bags "
-            "or its votes may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
+            "may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
             "instead, or register an adapter for it with ens_plugin.register_adapter, or install one as a package "
             "with an entry point of the group 'ens_plugin.adapters', which the command line finds too."
         )

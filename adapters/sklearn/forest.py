@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
-from sklearn.ensemble import (
+from sklearn.base import ClassifierMixin
+
+# sklearn.ensemble has other classes under these names once scikit-learn-intelex has patched it.
+from sklearn.ensemble._forest import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind
+from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
 from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
+from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
 from ens_plugin.adapters.shared.member_parameters import bag_doubts, unequal_member_doubts
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn import recognition
@@ -32,6 +36,7 @@ from ens_plugin.adapters.sklearn.data import (
     check_row_count,
     drawing_weight,
     draws_by_weight,
+    known_class,
     left_out_chances,
     prepare_rows,
     redrawable,
@@ -39,11 +44,14 @@ from ens_plugin.adapters.sklearn.data import (
 )
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers, refuse_other_numbers
 from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all, leaf_counts
+from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.trees.outputs import (
+    are_plain_trees,
     are_recognised,
     checked_members,
+    grow_as_trees,
     growth_is_known,
     held_outputs,
     leaf_outputs,
@@ -71,8 +79,7 @@ DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]
 # Returns the rows that a tree drew.
 Draw = Callable[[int], NDArray[np.integer[Any]]]
 
-_CLASSIFIERS = (RandomForestClassifier, ExtraTreesClassifier)
-_FORESTS = (*_CLASSIFIERS, RandomForestRegressor, ExtraTreesRegressor)
+_FORESTS = (RandomForestClassifier, ExtraTreesClassifier, RandomForestRegressor, ExtraTreesRegressor)
 
 
 class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
@@ -97,7 +104,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     @classmethod
     def accepts(cls, model: object) -> bool:
         """Return whether `model` is a RandomForest* or an ExtraTrees*, or of a subclass."""
-        return isinstance(model, cls.known)
+        return known_class(model, cls.known) is not None
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest; trees output labels where every leaf is pure."""
@@ -106,7 +113,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         check_learner(model, self.known)
         if model.n_outputs_ > 1:
             raise UnsupportedModelError(several_outputs(type(model).__name__, model.n_outputs_))
-        is_classifier = isinstance(model, _CLASSIFIERS)
+        is_classifier = isinstance(model, ClassifierMixin)
         return EnsembleInfo(
             task="classification" if is_classifier else "regression",
             classes=model.classes_ if is_classifier else None,
@@ -121,13 +128,20 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def prepare(self, X: Any) -> Any:
         """Return X as float32, the type the trees compare with their thresholds."""
         rows = prepare_rows(self.model, X, np.float32)
-        self._walk.compare(rows)
+        if self._are_plain:
+            self._walk.compare(rows)
         return rows
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless the forest predicts the mean of its trees."""
+        check_predictions(self, features, self.known)
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the label codes, probabilities or values of the trees for the prepared rows."""
+        if not self._are_plain:
+            return outputs_by_member(self._own_outputs, members or range(self.n_members), features, wanted)
         walked = self._walk.outputs(features, members, wanted)
         if walked is not None:
             return walked
@@ -140,6 +154,22 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         outputs = held_outputs(trees, features)
         return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
 
+    @cached_property
+    def _are_plain(self) -> bool:
+        return are_plain_trees(self.model.estimators_)
+
+    @cached_property
+    def _grow_as_trees(self) -> bool:
+        return grow_as_trees(self.model.estimators_)
+
+    def _own_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
+        """Return what a member of an unknown class predicts, called as the forest calls it."""
+        own, shape = self.model.estimators_[member], (rows.shape[0],)
+        if self.classes is None:
+            return checked_numbers(call_model(partial(own.predict, check_input=False), rows, member), shape, member)
+        found = call_model(partial(own.predict_proba, check_input=False), rows, member)
+        return checked_numbers(found, (*shape, len(self.classes)), member)
+
     def _tree_outputs(self, member: int, rows: Any) -> NDArray[Any]:
         tree = self.model.estimators_[member]
         if self._labels is not None:
@@ -150,6 +180,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bags, redrawn from the trees' seeds, after checking all trees against the rows, and three by all leaves."""
         self._check_bootstrap()
+        self._check_trees()
         check_row_count(self.model, features.shape[0])
         target = training_target(y, self.classes, features.shape[0])
         # The rows of the trees that are checked are drawn once, and those of no others are kept.
@@ -182,6 +213,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         """Return bags that are redrawn from the trees' seeds, for some rows at a time by position."""
         refuse_other_candidates(candidate)
         self._check_bootstrap()
+        self._check_trees()
         check_row_count(self.model, n_rows)
         trees, draw_all = self.model.estimators_, partial(self._draw_all, n_rows, self._draw)
         return RecordedBags(self.model, self._draw, draw_all, n_rows, trees, lambda _, rows: rows, BagProof())
@@ -193,6 +225,8 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def doubts(self) -> tuple[str, ...]:
         """Return a doubt where a warm start added trees with other parameters, numbers of rows, or weights."""
         trees = self.model.estimators_
+        if not self._grow_as_trees:
+            return unequal_member_doubts(trees)
         return unequal_member_doubts(trees, rows=self._drawn_numbers()) or bag_doubts(_bag_means(trees))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
@@ -201,6 +235,8 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
+        if not self._grow_as_trees:
+            return "unknown"
         trees = self.model.estimators_
         return judge_origin(
             self._grew_on(features, target)
@@ -213,7 +249,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
-        return features, tree_splits(self.model.estimators_)
+        return features, tree_splits(self.model.estimators_) if self._grow_as_trees else iter(())
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether trees are wrong on out-of-bag rows only, which shows that the rows are training rows."""
@@ -232,8 +268,12 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return getattr(self.model, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
 
     def truncated(self, size: int) -> Any:
-        """Return a forest of copies of the first `size` trees."""
-        return truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
+        """Return a forest of copies of the first `size` trees, which predicts their mean."""
+        rows = probe_rows(self.model.n_features_in_, dict(self.column_splits(None)[1]))
+        self.check_members(rows)
+        part = truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
+        refuse_other_part(self, lambda: type(self)(part).check_members(rows), size)
+        return part
 
     @cached_property
     def _walk(self) -> TreeWalk:
@@ -246,7 +286,9 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
     def _labels(self) -> list[NDArray[np.unsignedinteger[Any]]] | None:
         """Return the label code of every node of each tree; None where a leaf is mixed, and for regression."""
         model = self.model
-        return pure_labels(model.estimators_, len(model.classes_)) if isinstance(model, _CLASSIFIERS) else None
+        if not isinstance(model, ClassifierMixin) or not self._are_plain:
+            return None
+        return pure_labels(model.estimators_, len(model.classes_))
 
     def _drawn_numbers(self) -> NDArray[np.float64] | None:
         # Weights of several outputs are products, which do not add up to the number of rows.
@@ -259,6 +301,15 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
                 f"This {type(self.model).__name__} was trained without bootstrap, each tree on every row, so no "
                 'row is out of bag. Pass {data="holdout"} with rows the model was not trained on, or refit with '
                 "bootstrap=True."
+            )
+
+    def _check_trees(self) -> None:
+        if not self._grow_as_trees:
+            names = sorted({type(tree).__name__ for tree in self.model.estimators_})
+            raise BagError(
+                f"The members of this {type(self.model).__name__} are of the class {', '.join(names)}, which is no tree "
+                "of scikit-learn or replaces how it is trained, so it cannot be proved which rows they were trained on. "
+                'Pass {data="holdout"} with rows the model was not trained on.'
             )
 
     def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:

@@ -98,7 +98,7 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray
     target : ndarray of shape (n_rows,)
         Label codes or values.
     """
-    nodes, leaves = tree.tree_, tree.apply(features, check_input=False)
+    nodes, leaves = tree.tree_, tree.tree_.apply(features)
     is_leaf = nodes.children_left == -1
     if not hasattr(tree, "classes_") or getattr(tree, "monotonic_cst", None) is not None:
         return nodes.n_node_samples[is_leaf], np.bincount(leaves, minlength=nodes.node_count)[is_leaf]
@@ -137,7 +137,7 @@ def growth_sums(
         values, their sum ``total``, that of their absolute values ``size``, draws ``below`` and ``above`` the
         leaf's value, the ``lowest`` and negated ``highest`` value.
     """
-    leaves = tree.apply(features, check_input=False) if find_leaves is None else find_leaves(features)
+    leaves = tree.tree_.apply(features) if find_leaves is None else find_leaves(features)
     n_nodes = tree.tree_.node_count
     added: dict[str, NDArray[Any]] = {
         "rows": np.bincount(leaves, minlength=n_nodes),

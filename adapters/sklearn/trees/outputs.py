@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from ens_plugin.adapters.base import OutputKind, outputs_by_member
 from ens_plugin.adapters.shared.labels import code_dtype
@@ -17,8 +19,11 @@ from ens_plugin.adapters.sklearn.data import draws_by_weight
 from ens_plugin.errors import DataMismatchError
 
 __all__ = [
+    "TREES",
+    "are_plain_trees",
     "are_recognised",
     "checked_members",
+    "grow_as_trees",
     "growth_is_known",
     "held_outputs",
     "leaf_labels",
@@ -32,6 +37,9 @@ __all__ = [
     "voted_labels",
 ]
 
+TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
+_PREDICTING, _GROWING = ("predict", "predict_proba", "apply"), ("fit", "_fit", "_validate_X_predict")
+
 # With so many leaves beyond one per tree, counts agree by chance with probability below 1e-6, from 30 rows on.
 LEAVES_THAT_TELL = 8
 # Trees whose thresholds are compared with the rows: those of all would be alike.
@@ -39,6 +47,25 @@ COMPARED_TREES = 20
 NODES_AT_ONCE = 1024
 # For fewer, an order takes longer to find than it saves.
 MANY_ROWS, MANY_TREES = 1000, 20
+
+
+def are_plain_trees(members: Iterable[Any]) -> bool:
+    """Return whether all members predict what their leaves hold: trees of scikit-learn's own classes and methods."""
+    return all(type(member) in TREES and vars(member).keys().isdisjoint(_PREDICTING) for member in members)
+
+
+def grow_as_trees(members: Iterable[Any]) -> bool:
+    """Return whether all members are trees, or of subclasses that take and route rows as these do, however they predict.
+
+    So the rows of their bags can be compared with their nodes.
+    """
+    return all(isinstance(member, TREES) and _grows_as_its_parent(type(member)) for member in members)
+
+
+@lru_cache
+def _grows_as_its_parent(cls: type) -> bool:
+    parent = next(base for base in cls.__mro__ if base in TREES)
+    return all(getattr(cls, name, None) is getattr(parent, name, None) for name in _GROWING)
 
 
 def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
