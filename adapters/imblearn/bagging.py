@@ -20,7 +20,7 @@ from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, redrawable, training_target
-from ens_plugin.adapters.sklearn.growth import check_growth
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
@@ -108,6 +108,16 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         target = training_target(y, self.classes, features.shape[0])
         is_proved = self._check_rows(features, target)
         bags = draw_bags(self._bag, self.n_members, features.shape[0])
+        if self._draws_by_label and self.bagging.grow_as_trees and growth_is_known(features, self.model):
+            check_growth_of_all(
+                self.bagging.model.estimators_,
+                features.astype(np.float32, copy=False),
+                BagCounts(bags, self._bag),
+                target,
+                self.bagging.leaves,
+                self.model.estimators_features_,
+                weights_are_known=True,
+            )
         return bags.with_proof(BagProof(rows=self.bagging.grow_as_trees or target is not None, target=is_proved))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:

@@ -30,6 +30,7 @@ from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
+    TRAINING,
     check_fitted,
     check_learner,
     check_row_count,
@@ -107,7 +108,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         """Return the properties of the ensemble; members that have no ``predict_proba`` vote."""
         model = self.model
         check_fitted(model)
-        check_learner(model, _ENSEMBLES)
+        check_learner(model, _ENSEMBLES, TRAINING)
         n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
         if n_outputs > 1:
             raise UnsupportedModelError(several_outputs(type(model).__name__, n_outputs))
@@ -202,7 +203,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             _as_trees_take(features),
             BagCounts(bags),
             target,
-            self._leaves,
+            self.leaves,
             self._columns,
             weights_are_known=draws_by_weight(self.model),
         )
@@ -374,7 +375,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             )
         return True
 
-    def _leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
+    def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
         """Return the wanted leaves of rows in all members, which are trees, shape (n_members, n_rows)."""
         walk = self._walk or TreeWalk(self.model.estimators_, self.model.n_features_in_, None, self._columns)
         return walk.leaves(features, wanted)

@@ -20,6 +20,7 @@ from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, Uns
 
 __all__ = [
     "DISTRIBUTIONS",
+    "TRAINING",
     "check_columns",
     "check_fitted",
     "check_learner",
@@ -42,7 +43,8 @@ _ACCEPT_NAN = (
     if "ensure_all_finite" in signature(check_array).parameters
     else {"force_all_finite": False}
 )
-_LEARNING = ("fit", "estimators_samples_")
+TRAINING = ("fit", "estimators_samples_")
+_LEARNING = (*TRAINING, "predict", "predict_proba")
 
 
 def check_fitted(model: Any) -> None:
@@ -67,15 +69,15 @@ def known_class(model: object, known: tuple[type, ...]) -> type | None:
     return None
 
 
-def check_learner(model: Any, known: tuple[type, ...]) -> None:
-    """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or draw rows."""
+def check_learner(model: Any, known: tuple[type, ...], methods: tuple[str, ...] = _LEARNING) -> None:
+    """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or predict."""
     parent = known_class(model, known)
     assert parent is not None
-    replaced = [name for name in _LEARNING if getattr(type(model), name, None) is not getattr(parent, name, None)]
+    replaced = [name for name in methods if getattr(type(model), name, None) is not getattr(parent, name, None)]
     if replaced:
         raise UnsupportedModelError(
             f"{type(model).__name__} replaces {', '.join(replaced)} of scikit-learn's {parent.__name__}, so its bags "
-            "may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
+            "or its votes may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
             "instead, or register an adapter for it with ens_plugin.register_adapter, or install one as a package "
             "with an entry point of the group 'ens_plugin.adapters', which the command line finds too."
         )

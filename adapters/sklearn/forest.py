@@ -31,6 +31,7 @@ from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn import recognition
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
+    TRAINING,
     check_fitted,
     check_learner,
     check_row_count,
@@ -110,7 +111,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         """Return the properties of the forest; trees output labels where every leaf is pure."""
         model = self.model
         check_fitted(model)
-        check_learner(model, self.known)
+        check_learner(model, self.known, TRAINING)
         if model.n_outputs_ > 1:
             raise UnsupportedModelError(several_outputs(type(model).__name__, model.n_outputs_))
         is_classifier = isinstance(model, ClassifierMixin)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -17,11 +17,20 @@ from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.errors import DataMismatchError
 
-__all__ = ["BagCounts", "check_growth", "check_growth_of_all", "growth_sums", "judge_growth", "leaf_counts"]
+__all__ = [
+    "BagCounts",
+    "check_first_splits",
+    "check_growth",
+    "check_growth_of_all",
+    "growth_sums",
+    "judge_growth",
+    "leaf_counts",
+]
 
 FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
 # Rounding of sums that scikit-learn updates by additions and subtractions, relative to the leaf and to the whole bag.
 CLOSE = 1e-6
@@ -283,20 +292,22 @@ class BagCounts:
     Parameters
     ----------
     bags : Bags
-    samples : sequence of ndarray of int, optional
-        The rows of each bag, where a tree counts a row as often as it is there; by default it counts each row once.
+    rows_of : callable, optional
+        ``rows_of(member)`` returns the rows of a bag, where a tree counts a row as often as it is there; by default it
+        counts each row once.
     """
 
-    def __init__(self, bags: Bags, samples: Sequence[NDArray[np.integer[Any]]] | None = None) -> None:
-        self.bags, self._samples = bags, samples
+    def __init__(self, bags: Bags, rows_of: Callable[[int], NDArray[np.integer[Any]]] | None = None) -> None:
+        self.bags, self._rows_of = bags, rows_of
 
-    def of(self, member: int, is_selected: BoolArray) -> tuple[int, int]:
-        """Return the number of rows of one bag, and of those of them that a mask of all rows selects."""
-        if self._samples is not None:
-            drawn = self._samples[member]
-            return drawn.size, int(np.count_nonzero(is_selected.take(drawn)))
+    def of(self, member: int, is_selected: BoolArray | None) -> tuple[int, int]:
+        """Return the number of rows of one bag, and of those of them that a mask of all rows selects, if one is given."""
+        if self._rows_of is not None:
+            drawn = self._rows_of(member)
+            return drawn.size, 0 if is_selected is None else int(np.count_nonzero(is_selected.take(drawn)))
         in_bag = self.bags.member(member)
-        return int(np.count_nonzero(in_bag)), int(np.count_nonzero(in_bag & is_selected))
+        size = int(np.count_nonzero(in_bag))
+        return size, 0 if is_selected is None else int(np.count_nonzero(in_bag & is_selected))
 
 
 def check_growth_of_all(
@@ -305,16 +316,15 @@ def check_growth_of_all(
     counts: BagCounts,
     target: NDArray[Any] | None,
     find_leaves: Callable[[Any, BoolArray], NDArray[np.integer[Any]]],
-    columns: Sequence[NDArray[np.integer[Any]] | None] | None = None,
+    columns: Columns | None = None,
     *,
     weights_are_known: bool,
 ) -> None:
     """Raise DataMismatchError unless each tree can have been grown on its bag, by checks that read few rows or nodes.
 
-    Of every other tree, the rows of the bag must fall on the two sides of the first split as often as the tree counted
-    at training.  In the trees between, the leaves that some rows of the bag reach must hold what a leaf with the targets
-    of these rows can hold.  So trees are found that were grown on other rows than the rest, as after ``estimators_ +=``
-    or a warm start on other rows; both checks of all trees would take more than 2 % of the time of an analysis.
+    Of every other tree, the first split is checked as by :func:`check_first_splits`.  In the trees between, the leaves
+    that some rows of the bag reach must hold what a leaf with the targets of these rows can hold.  Both checks of all
+    trees would take more than 2 % of the time of an analysis.
 
     Parameters
     ----------
@@ -322,8 +332,7 @@ def check_growth_of_all(
     features : float32 array or CSR matrix of shape (n_rows, n_features)
     counts : BagCounts
     target : ndarray of shape (n_rows,) or None
-        Label codes, by position among the labels that the trees know, or values.  Without it, each tree's first split
-        is checked.
+        Label codes or values.  Without it, each tree's first split is checked.
     find_leaves : callable
         ``find_leaves(rows, wanted)`` returns the leaves that rows of the features reach in all trees, shape
         (n_trees, n_rows); those that are not wanted, a mask of this shape, are any.
@@ -332,17 +341,7 @@ def check_growth_of_all(
     weights_are_known : bool
         As of :func:`check_growth`.
     """
-    column_at, step = _reader(features), 1 if target is None else 2
-
-    def is_of_other_rows(member: int) -> bool:
-        return _has_other_split(trees[member], member, counts, column_at, None if columns is None else columns[member])
-
-    _refuse_other_trees(
-        list(map(is_of_other_rows, range(0, len(trees), step))),
-        step * np.arange(len(trees)),
-        "These are not the rows the model was trained on",
-        "the first split counted other rows at training",
-    )
+    check_first_splits(trees, features, counts, columns, step=1 if target is None else 2)
     if target is None or len(trees) == 1:
         return
     chosen = spread_rows(features.shape[0], COMPARED_ROWS)
@@ -354,15 +353,42 @@ def check_growth_of_all(
         rows = np.flatnonzero(wanted[member])
         return _holds_other_target(trees[member], leaves[member, rows], target[chosen[rows]], weights_are_known) and (
             # Before scikit-learn 1.9, rows of weight zero were drawn and had no effect on a tree.
-            weights_are_known
-            or trees[member].tree_.n_node_samples[0] == counts.of(member, counts.bags.member(member))[0]
+            weights_are_known or trees[member].tree_.n_node_samples[0] == counts.of(member, None)[0]
         )
 
     _refuse_other_trees(
-        list(map(is_of_other_target, range(1, len(trees), 2))),
-        2 * np.arange(len(trees)) + 1,
+        {member: is_of_other_target(member) for member in range(1, len(trees), 2)},
         "y is not the target the model was trained on",
         "leaves hold what y of their rows cannot give",
+    )
+
+
+def check_first_splits(
+    trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
+) -> None:
+    """Raise DataMismatchError unless the rows of each tree's bag fall on the two sides of its first split as they did.
+
+    So trees are found that were grown on other rows than the rest, as after ``estimators_ +=`` or a warm start on other
+    rows.  As many rows of another bag fall on each side by chance in 1 / (2 sqrt(pi m p (1 - p))) of the trees at most,
+    m the rows of a bag, of which a share p falls to the left.
+
+    Parameters
+    ----------
+    trees, features, counts, columns
+        As of :func:`check_growth_of_all`.
+    step : int, optional
+        2 for every other tree only.
+    """
+    column_at = _reader(features)
+    _refuse_other_trees(
+        {
+            member: _has_other_split(
+                trees[member], member, counts, column_at, None if columns is None else columns[member]
+            )
+            for member in range(0, len(trees), step)
+        },
+        "These are not the rows the model was trained on",
+        "the first split counted other rows at training",
     )
 
 
@@ -377,7 +403,7 @@ def _has_other_split(
     nodes = tree.tree_
     counted, left = nodes.n_node_samples, nodes.children_left[0]
     if left == -1:
-        return bool(counted[0] > counts.of(member, counts.bags.member(member))[0])
+        return bool(counted[0] > counts.of(member, None)[0])
     column = nodes.feature[0]
     size, n_left = counts.of(member, _go_left(nodes, column_at(int(column if columns is None else columns[column]))))
     return bool(counted[left] > n_left or counted[nodes.children_right[0]] > size - n_left)
@@ -414,7 +440,9 @@ def _holds_other_target(
     if getattr(tree, "monotonic_cst", None) is not None:
         return False
     if hasattr(tree, "classes_"):
-        return bool((nodes.value[leaves, 0, target] == 0).any())
+        label = np.searchsorted(tree.classes_, target)
+        is_known = label < nodes.value.shape[2]
+        return not is_known.all() or bool((nodes.value[leaves, 0, label] == 0).any())
     gap = np.abs(nodes.value[leaves, 0, 0] - target)
     is_single = nodes.n_node_samples[leaves] == 1
     if (gap > CLOSE * np.abs(target))[is_single].any():
@@ -433,12 +461,14 @@ def _holds_other_target(
     return bool((gap > largest * (1.0 + CLOSE) + CLOSE * scale * np.sqrt(total)).any())
 
 
-def _refuse_other_trees(are_other: Sequence[bool], members: NDArray[np.intp], finding: str, reason: str) -> None:
-    if not any(are_other):
+def _refuse_other_trees(are_other: Mapping[int, bool], finding: str, reason: str) -> None:
+    """Raise DataMismatchError if some of the trees that were compared, by position, are of other rows or targets."""
+    others = [member for member, is_other in are_other.items() if is_other]
+    if not others:
         return
     raise DataMismatchError(
-        f"{finding}, or not those of all its trees: in {sum(are_other)} of {len(are_other)} trees that were compared, "
-        f"tree {members[are_other.index(True)]} the first, {reason}. X and y must be the exact training rows in training "
-        "order. Trees that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not "
-        'kept: refit all trees on one table, or pass {data="holdout"} with rows that no tree was trained on.'
+        f"{finding}, or not those of all its trees: in {len(others)} of {len(are_other)} trees that were compared, "
+        f"tree {others[0]} the first, {reason}. X and y must be the exact training rows in training order. Trees "
+        "that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not kept: refit "
+        'all trees on one table, or pass {data="holdout"} with rows that no tree was trained on.'
     )

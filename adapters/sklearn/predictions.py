@@ -24,7 +24,7 @@ CLOSE, TIED = 1e-6, 1e-9
 _PREDICTING = ("predict", "predict_proba")
 
 
-def check_predictions(adapter: EnsembleAdapter, features: Any, known: tuple[type, ...]) -> None:
+def check_predictions(adapter: EnsembleAdapter, features: Any, known: tuple[type, ...], **options: Any) -> None:
     """Raise UnsupportedModelError unless a model predicts the mean of its members, on some rows.
 
     A model of one of the `known` classes, with their own methods, does so by its class.
@@ -34,19 +34,21 @@ def check_predictions(adapter: EnsembleAdapter, features: Any, known: tuple[type
     adapter : EnsembleAdapter
     features : prepared rows, n_rows of them
     known : tuple of type
+    **options
+        With which the mean is asked for, where the library can predict something else too.
     """
     model = adapter.model
-    if type(model) in known and not any(map(_is_replaced, [model] * len(_PREDICTING), _PREDICTING)):
+    if type(model) in known and not any(_is_replaced(model, name) for name in _PREDICTING):
         return
     rows = _with_mixed(features[spread_rows(features.shape[0], KNOWN_ROWS)])
     mean = _means(adapter, rows)
     chosen = _telling_rows(mean)
     rows, mean = rows[chosen], mean[chosen]
     if adapter.classes is None:
-        pairs = [("predict", _are_close(_called(model, "predict", rows), mean))]
+        pairs = [("predict", _are_close(_called(model, "predict", rows, **options), mean))]
     else:
         pairs = [
-            ("predict", _are_labels(_called(model, "predict", rows), mean, adapter.classes)),
+            ("predict", _are_labels(_called(model, "predict", rows, **options), mean, adapter.classes)),
             ("predict_proba", _are_close(_called(model, "predict_proba", rows), mean)),
         ]
     for name, is_same in pairs:
@@ -85,9 +87,10 @@ def probe_rows(n_features: int, thresholds: dict[int, NDArray[np.float64]]) -> N
 def _is_replaced(model: Any, name: str) -> bool:
     """Return whether a method of a model is not the one that its library defines."""
     method = getattr(type(model), name, None)
-    if name in vars(model):
-        return True
-    return method is not None and (hasattr(method, "__wrapped__") or not method.__module__.startswith("sklearn."))
+    if method is None or name in vars(model):
+        return name in vars(model)
+    libraries = ("sklearn", type(model).__module__.partition(".")[0])
+    return hasattr(method, "__wrapped__") or method.__module__.partition(".")[0] not in libraries
 
 
 def _with_mixed(rows: Any) -> Any:
@@ -115,7 +118,7 @@ def _telling_rows(mean: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.union1d(chosen[::2], close)
 
 
-def _called(model: Any, name: str, rows: Any) -> NDArray[Any]:
+def _called(model: Any, name: str, rows: Any, **options: Any) -> NDArray[Any]:
     names = getattr(model, "feature_names_in_", None)
     if names is not None and isinstance(rows, np.ndarray):
         # A subclass may read columns by their names.
@@ -125,7 +128,7 @@ def _called(model: Any, name: str, rows: Any) -> NDArray[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return np.asarray(getattr(model, name)(rows))
+            return np.asarray(getattr(model, name)(rows, **options))
     except Exception as error:  # a user's class may raise anything
         raise UnsupportedModelError(
             f"The {name} of this {type(model).__name__} failed on rows of X ({reason_of(error)}), so it is not known "
