@@ -182,9 +182,9 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         if others:
             raise DataMismatchError(
                 f"These are not the rows the model was trained on, or not those of all its trees: in {len(others)} of "
-                f"{len(self.model.estimators_)} trees, tree {others[0]} the first, the first split counted other rows at "
-                "training. X and y must be the exact training rows in training order; for rows that no tree was trained "
-                'on pass {data="holdout"}.'
+                f"{len(self.model.estimators_)} trees, tree {others[0]} the first, the first split counted other rows "
+                "at training. X and y must be the exact training rows in training order; for rows that no tree was "
+                'trained on pass {data="holdout"}.'
             )
 
     def _has_other_split(self, grown: Any, drawn: NDArray[np.int64], features: NDArray[np.float64]) -> bool:

@@ -77,7 +77,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
         return outputs_by_member(self._leaf_values, members or range(self.n_members), features, wanted)
 
     def check_members(self, features: Any) -> None:
-        """Raise UnsupportedModelError unless the forest predicts the mean of its trees where it is asked for the mean."""
+        """Raise UnsupportedModelError unless the forest predicts the mean of its trees, if asked for the mean."""
         check_predictions(self, features, self.known, quantiles="mean")
 
     def cautions(self, data: str) -> tuple[str, ...]:

@@ -59,8 +59,8 @@ def check_fitted(model: Any) -> None:
 def known_class(model: object, known: tuple[type, ...]) -> type | None:
     """Return the first of the `known` classes that a model is of, or the class of scikit-learn-intelex in its place.
 
-    After ``patch_sklearn()``, the same names in ``sklearn.ensemble`` are classes that are not derived from the known ones.
-    What these leave to scikit-learn, as a fit of sparse rows, is an ensemble like scikit-learn's own.
+    After ``patch_sklearn()``, the same names in ``sklearn.ensemble`` are classes that are not derived from the known
+    ones.  What these leave to scikit-learn, as a fit of sparse rows, is an ensemble like scikit-learn's own.
     """
     names = {cls.__name__ for cls in known}
     for cls in type(model).__mro__:

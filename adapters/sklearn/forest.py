@@ -179,7 +179,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return outputs if self.output_kind == "probabilities" else outputs[:, 0]
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, redrawn from the trees' seeds, after checking all trees against the rows, and three by all leaves."""
+        """Return the bags, redrawn from the trees' seeds, after checking all trees, three of them by all leaves."""
         self._check_bootstrap()
         self._check_trees()
         check_row_count(self.model, features.shape[0])
@@ -308,8 +308,9 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         if not self._grow_as_trees:
             names = sorted({type(tree).__name__ for tree in self.model.estimators_})
             raise BagError(
-                f"The members of this {type(self.model).__name__} are of the class {', '.join(names)}, which is no tree "
-                "of scikit-learn or replaces how it is trained, so it cannot be proved which rows they were trained on. "
+                f"The members of this {type(self.model).__name__} are of the class {', '.join(names)}, which is no "
+                "tree of scikit-learn or replaces how it is trained, so it cannot be proved which rows they were "
+                "trained on. "
                 'Pass {data="holdout"} with rows the model was not trained on.'
             )
 

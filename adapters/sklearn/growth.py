@@ -39,8 +39,8 @@ ROUNDING = 1e-12
 ROWS_AT_ONCE = 65_536
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
-# Of the rows of each bag among these, the leaves are compared with the target, in all trees.
-COMPARED_ROWS = 24
+# The leaves of some rows are compared with the target: of each tree, one in so many of these, and others of the next.
+COMPARED_ROWS, ROW_TURNS = 240, 12
 # Of a wide table, so many columns are kept as they were read.
 MOST_COLUMNS = 256
 # From release 1.9 on, weights decide which rows are drawn, and have no effect inside a tree.
@@ -301,7 +301,7 @@ class BagCounts:
         self.bags, self._rows_of = bags, rows_of
 
     def of(self, member: int, is_selected: BoolArray | None) -> tuple[int, int]:
-        """Return the number of rows of one bag, and of those of them that a mask of all rows selects, if one is given."""
+        """Return the number of rows of one bag, and of those of them that a mask of all rows selects, if given."""
         if self._rows_of is not None:
             drawn = self._rows_of(member)
             return drawn.size, 0 if is_selected is None else int(np.count_nonzero(is_selected.take(drawn)))
@@ -345,7 +345,8 @@ def check_growth_of_all(
     if target is None or len(trees) == 1:
         return
     chosen = spread_rows(features.shape[0], COMPARED_ROWS)
-    wanted = counts.bags.at(chosen)
+    turn = (np.arange(len(trees))[:, None] // 2 + np.arange(chosen.size)) % ROW_TURNS
+    wanted = counts.bags.at(chosen) & (turn == 0)
     wanted[::2] = False
     leaves = find_leaves(features[chosen], wanted)
 
@@ -469,6 +470,6 @@ def _refuse_other_trees(are_other: Mapping[int, bool], finding: str, reason: str
     raise DataMismatchError(
         f"{finding}, or not those of all its trees: in {len(others)} of {len(are_other)} trees that were compared, "
         f"tree {others[0]} the first, {reason}. X and y must be the exact training rows in training order. Trees "
-        "that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not kept: refit "
-        'all trees on one table, or pass {data="holdout"} with rows that no tree was trained on.'
+        "that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not kept: "
+        'refit all trees on one table, or pass {data="holdout"} with rows that no tree was trained on.'
     )

@@ -88,7 +88,7 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
         return outputs_by_member(self._scores, members or range(self.n_members), features, wanted)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, redrawn from the stored seeds, after checking all trees against the rows, and three by all leaves."""
+        """Return the bags, redrawn from the stored seeds, after checking all trees, three of them by all leaves."""
         n_rows = features.shape[0]
         check_row_count(self.model, n_rows)
         if not self.model.bootstrap and self.model.max_samples_ >= n_rows:

@@ -25,12 +25,12 @@ class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
     """Adapter of a forest that scikit-learn-intelex trained after ``patch_sklearn()``, for held-out rows.
 
     Its ``estimators_`` are copies of the trees of a model of oneDAL, by which it predicts.  That compares the rows with
-    thresholds as float64, where scikit-learn's trees take float32, so the copies are read here as oneDAL reads its trees.
+    thresholds as float64, where scikit-learn's trees take float32, so the copies are read here as oneDAL reads its own.
     """
 
     no_bags: ClassVar[str] = (
-        "This forest was trained by scikit-learn-intelex, whose oneDAL keeps no record of the rows that its trees drew: "
-        "train it after sklearnex.unpatch_sklearn(), and it is a forest of scikit-learn, whose rows are known."
+        "This forest was trained by scikit-learn-intelex, whose oneDAL keeps no record of the rows that its trees "
+        "drew: train it after sklearnex.unpatch_sklearn(), and it is a forest of scikit-learn, whose rows are known."
     )
 
     @classmethod
@@ -61,8 +61,8 @@ class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
         rows = prepare_rows(self.model, X, None)
         if not isinstance(rows, np.ndarray):
             raise InputError(
-                "X is a sparse matrix, which scikit-learn-intelex leaves to the copies of its trees, and these to another "
-                "rounding of X. Pass X.toarray()."
+                "X is a sparse matrix, which scikit-learn-intelex leaves to the copies of its trees, and these read "
+                "with another rounding. Pass X.toarray()."
             )
         try:
             return rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)
@@ -75,9 +75,9 @@ class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
             check_predictions(self, features, ())
         except UnsupportedModelError as error:
             raise UnsupportedModelError(
-                f"This {type(self.model).__name__} was trained by scikit-learn-intelex, and the trees in its estimators_ "
-                "do not predict what its model of oneDAL does. Train it after sklearnex.unpatch_sklearn(), which makes it "
-                f"a forest of scikit-learn. What was found: {error}"
+                f"This {type(self.model).__name__} was trained by scikit-learn-intelex, and the trees in its "
+                "estimators_ do not predict what its model of oneDAL does. Train it after "
+                f"sklearnex.unpatch_sklearn(), which makes it a forest of scikit-learn. What was found: {error}"
             ) from error
 
     def outputs(
@@ -89,8 +89,8 @@ class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
     def truncated(self, size: int) -> Any:
         """Raise UnsupportedModelError: the model of oneDAL, by which the forest predicts, holds all trees."""
         raise UnsupportedModelError(
-            f"This {type(self.model).__name__} was trained by scikit-learn-intelex and predicts by one model of oneDAL, "
-            f"from which no tree can be removed. Train one with n_estimators={size}, or train it after "
+            f"This {type(self.model).__name__} was trained by scikit-learn-intelex and predicts by one model of "
+            f"oneDAL, from which no tree can be removed. Train one with n_estimators={size}, or train it after "
             "sklearnex.unpatch_sklearn(), which makes it a forest of scikit-learn that can be cut."
         )
 

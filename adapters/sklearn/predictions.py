@@ -17,8 +17,8 @@ from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["check_predictions", "probe_rows", "refuse_other_part"]
 
-# The model predicts some of the rows of which the members' mean is known: half of them at random, and half where the two
-# likeliest labels are closest, which another threshold than the largest mean predicts differently.
+# The model predicts some of the rows of which the members' mean is known: half of them at random, and half where the
+# two likeliest labels are closest, which another threshold than the largest mean predicts differently.
 KNOWN_ROWS, MIXTURES, COMPARED_ROWS = 128, 3, 32
 CLOSE, TIED = 1e-6, 1e-9
 _PREDICTING = ("predict", "predict_proba")
@@ -154,14 +154,13 @@ def _other(model: Any, n_members: int, method: str, n_other: int, n_rows: int) -
     name = type(model).__name__
     return UnsupportedModelError(
         f"The {method} of this {name} returns something else than the mean of its {n_members} members in "
-        f"{n_other} of {n_rows} rows that were compared, as where a subclass or a patch replaces how it predicts. So no "
-        f"mean over members describes what it predicts. {_REMEDY}"
+        f"{n_other} of {n_rows} rows that were compared, as where a subclass or a patch replaces how it predicts. So "
+        f"no mean over members describes what it predicts. {_REMEDY}"
     )
 
 
 _REMEDY = (
     "If the members' mean is what you want to judge, pass an ensemble of scikit-learn's own class with the same members: "
     "plain = RandomForestClassifier(), for example, and vars(plain).update(vars(model)). Else pass what the members "
-    "predict as you combine it, ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with "
-    "ens_plugin.register_adapter."
+    "predict, ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with ens_plugin.register_adapter."
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,14 +54,14 @@ def are_plain_trees(members: Iterable[Any]) -> bool:
 
 
 def grow_as_trees(members: Iterable[Any]) -> bool:
-    """Return whether all members are trees, or of subclasses that take and route rows as these do, however they predict.
+    """Return whether all members are trees, or of subclasses that take and route rows as these do.
 
-    So the rows of their bags can be compared with their nodes.
+    So the rows of their bags can be compared with their nodes, however they predict.
     """
-    return all(isinstance(member, TREES) and _grows_as_its_parent(type(member)) for member in members)
+    classes = {type(member) for member in members}
+    return all(issubclass(cls, TREES) and _grows_as_its_parent(cls) for cls in classes)
 
 
-@lru_cache
 def _grows_as_its_parent(cls: type) -> bool:
     parent = next(base for base in cls.__mro__ if base in TREES)
     return all(getattr(cls, name, None) is getattr(parent, name, None) for name in _GROWING)

@@ -64,7 +64,7 @@ class TreeWalk:
         return self._probabilities(features, members or range(len(self._trees)), wanted)
 
     def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows), by the walk if it is used."""
+        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
         if self._walk.is_used and isinstance(features, np.ndarray):
             return self._walk.leaves(features, None, wanted)
         return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
