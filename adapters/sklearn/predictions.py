@@ -160,7 +160,8 @@ def _other(model: Any, n_members: int, method: str, n_other: int, n_rows: int) -
 
 
 _REMEDY = (
-    "If the members' mean is what you want to judge, pass an ensemble of scikit-learn's own class with the same members: "
-    "plain = RandomForestClassifier(), for example, and vars(plain).update(vars(model)). Else pass what the members "
-    "predict, ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with ens_plugin.register_adapter."
+    "If the members' mean is what you want to judge, pass an ensemble of scikit-learn's own class with the same "
+    "members, such as plain = RandomForestClassifier(), after vars(plain).update(vars(model)). Else pass what the "
+    "members predict, ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with "
+    "ens_plugin.register_adapter."
 )
