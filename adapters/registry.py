@@ -38,6 +38,7 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("quantile_forest", "ens_plugin.adapters.quantile_forest.forest", "QuantileForestAdapter"),
     ("sksurv", "ens_plugin.adapters.sksurv.risk", "SurvivalForestAdapter"),
     ("econml", "ens_plugin.adapters.econml.forest", "RegressionForestAdapter"),
+    ("sklearnex", "ens_plugin.adapters.sklearn.oneapi", "OneApiForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.forest", "SklearnForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.isolation", "IsolationForestAdapter"),

@@ -34,6 +34,7 @@ INSTALL = {
     "lightgbm": "pip install 'ens-plugin[lightgbm]'",
     "quantile_forest": "pip install quantile-forest",
     "pyspark": "pip install 'ens-plugin[spark]'",
+    "sklearnex": "pip install scikit-learn-intelex",
     "sksurv": "pip install scikit-survival",
     "starlette": "pip install 'ens-plugin[server]'",
     "tensorboard": "pip install tensorboard",

@@ -119,6 +119,7 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
             )
         target = training_target(y, None, n_rows)
         is_proved = self._check_rows(features, target)
+        self._check_first_splits(features)
         members = (np.concatenate([self._samples[tree] for tree in group]) for group in self._groups)
         return Bags.from_indices(members, n_rows).with_proof(BagProof(target=is_proved))
 
@@ -173,6 +174,28 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         """Raise DataMismatchError unless trees of three members can have been trained; return whether y is proved."""
         members = checked_members(self.n_members)
         return all([self._check_tree(self._groups[member][0], features, target) for member in members])
+
+    def _check_first_splits(self, features: NDArray[np.float64]) -> None:
+        """Raise DataMismatchError unless the rows of every tree fall on the sides of its first split as in training."""
+        trees = enumerate(self.model.estimators_)
+        others = [tree for tree, grown in trees if self._has_other_split(grown, self._samples[tree], features)]
+        if others:
+            raise DataMismatchError(
+                f"These are not the rows the model was trained on, or not those of all its trees: in {len(others)} of "
+                f"{len(self.model.estimators_)} trees, tree {others[0]} the first, the first split counted other rows "
+                "at training. X and y must be the exact training rows in training order; for rows that no tree was "
+                'trained on pass {data="holdout"}.'
+            )
+
+    def _has_other_split(self, grown: Any, drawn: NDArray[np.int64], features: NDArray[np.float64]) -> bool:
+        nodes = grown.tree_
+        left = nodes.children_left[0]
+        if left == -1:
+            return False
+        rows = drawn[grown.get_train_test_split_inds()[0]]
+        n_left = np.count_nonzero(features[rows, nodes.feature[0]] <= nodes.threshold[0])
+        counted = nodes.n_node_samples_train
+        return bool(counted[left] != n_left or counted[nodes.children_right[0]] != rows.size - n_left)
 
     def _check_tree(self, tree: int, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
         grown, drawn = self.model.estimators_[tree], self._samples[tree]

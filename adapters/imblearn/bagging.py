@@ -19,8 +19,8 @@ from ens_plugin.adapters.imblearn.samplers import check_sample, sampled_rows
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
-from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, training_target
-from ens_plugin.adapters.sklearn.growth import check_growth
+from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, redrawable, training_target
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
@@ -108,11 +108,21 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         target = training_target(y, self.classes, features.shape[0])
         is_proved = self._check_rows(features, target)
         bags = draw_bags(self._bag, self.n_members, features.shape[0])
-        return bags.with_proof(BagProof(rows=self._are_trees or target is not None, target=is_proved))
+        if self._draws_by_label and self.bagging.grow_as_trees and growth_is_known(features, self.model):
+            check_growth_of_all(
+                self.bagging.model.estimators_,
+                features.astype(np.float32, copy=False),
+                BagCounts(bags, self._bag),
+                target,
+                self.bagging.leaves,
+                self.model.estimators_features_,
+                weights_are_known=True,
+            )
+        return bags.with_proof(BagProof(rows=self.bagging.grow_as_trees or target is not None, target=is_proved))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the values that trees split at."""
-        if not self._are_trees:
+        if not self.bagging.grow_as_trees:
             return "unknown"
         members = self.bagging.model.estimators_
         trees = [(tree, self._columns(features, member)) for member, tree in enumerate(members)]
@@ -125,11 +135,7 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
 
     @cached_property
     def _samples(self) -> list[IntArray]:
-        return list(self.model.estimators_samples_)
-
-    @cached_property
-    def _are_trees(self) -> bool:
-        return all(hasattr(member, "tree_") for member in self.bagging.model.estimators_)
+        return list(redrawable(self.model).estimators_samples_)
 
     @property
     def _draws_by_label(self) -> bool:
@@ -144,14 +150,17 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         return self.model.estimators_[member][0]
 
     def _columns(self, features: Any, member: int) -> Any:
-        return features[:, self.model.estimators_features_[member]]
+        """Return rows as a member that is a tree takes them."""
+        return features[:, self.model.estimators_features_[member]].astype(np.float32, copy=False)
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
         """Raise DataMismatchError unless three members can have been trained on these rows and labels."""
         if not self._draws_by_label:
             return False
         members = checked_members(self.n_members)
-        are_grown = [self._check_tree(features, target, member) for member in members] if self._are_trees else []
+        are_grown = (
+            [self._check_tree(features, target, member) for member in members] if self.bagging.grow_as_trees else []
+        )
         if target is None:
             return False
         for member in members:

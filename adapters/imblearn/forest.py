@@ -19,7 +19,7 @@ from ens_plugin.adapters.imblearn.samplers import check_sample, sampled_rows
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, prepare_rows, training_target
-from ens_plugin.adapters.sklearn.growth import check_growth
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
 from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
 from ens_plugin.adapters.sklearn.trees.outputs import (
@@ -31,6 +31,7 @@ from ens_plugin.adapters.sklearn.trees.outputs import (
     reached_labels,
     tree_splits,
 )
+from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.errors import BagError, UnsupportedModelError
@@ -108,8 +109,19 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         for sampler in self.model.samplers_:
             sampled_rows(sampler, n_rows)
         target = training_target(y, self.classes, n_rows)
-        proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
-        return draw_bags(lambda member: self._drawn(member, n_rows), self.n_members, n_rows).with_proof(proof)
+        is_known = growth_is_known(features)
+        proof = BagProof(target=is_known and self._check_rows(features, target))
+        bags = draw_bags(lambda member: self._drawn(member, n_rows), self.n_members, n_rows)
+        if is_known:
+            check_growth_of_all(
+                self.model.estimators_,
+                features,
+                BagCounts(bags, lambda member: self._counted(member, n_rows)),
+                target,
+                TreeWalk(self.model.estimators_, features.shape[1], None).leaves,
+                weights_are_known=_DRAWS_BY_WEIGHT and self.model.bootstrap,
+            )
+        return bags.with_proof(proof)
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the values that trees split at."""
@@ -178,6 +190,11 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         """Return the training rows that a tree was grown on."""
         kept = sampled_rows(self.model.samplers_[member], n_rows)
         return kept[self._positions(member, n_rows, kept.size)]
+
+    def _counted(self, member: int, n_rows: int) -> IntArray:
+        """Return the training rows that a tree was grown on, each as often as the sampler's copies of it were drawn."""
+        kept = sampled_rows(self.model.samplers_[member], n_rows)
+        return kept[np.unique(self._positions(member, n_rows, kept.size))]
 
     def _positions(self, member: int, n_rows: int, n_kept: int) -> IntArray:
         """Return the positions, among the rows that a tree's sampler kept, of those that the tree was grown on."""

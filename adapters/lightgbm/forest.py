@@ -35,6 +35,7 @@ from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_target
 from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.replaced_methods import check_replaced_methods
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
 from ens_plugin.adapters.sklearn.data import training_target
@@ -138,6 +139,10 @@ class LightGBMForestAdapter(
             self._compare_with_predict(rows)
             self._n_compared += rows.shape[0]
         return rows
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError if a subclass or a patch predicts something else than LightGBM's own class."""
+        check_replaced_methods(self.model, features, "lightgbm")
 
     @property
     def reads_few_rows_fast(self) -> bool:

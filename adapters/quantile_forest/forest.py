@@ -14,6 +14,7 @@ from ens_plugin.adapters.base import EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.sklearn.data import check_fitted
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
+from ens_plugin.adapters.sklearn.predictions import check_predictions
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 
@@ -74,6 +75,10 @@ class QuantileForestAdapter(SklearnForestAdapter):
     ) -> NDArray[np.float64]:
         """Return the mean of the kept training values of the leaves that the prepared rows reach in each tree."""
         return outputs_by_member(self._leaf_values, members or range(self.n_members), features, wanted)
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless the forest predicts the mean of its trees, if asked for the mean."""
+        check_predictions(self, features, self.known, quantiles="mean")
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Return a warning that the report is of the mean, not of quantiles."""

@@ -8,9 +8,9 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from ens_plugin.adapters.base import (
     Aggregation,
@@ -30,17 +30,21 @@ from ens_plugin.adapters.shared.refusals import several_outputs
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.data import (
     DISTRIBUTIONS,
+    TRAINING,
     check_fitted,
     check_learner,
     check_row_count,
     drawing_weight,
+    draws_by_weight,
     left_out_chances,
     oob_score,
     prepare_rows,
+    redrawable,
     training_target,
 )
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
-from ens_plugin.adapters.sklearn.growth import check_growth, leaf_counts
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all, leaf_counts
+from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
 from ens_plugin.adapters.sklearn.recognition.kept_rows import hold_kept_rows, keep_rows
 from ens_plugin.adapters.sklearn.recognition.known_rows import (
     are_outputs_of_known_rows,
@@ -51,8 +55,10 @@ from ens_plugin.adapters.sklearn.recognition.known_rows import (
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
 from ens_plugin.adapters.sklearn.trees.outputs import (
+    are_plain_trees,
     are_recognised,
     checked_members,
+    grow_as_trees,
     growth_is_known,
     leaf_outputs,
     pure_labels,
@@ -67,12 +73,13 @@ from ens_plugin.errors import BagError, DataMismatchError, InputError, Unsupport
 
 __all__ = ["SklearnBaggingAdapter"]
 
+# From this release on, bagging draws rows by their weights.
+DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 8)
 SAME_SCORE = 1e-9
 # Number of rows whose likeliest label rounding may change.
 TIED_ROWS = 1.5
 
 _ENSEMBLES = (BaggingClassifier, BaggingRegressor)
-_TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
 
 
 class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
@@ -102,7 +109,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         """Return the properties of the ensemble; members that have no ``predict_proba`` vote."""
         model = self.model
         check_fitted(model)
-        check_learner(model, _ENSEMBLES)
+        check_learner(model, _ENSEMBLES, TRAINING)
         n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
         if n_outputs > 1:
             raise UnsupportedModelError(several_outputs(type(model).__name__, n_outputs))
@@ -115,7 +122,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             aggregation=aggregation,
             output_kind=output_kind,
             bag_provenance="recorded",
-            is_row_independent=self._are_trees,
+            is_row_independent=self.are_trees,
             distributions=DISTRIBUTIONS,
         )
 
@@ -126,8 +133,14 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return "mean_proba", "probabilities" if self._labels is None else "labels"
 
     @cached_property
-    def _are_trees(self) -> bool:
-        return all(type(member) in _TREES for member in self.model.estimators_)
+    def are_trees(self) -> bool:
+        """Whether all members are trees of scikit-learn's own classes, which predict what their leaves hold."""
+        return are_plain_trees(self.model.estimators_)
+
+    @cached_property
+    def grow_as_trees(self) -> bool:
+        """Whether all members are trees, or predict differently only, so that their nodes show their rows."""
+        return grow_as_trees(self.model.estimators_)
 
     @cached_property
     def _columns(self) -> list[NDArray[np.integer[Any]] | None]:
@@ -139,16 +152,20 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
     def _walk(self) -> TreeWalk | None:
         """Return the walk of members that are all trees of all labels, else None."""
         members, n_labels = self.model.estimators_, 1 if self.classes is None else len(self.classes)
-        if not self._are_trees or any(member.tree_.value.shape[2] != n_labels for member in members):
+        if not self.are_trees or any(member.tree_.value.shape[2] != n_labels for member in members):
             return None
         return TreeWalk(members, self.model.n_features_in_, self._labels, self._columns)
 
     def prepare(self, X: Any) -> Any:
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
-        rows = prepare_rows(self.model, X, np.float32 if self._are_trees else None)
+        rows = prepare_rows(self.model, X, np.float32 if self.are_trees else None)
         if self._walk is not None:
             self._walk.compare(rows)
         return rows
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless the ensemble predicts the mean, or the votes, of its members."""
+        check_predictions(self, features, _ENSEMBLES)
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -175,11 +192,23 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
         target = training_target(y, self.classes, n_rows)
-        if self._are_trees:
-            proof = BagProof(target=growth_is_known(features) and self._check_rows(features, target))
-        else:
+        if not self.grow_as_trees:
             proof = BagProof(rows=self.stored_oob_outputs() is not None, target=self._check_score(target))
-        return draw_bags(self._draw, self.n_members, n_rows).with_proof(proof)
+            return draw_bags(self._draw, self.n_members, n_rows).with_proof(proof)
+        if not growth_is_known(features, self.model):
+            return draw_bags(self._draw, self.n_members, n_rows).with_proof(BagProof(target=False))
+        proof = BagProof(target=self._check_rows(features, target))
+        bags = draw_bags(self._draw, self.n_members, n_rows)
+        check_growth_of_all(
+            self.model.estimators_,
+            _as_trees_take(features),
+            BagCounts(bags),
+            target,
+            self.leaves,
+            self._columns,
+            weights_are_known=draws_by_weight(self.model),
+        )
+        return bags.with_proof(proof)
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each member drew each row, redrawn from its seed after the checks of :meth:`bags`."""
@@ -199,10 +228,10 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         refuse_other_candidates(candidate)
         self._check_recorded(n_rows)
         check_row_count(self.model, n_rows)
-        trees = self.model.estimators_ if self._are_trees else None
+        trees = self.model.estimators_ if self.grow_as_trees else None
         without_trees = BagProof(rows=self.stored_oob_outputs() is not None, target=False)
         draw_all = partial(draw_bags, self._draw, self.n_members, n_rows)
-        return RecordedBags(self._draw, draw_all, self.n_members, n_rows, trees, self._member_rows, without_trees)
+        return RecordedBags(self.model, self._draw, draw_all, n_rows, trees, self._tree_rows, without_trees)
 
     def left_out_chances(self) -> NDArray[np.float64] | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
@@ -211,7 +240,9 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
     def doubts(self) -> tuple[str, ...]:
         """Return a doubt where a warm start added members with other parameters."""
         members, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
-        return unequal_member_doubts(members, rows=drawn_numbers(members) if self._are_trees else None, columns=columns)
+        return unequal_member_doubts(
+            members, rows=drawn_numbers(self.model) if self.grow_as_trees else None, columns=columns
+        )
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth, errors, stored rows and leaves of the members."""
@@ -230,7 +261,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""
-        return features, tree_splits(self.model.estimators_, self._columns) if self._are_trees else ()
+        return features, tree_splits(self.model.estimators_, self._columns) if self.grow_as_trees else ()
 
     def _are_training_rows(self, features: Any, target: NDArray[Any]) -> bool:
         if self._hold_known_rows(features):
@@ -244,21 +275,23 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def _hold_known_rows(self, features: Any) -> bool:
         members = self._members_with_rows(features)
-        return hold_node_values(members) if self._are_trees else hold_kept_rows(members)
+        return hold_node_values(members) if self.grow_as_trees else hold_kept_rows(members)
 
     def _show_known_rows(self, features: Any) -> bool:
         """Return whether training rows would be recognised: by members with midpoint splits, or that store rows."""
-        if self._are_trees:
+        if self.grow_as_trees:
             return show_node_values(self._members_with_rows(features))
         return keep_rows(self.model.estimators_)
 
     def _members_with_rows(self, features: Any) -> list[tuple[Any, Any]]:
-        return [(member, self._member_rows(index, features)) for index, member in enumerate(self.model.estimators_)]
+        rows = _as_trees_take(features) if self.grow_as_trees else features
+        return [(member, self._member_rows(index, rows)) for index, member in enumerate(self.model.estimators_)]
 
     def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the numbers of training and given rows in the leaves of each member; nothing unless all are trees."""
-        members = self.model.estimators_ if self._are_trees and growth_is_known(features) else []
-        return (leaf_counts(tree, self._member_rows(member, features), target) for member, tree in enumerate(members))
+        members = self.model.estimators_ if self.grow_as_trees and growth_is_known(features, self.model) else []
+        rows = _as_trees_take(features) if self.grow_as_trees else features
+        return (leaf_counts(tree, self._member_rows(member, rows), target) for member, tree in enumerate(members))
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether members are wrong on out-of-bag rows only, which shows that the rows are training rows."""
@@ -268,7 +301,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
         n_rows = features.shape[0]
-        if not self._are_trees or n_rows != self.model._n_samples or not growth_is_known(features):
+        if not self.grow_as_trees or n_rows != self.model._n_samples or not growth_is_known(features, self.model):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]
         return are_recognised(trees, lambda: self._check_rows(features, target))
@@ -293,7 +326,10 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return np.asarray(total / np.where(by_row > 0, by_row, 1.0))
 
     def truncated(self, size: int) -> Any:
-        """Return an ensemble of copies of the first `size` members."""
+        """Return an ensemble of copies of the first `size` members, which predicts their mean."""
+        splits = dict(tree_splits(self.model.estimators_, self._columns)) if self.grow_as_trees else {}
+        rows = probe_rows(self.model.n_features_in_, splits)
+        self.check_members(rows)
         # After a warm start, scikit-learn keeps the seeds of the last members only.
         n_seeds = max(size - (self.n_members - len(self.model._seeds)), 0)
         kept = {
@@ -301,13 +337,15 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             "estimators_features_": self.model.estimators_features_[:size],
             "_seeds": self.model._seeds[:n_seeds],
         }
-        return truncated_ensemble(self.model, size, kept)
+        part = truncated_ensemble(self.model, size, kept)
+        refuse_other_part(self, lambda: type(self)(part).check_members(rows), size)
+        return part
 
     @cached_property
     def _labels(self) -> list[NDArray[np.unsignedinteger[Any]]] | None:
         """Return the label code of every node of each member; None where a leaf is mixed, or a member is no tree."""
         model = self.model
-        if not self._are_trees or not isinstance(model, BaggingClassifier):
+        if not self.are_trees or not isinstance(model, BaggingClassifier):
             return None
         return pure_labels(model.estimators_, len(model.classes_))
 
@@ -316,10 +354,11 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             [
                 check_growth(
                     self.model.estimators_[member],
-                    self._member_rows(member, features),
+                    self._tree_rows(member, features),
                     self._draw(member),
                     target,
                     member,
+                    weights_are_known=draws_by_weight(self.model),
                 )
                 for member in checked_members(self.n_members)
             ]
@@ -341,12 +380,20 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             )
         return True
 
+    def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the wanted leaves of rows in all members, which are trees, shape (n_members, n_rows)."""
+        walk = self._walk or TreeWalk(self.model.estimators_, self.model.n_features_in_, None, self._columns)
+        return walk.leaves(features, wanted)
+
     def _member_rows(self, member: int, features: Any) -> Any:
         columns = self._columns[member]
         return features if columns is None else features[:, columns]
 
+    def _tree_rows(self, member: int, features: Any) -> Any:
+        return self._member_rows(member, _as_trees_take(features))
+
     def _values(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
-        if self._are_trees:
+        if self.are_trees:
             return leaf_outputs(estimator, rows)[:, 0]
         values = call_model(estimator.predict, rows, member)
         if getattr(values, "ndim", 1) == 2:
@@ -361,7 +408,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return codes.astype(code_dtype(n_labels))
 
     def _probabilities(self, estimator: Any, rows: Any, member: int) -> NDArray[np.float64]:
-        if self._are_trees:
+        if self.are_trees:
             outputs = leaf_outputs(estimator, rows)
         else:
             n_labels = len(getattr(estimator, "classes_", self.model.classes_))
@@ -383,6 +430,12 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
                 f"{recorded} only, because members were added with warm_start. Refit all members in one call of fit, "
                 'or pass {data="holdout"} with rows the model was not trained on.'
             )
+        if getattr(self.model, "_sample_weight", None) is not None and not DRAWS_BY_WEIGHT:
+            raise BagError(
+                f"This {name} was trained by scikit-learn 1.8 or later, which drew its rows by their weights, and "
+                f"scikit-learn {sklearn.__version__}, which is installed, draws them without. Install 1.8 or later, "
+                'or pass {data="holdout"} with rows the model was not trained on.'
+            )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:
             raise BagError(
@@ -393,7 +446,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
         """Return the rows that one member drew; for all members at once they would take 8 bytes per row and member."""
-        one_member = copy(self.model)
+        one_member = copy(redrawable(self.model))
         # The public estimators_samples_ redraws from these seeds, every member's at once.
         one_member._seeds = self.model._seeds[member : member + 1]
         return np.asarray(one_member.estimators_samples_[0])
@@ -401,3 +454,8 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
 def _column_choice(columns: NDArray[np.integer[Any]], n_features: int) -> NDArray[np.integer[Any]] | None:
     return None if np.array_equal(columns, np.arange(n_features)) else columns
+
+
+def _as_trees_take(features: Any) -> Any:
+    """Return rows as float32, the type that trees compare with their thresholds."""
+    return features.astype(np.float32, copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from inspect import signature
 from typing import Any
 
@@ -19,14 +20,18 @@ from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, Uns
 
 __all__ = [
     "DISTRIBUTIONS",
+    "TRAINING",
     "check_columns",
     "check_fitted",
     "check_learner",
     "check_row_count",
     "drawing_weight",
+    "draws_by_weight",
+    "known_class",
     "left_out_chances",
     "oob_score",
     "prepare_rows",
+    "redrawable",
     "training_target",
 ]
 
@@ -38,7 +43,8 @@ _ACCEPT_NAN = (
     if "ensure_all_finite" in signature(check_array).parameters
     else {"force_all_finite": False}
 )
-_LEARNING = ("fit", "estimators_samples_", "predict", "predict_proba")
+TRAINING = ("fit", "estimators_samples_")
+_LEARNING = (*TRAINING, "predict", "predict_proba")
 
 
 def check_fitted(model: Any) -> None:
@@ -50,10 +56,24 @@ def check_fitted(model: Any) -> None:
         raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.") from error
 
 
-def check_learner(model: Any, known: tuple[type, ...]) -> None:
+def known_class(model: object, known: tuple[type, ...]) -> type | None:
+    """Return the first of the `known` classes that a model is of, or the class of scikit-learn-intelex in its place.
+
+    After ``patch_sklearn()``, the same names in ``sklearn.ensemble`` are classes that are not derived from the known
+    ones.  What these leave to scikit-learn, as a fit of sparse rows, is an ensemble like scikit-learn's own.
+    """
+    names = {cls.__name__ for cls in known}
+    for cls in type(model).__mro__:
+        if cls in known or (cls.__module__.startswith("sklearnex.") and cls.__name__ in names):
+            return cls
+    return None
+
+
+def check_learner(model: Any, known: tuple[type, ...], methods: tuple[str, ...] = _LEARNING) -> None:
     """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or predict."""
-    parent = next(cls for cls in type(model).__mro__ if cls in known)
-    replaced = [name for name in _LEARNING if getattr(type(model), name, None) is not getattr(parent, name, None)]
+    parent = known_class(model, known)
+    assert parent is not None
+    replaced = [name for name in methods if getattr(type(model), name, None) is not getattr(parent, name, None)]
     if replaced:
         raise UnsupportedModelError(
             f"{type(model).__name__} replaces {', '.join(replaced)} of scikit-learn's {parent.__name__}, so its bags "
@@ -145,6 +165,28 @@ def drawing_weight(model: Any) -> NDArray[np.float64] | None:
     if weight is None or np.ptp(weight) == 0:
         return None
     return np.asarray(weight, dtype=np.float64)
+
+
+def draws_by_weight(model: Any) -> bool:
+    """Return whether the release that trained `model` gives weights an effect on its draws, and none inside its trees.
+
+    scikit-learn does so since 1.9, of bagging since 1.8, and keeps the weights from then on, or None where there are
+    none.  What an earlier release trained has no such attribute, also after a later one has loaded it.
+    """
+    return hasattr(model, "_sample_weight")
+
+
+def redrawable(model: Any) -> Any:
+    """Return an ensemble whose ``estimators_samples_`` can be read: `model`, or a copy whose rows have no weights.
+
+    Of an ensemble that an earlier release trained, scikit-learn from 1.9 on misses the weights of its rows; they had no
+    effect on which rows were drawn.
+    """
+    if draws_by_weight(model):
+        return model
+    again = copy(model)
+    again._sample_weight = None
+    return again
 
 
 def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: int) -> NDArray[Any] | None:

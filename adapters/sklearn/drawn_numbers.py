@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.sklearn.data import draws_by_weight
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError
 
 __all__ = ["drawn_numbers", "refuse_other_numbers"]
 
-# From this release on, the weights inside a tree are how often its rows were drawn.
-WEIGHTS_COUNT_DRAWS = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 # Relative rounding of the sum of weights that class_weight="balanced_subsample" makes.
 CLOSE = 1e-6
 
 
-def drawn_numbers(trees: Sequence[Any]) -> NDArray[np.float64] | None:
+def drawn_numbers(model: Any) -> NDArray[np.float64] | None:
     """Return how many rows each tree drew, counting repeats, shape (n_trees,); None where the trees do not show it."""
+    trees = model.estimators_
     # Weights of labels inside a tree are those of its own rows.
-    if not WEIGHTS_COUNT_DRAWS or any(getattr(tree, "class_weight", None) is not None for tree in trees):
+    if not draws_by_weight(model) or any(getattr(tree, "class_weight", None) is not None for tree in trees):
         return None
     return np.array([tree.tree_.weighted_n_node_samples[0] for tree in trees])
 

@@ -1,8 +1,9 @@
-"""A check that scikit-learn's trees were grown on given rows and targets."""
+"""Checks that scikit-learn's trees were grown on given rows and targets: some trees by all leaves, all by few."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,13 +13,24 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
 from ens_plugin.adapters.shared.trees.leaf_counts import target_ranges
 from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.errors import DataMismatchError
 
-__all__ = ["check_growth", "growth_sums", "judge_growth", "leaf_counts"]
+__all__ = [
+    "BagCounts",
+    "check_first_splits",
+    "check_growth",
+    "check_growth_of_all",
+    "growth_sums",
+    "judge_growth",
+    "leaf_counts",
+]
 
 FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
 # Rounding of sums that scikit-learn updates by additions and subtractions, relative to the leaf and to the whole bag.
 CLOSE = 1e-6
@@ -27,6 +39,10 @@ ROUNDING = 1e-12
 ROWS_AT_ONCE = 65_536
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
+# The leaves of some rows are compared with the target: of each tree, one in so many of these, and others of the next.
+COMPARED_ROWS, ROW_TURNS = 240, 12
+# Of a wide table, so many columns are kept as they were read.
+MOST_COLUMNS = 256
 # From release 1.9 on, weights decide which rows are drawn, and have no effect inside a tree.
 _WEIGHTS_ONLY_DRAW = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
@@ -91,7 +107,7 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray
     target : ndarray of shape (n_rows,)
         Label codes or values.
     """
-    nodes, leaves = tree.tree_, tree.apply(features, check_input=False)
+    nodes, leaves = tree.tree_, tree.tree_.apply(features)
     is_leaf = nodes.children_left == -1
     if not hasattr(tree, "classes_") or getattr(tree, "monotonic_cst", None) is not None:
         return nodes.n_node_samples[is_leaf], np.bincount(leaves, minlength=nodes.node_count)[is_leaf]
@@ -130,7 +146,7 @@ def growth_sums(
         values, their sum ``total``, that of their absolute values ``size``, draws ``below`` and ``above`` the
         leaf's value, the ``lowest`` and negated ``highest`` value.
     """
-    leaves = tree.apply(features, check_input=False) if find_leaves is None else find_leaves(features)
+    leaves = tree.tree_.apply(features) if find_leaves is None else find_leaves(features)
     n_nodes = tree.tree_.node_count
     added: dict[str, NDArray[Any]] = {
         "rows": np.bincount(leaves, minlength=n_nodes),
@@ -268,3 +284,192 @@ def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
     largest = np.maximum(np.abs(lowest), np.abs(highest))
     slack = CLOSE * np.where(np.isfinite(largest), largest, 0.0)
     return np.asarray((value[:, 0, 0] < lowest - slack) | (value[:, 0, 0] > highest + slack))
+
+
+class BagCounts:
+    """Numbers of the rows of each bag that some condition selects, as trees count them.
+
+    Parameters
+    ----------
+    bags : Bags
+    rows_of : callable, optional
+        ``rows_of(member)`` returns the rows of a bag, where a tree counts a row as often as it is there; by default it
+        counts each row once.
+    """
+
+    def __init__(self, bags: Bags, rows_of: Callable[[int], NDArray[np.integer[Any]]] | None = None) -> None:
+        self.bags, self._rows_of = bags, rows_of
+
+    def of(self, member: int, is_selected: BoolArray | None) -> tuple[int, int]:
+        """Return the number of rows of one bag, and of those of them that a mask of all rows selects, if given."""
+        if self._rows_of is not None:
+            drawn = self._rows_of(member)
+            return drawn.size, 0 if is_selected is None else int(np.count_nonzero(is_selected.take(drawn)))
+        in_bag = self.bags.member(member)
+        size = int(np.count_nonzero(in_bag))
+        return size, 0 if is_selected is None else int(np.count_nonzero(in_bag & is_selected))
+
+
+def check_growth_of_all(
+    trees: Sequence[Any],
+    features: Any,
+    counts: BagCounts,
+    target: NDArray[Any] | None,
+    find_leaves: Callable[[Any, BoolArray], NDArray[np.integer[Any]]],
+    columns: Columns | None = None,
+    *,
+    weights_are_known: bool,
+) -> None:
+    """Raise DataMismatchError unless each tree can have been grown on its bag, by checks that read few rows or nodes.
+
+    Of every other tree, the first split is checked as by :func:`check_first_splits`.  In the trees between, the leaves
+    that some rows of the bag reach must hold what a leaf with the targets of these rows can hold.  Both checks of all
+    trees would take more than 2 % of the time of an analysis.
+
+    Parameters
+    ----------
+    trees : sequence of fitted DecisionTree* or ExtraTree*
+    features : float32 array or CSR matrix of shape (n_rows, n_features)
+    counts : BagCounts
+    target : ndarray of shape (n_rows,) or None
+        Label codes or values.  Without it, each tree's first split is checked.
+    find_leaves : callable
+        ``find_leaves(rows, wanted)`` returns the leaves that rows of the features reach in all trees, shape
+        (n_trees, n_rows); those that are not wanted, a mask of this shape, are any.
+    columns : sequence of (ndarray of int or None), optional
+        Columns that each tree was trained on; None for all.
+    weights_are_known : bool
+        As of :func:`check_growth`.
+    """
+    check_first_splits(trees, features, counts, columns, step=1 if target is None else 2)
+    if target is None or len(trees) == 1:
+        return
+    chosen = spread_rows(features.shape[0], COMPARED_ROWS)
+    turn = (np.arange(len(trees))[:, None] // 2 + np.arange(chosen.size)) % ROW_TURNS
+    wanted = counts.bags.at(chosen) & (turn == 0)
+    wanted[::2] = False
+    leaves = find_leaves(features[chosen], wanted)
+
+    def is_of_other_target(member: int) -> bool:
+        rows = np.flatnonzero(wanted[member])
+        return _holds_other_target(trees[member], leaves[member, rows], target[chosen[rows]], weights_are_known) and (
+            # Before scikit-learn 1.9, rows of weight zero were drawn and had no effect on a tree.
+            weights_are_known or trees[member].tree_.n_node_samples[0] == counts.of(member, None)[0]
+        )
+
+    _refuse_other_trees(
+        {member: is_of_other_target(member) for member in range(1, len(trees), 2)},
+        "y is not the target the model was trained on",
+        "leaves hold what y of their rows cannot give",
+    )
+
+
+def check_first_splits(
+    trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
+) -> None:
+    """Raise DataMismatchError unless the rows of each tree's bag fall on the two sides of its first split as they did.
+
+    So trees are found that were grown on other rows than the rest, as after ``estimators_ +=`` or a warm start on other
+    rows.  As many rows of another bag fall on each side by chance in 1 / (2 sqrt(pi m p (1 - p))) of the trees at most,
+    m the rows of a bag, of which a share p falls to the left.
+
+    Parameters
+    ----------
+    trees, features, counts, columns
+        As of :func:`check_growth_of_all`.
+    step : int, optional
+        2 for every other tree only.
+    """
+    column_at = _reader(features)
+    _refuse_other_trees(
+        {
+            member: _has_other_split(
+                trees[member], member, counts, column_at, None if columns is None else columns[member]
+            )
+            for member in range(0, len(trees), step)
+        },
+        "These are not the rows the model was trained on",
+        "the first split counted other rows at training",
+    )
+
+
+def _has_other_split(
+    tree: Any,
+    member: int,
+    counts: BagCounts,
+    column_at: Callable[[int], NDArray[Any]],
+    columns: NDArray[np.integer[Any]] | None,
+) -> bool:
+    """Return whether a tree counted more rows than its bag has, in all or on a side of its first split."""
+    nodes = tree.tree_
+    counted, left = nodes.n_node_samples, nodes.children_left[0]
+    if left == -1:
+        return bool(counted[0] > counts.of(member, None)[0])
+    column = nodes.feature[0]
+    size, n_left = counts.of(member, _go_left(nodes, column_at(int(column if columns is None else columns[column]))))
+    return bool(counted[left] > n_left or counted[nodes.children_right[0]] > size - n_left)
+
+
+def _reader(features: Any) -> Callable[[int], NDArray[Any]]:
+    """Return a function that reads columns of an array or sparse matrix, each once."""
+    table = features if isinstance(features, np.ndarray) else features.tocsc()
+
+    @lru_cache(MOST_COLUMNS)
+    def column_at(column: int) -> NDArray[Any]:
+        values = table[:, [column]]
+        return np.ascontiguousarray(values if isinstance(values, np.ndarray) else values.toarray())[:, 0]
+
+    return column_at
+
+
+def _go_left(nodes: Any, values: NDArray[Any]) -> BoolArray:
+    """Return which values go to the left of a tree's first split."""
+    # The largest threshold of the values' own type that is not above the tree's, so that no value is converted.
+    threshold = values.dtype.type(nodes.threshold[0])
+    if threshold > nodes.threshold[0]:
+        threshold = np.nextafter(threshold, -np.inf, dtype=values.dtype)
+    is_left: BoolArray = values <= threshold
+    return is_left | np.isnan(values) if nodes.missing_go_to_left[0] else is_left
+
+
+def _holds_other_target(
+    tree: Any, leaves: NDArray[np.integer[Any]], target: NDArray[Any], weights_are_known: bool
+) -> bool:
+    """Return whether the leaves of rows of a tree's bag hold what no leaf with the rows' targets can hold."""
+    nodes = tree.tree_
+    # Monotonic constraints move the values of leaves.
+    if getattr(tree, "monotonic_cst", None) is not None:
+        return False
+    if hasattr(tree, "classes_"):
+        label = np.searchsorted(tree.classes_, target)
+        is_known = label < nodes.value.shape[2]
+        return not is_known.all() or bool((nodes.value[leaves, 0, label] == 0).any())
+    gap = np.abs(nodes.value[leaves, 0, 0] - target)
+    is_single = nodes.n_node_samples[leaves] == 1
+    if (gap > CLOSE * np.abs(target))[is_single].any():
+        return True
+    if not weights_are_known:
+        return False
+    # No value is further from the mean of a leaf than if it had all of the leaf's squared or absolute deviation.
+    total = nodes.weighted_n_node_samples[leaves]
+    if tree.criterion in ("squared_error", "friedman_mse"):
+        largest = np.sqrt(total * np.maximum(nodes.impurity[leaves], 0.0))
+    elif tree.criterion == _MEDIAN:
+        largest = total * nodes.impurity[leaves]
+    else:
+        return False
+    scale = np.abs(target).max(initial=0.0)
+    return bool((gap > largest * (1.0 + CLOSE) + CLOSE * scale * np.sqrt(total)).any())
+
+
+def _refuse_other_trees(are_other: Mapping[int, bool], finding: str, reason: str) -> None:
+    """Raise DataMismatchError if some of the trees that were compared, by position, are of other rows or targets."""
+    others = [member for member, is_other in are_other.items() if is_other]
+    if not others:
+        return
+    raise DataMismatchError(
+        f"{finding}, or not those of all its trees: in {len(others)} of {len(are_other)} trees that were compared, "
+        f"tree {others[0]} the first, {reason}. X and y must be the exact training rows in training order. Trees "
+        "that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not kept: "
+        'refit all trees on one table, or pass {data="holdout"} with rows that no tree was trained on.'
+    )

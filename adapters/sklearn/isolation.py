@@ -12,10 +12,17 @@ from sklearn.ensemble import IsolationForest
 from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
 from ens_plugin.adapters.capabilities import Truncatable
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
-from ens_plugin.adapters.sklearn.data import DISTRIBUTIONS, check_fitted, check_learner, check_row_count, prepare_rows
+from ens_plugin.adapters.sklearn.data import (
+    DISTRIBUTIONS,
+    check_fitted,
+    check_learner,
+    check_row_count,
+    prepare_rows,
+    redrawable,
+)
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
-from ens_plugin.adapters.sklearn.growth import check_growth
-from ens_plugin.adapters.sklearn.trees.outputs import checked_members
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_first_splits, check_growth
+from ens_plugin.adapters.sklearn.trees.outputs import checked_members, growth_is_known
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
 from ens_plugin.core.validation import counted
@@ -81,7 +88,7 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
         return outputs_by_member(self._scores, members or range(self.n_members), features, wanted)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, redrawn from the stored seeds, after checking three trees against the rows."""
+        """Return the bags, redrawn from the stored seeds, after checking all trees, three of them by all leaves."""
         n_rows = features.shape[0]
         check_row_count(self.model, n_rows)
         if not self.model.bootstrap and self.model.max_samples_ >= n_rows:
@@ -98,13 +105,17 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
         for member in checked_members(self.n_members):
             drawn = self._samples[member]
             check_growth(self.model.estimators_[member], self._columns(features, member), drawn, None, member)
+        bags = draw_bags(self._samples.__getitem__, self.n_members, n_rows)
+        if growth_is_known(features, self.model):
+            columns = self.model.estimators_features_
+            check_first_splits(self.model.estimators_, features, BagCounts(bags), columns)
         # The forest was trained without labels: there is no training target that y could differ from.
-        return draw_bags(self._samples.__getitem__, self.n_members, n_rows).with_proof(BagProof(target=True))
+        return bags.with_proof(BagProof(target=True))
 
     def doubts(self) -> tuple[str, ...]:
         """Return a doubt where a warm start added trees with other parameters."""
         trees, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
-        return unequal_member_doubts(trees, rows=drawn_numbers(trees), columns=columns)
+        return unequal_member_doubts(trees, rows=drawn_numbers(self.model), columns=columns)
 
     def cautions(self, data: str) -> tuple[str, ...]:
         """Return a warning that the threshold between labels is the forest's own."""
@@ -123,7 +134,7 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
 
     @cached_property
     def _samples(self) -> list[NDArray[np.integer[Any]]]:
-        return list(self.model.estimators_samples_)
+        return list(redrawable(self.model).estimators_samples_)
 
     @cached_property
     def _node_scores(self) -> list[NDArray[np.float64]]:

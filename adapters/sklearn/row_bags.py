@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
+from ens_plugin.adapters.sklearn.data import draws_by_weight
 from ens_plugin.adapters.sklearn.growth import growth_sums, judge_growth
 from ens_plugin.adapters.sklearn.trees.outputs import checked_members, growth_is_known
 from ens_plugin.core.tallies.bags import BagProof, Bags
@@ -24,11 +25,12 @@ class RecordedBags(DistributedBags):
 
     Parameters
     ----------
+    model : fitted ensemble
     draw : callable
         ``draw(member)`` returns the rows a member was trained on.
     draw_all : callable
         ``draw_all()`` returns the bags of all members.
-    n_members, n_rows : int
+    n_rows : int
     trees : list or None
         The members, where they are trees.
     member_rows : callable
@@ -39,15 +41,16 @@ class RecordedBags(DistributedBags):
 
     def __init__(
         self,
+        model: Any,
         draw: Callable[[int], NDArray[np.integer[Any]]],
         draw_all: Callable[[], Bags],
-        n_members: int,
         n_rows: int,
         trees: list[Any] | None,
         member_rows: Callable[[int, Any], Any],
         without_trees: BagProof,
     ) -> None:
-        self._draw, self._draw_all, self._n_members, self._n_rows = draw, draw_all, n_members, n_rows
+        self._model, self._draw, self._draw_all, self._n_rows = model, draw, draw_all, n_rows
+        self._n_members = len(model.estimators_)
         self._trees, self._member_rows, self._without_trees = trees, member_rows, without_trees
 
     @cached_property
@@ -62,7 +65,7 @@ class RecordedBags(DistributedBags):
         """Return row counts by node of three trees; none where the routing of missing values is uncertain."""
         if self._trees is None:
             return ProofStatistics()
-        if not growth_is_known(features):
+        if not growth_is_known(features, self._model):
             return ProofStatistics({"unknown": np.ones(1)})
         parts = []
         for member in checked_members(self._n_members):
@@ -78,7 +81,13 @@ class RecordedBags(DistributedBags):
             return self._without_trees
         if "unknown" in sums.added:
             return BagProof(target=False)
-        members = checked_members(self._n_members)
-        return BagProof(
-            target=all([judge_growth(self._trees[member], sums.of_tree(member), member) for member in members])
-        )
+        are_proved = [
+            judge_growth(
+                self._trees[member],
+                sums.of_tree(member),
+                member,
+                weights_are_known=draws_by_weight(self._model),
+            )
+            for member in checked_members(self._n_members)
+        ]
+        return BagProof(target=all(are_proved))

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import RowOrigin, VerifiesRows
 from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
-from ens_plugin.adapters.sklearn.data import check_row_count, prepare_rows
+from ens_plugin.adapters.sklearn.data import check_row_count, prepare_rows, redrawable
+from ens_plugin.adapters.sklearn.growth import BagCounts, check_first_splits
 from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known, tree_splits
 from ens_plugin.adapters.sksurv.at_time import events_and_times
@@ -60,6 +61,8 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
         is_proved = self._check_rows(features, y) and growth_is_known(features)
         seeds = [tree.random_state for tree in forest.estimators_]
         bags = seeded_bags(self._draw, seeds, features.shape[0], checked_members(self.n_members))
+        if growth_is_known(features, forest):
+            check_first_splits(forest.estimators_, features, BagCounts(bags))
         return bags.with_proof(BagProof(target=is_proved))
 
     def doubts(self) -> tuple[str, ...]:
@@ -79,7 +82,7 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
         return features, tree_splits(self.forest.estimators_)
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]]:
-        one_tree = copy(self.forest)
+        one_tree = copy(redrawable(self.forest))
         one_tree.estimators_ = [self.forest.estimators_[member]]
         return np.asarray(one_tree.estimators_samples_[0])
 

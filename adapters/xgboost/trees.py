@@ -26,6 +26,7 @@ from ens_plugin.adapters.capabilities import (
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.replaced_methods import check_replaced_methods
 from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
@@ -133,8 +134,9 @@ class XGBoostTreesAdapter(
         return np.asarray(self.booster.predict(rows.matrix(), pred_leaf=True)).reshape(rows.shape[0], -1)
 
     def check_members(self, features: Any) -> None:
-        """Raise UnsupportedModelError unless the members' mean is the booster's prediction on a few rows."""
+        """Raise UnsupportedModelError unless the members' mean is what the booster, and the model, predict."""
         self.check_form()
+        check_replaced_methods(self.model, features, "xgboost")
         rows = features[spread_rows(features.shape[0], _CHECKED_ROWS)]
         mean = self.outputs(rows).mean(axis=0)
         matrix = rows.matrix()

@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from ens_plugin.adapters.base import OutputKind, outputs_by_member
 from ens_plugin.adapters.shared.labels import code_dtype
 from ens_plugin.adapters.shared.trees import walk_package
 from ens_plugin.adapters.shared.trees.split_values import splits_by_column
+from ens_plugin.adapters.sklearn.data import draws_by_weight
 from ens_plugin.errors import DataMismatchError
 
 __all__ = [
+    "TREES",
+    "are_plain_trees",
     "are_recognised",
     "checked_members",
+    "grow_as_trees",
     "growth_is_known",
     "held_outputs",
     "leaf_labels",
@@ -31,6 +36,9 @@ __all__ = [
     "voted_labels",
 ]
 
+TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
+_PREDICTING, _GROWING = ("predict", "predict_proba", "apply"), ("fit", "_fit", "_validate_X_predict")
+
 # With so many leaves beyond one per tree, counts agree by chance with probability below 1e-6, from 30 rows on.
 LEAVES_THAT_TELL = 8
 # Trees whose thresholds are compared with the rows: those of all would be alike.
@@ -38,6 +46,25 @@ COMPARED_TREES = 20
 NODES_AT_ONCE = 1024
 # For fewer, an order takes longer to find than it saves.
 MANY_ROWS, MANY_TREES = 1000, 20
+
+
+def are_plain_trees(members: Iterable[Any]) -> bool:
+    """Return whether all members predict what their leaves hold: trees of scikit-learn's own classes and methods."""
+    return all(type(member) in TREES and vars(member).keys().isdisjoint(_PREDICTING) for member in members)
+
+
+def grow_as_trees(members: Iterable[Any]) -> bool:
+    """Return whether all members are trees, or of subclasses that take and route rows as these do.
+
+    So the rows of their bags can be compared with their nodes, however they predict.
+    """
+    classes = {type(member) for member in members}
+    return all(issubclass(cls, TREES) and _grows_as_its_parent(cls) for cls in classes)
+
+
+def _grows_as_its_parent(cls: type) -> bool:
+    parent = next(base for base in cls.__mro__ if base in TREES)
+    return all(getattr(cls, name, None) is getattr(parent, name, None) for name in _GROWING)
 
 
 def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
@@ -193,14 +220,22 @@ def checked_members(n_members: int) -> list[int]:
     return sorted({0, n_members // 2, n_members - 1})
 
 
-def growth_is_known(features: Any) -> bool:
+def growth_is_known(features: Any, model: Any = None) -> bool:
     """Return whether trees that were grown on these rows are certain to route them now as in training.
 
     Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
     (scikit-learn pull request 32351).
+
+    Parameters
+    ----------
+    features : prepared rows
+    model : fitted ensemble of scikit-learn, optional
+        Shows whether the release that trained it, which may be an earlier one than that which loaded it, was before
+        1.9.
     """
     release = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
-    return release >= (1, 8) or not np.isnan(features.sum(dtype=np.float64))
+    is_recent = release >= (1, 8) and (model is None or draws_by_weight(model))
+    return is_recent or not np.isnan(features.sum(dtype=np.float64))
 
 
 def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.base import outputs_by_member
 from ens_plugin.adapters.shared.trees.flat_trees import FlatForest, FlatTree
 from ens_plugin.adapters.shared.trees.leaf_walk import LeafWalk, compared_rows
 
@@ -61,6 +62,12 @@ class TreeWalk:
         if self._trees[0].tree_.value.shape[2] == 1:
             return self._walk.entries("values", self._values, features, members, wanted)
         return self._probabilities(features, members or range(len(self._trees)), wanted)
+
+    def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
+        if self._walk.is_used and isinstance(features, np.ndarray):
+            return self._walk.leaves(features, None, wanted)
+        return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
 
     def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
         """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""

@@ -110,3 +110,14 @@ def test_other_rows_columns_and_values_are_refused() -> None:
 def test_it_cannot_be_grown() -> None:
     with pytest.raises(UnsupportedModelError, match="cannot be grown: its members are groups of trees"):
         ens_plugin.grow(RegressionForest(random_state=0), X, Y)
+
+
+def test_an_odd_part_between_checked_members_is_found() -> None:
+    """Trees of three groups were compared, and a warm start on other rows in between passed."""
+    forest = RegressionForest(28, random_state=0, warm_start=True).fit(X, Y)
+    forest.n_estimators = 36
+    forest.fit(np.random.default_rng(0).permutation(X), Y)
+    forest.n_estimators = 80
+    forest.fit(X, Y)
+    with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+        ens_plugin.in_bag(forest, X)

@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
+import ens_plugin.adapters
 from ens_plugin.errors import BagError, DataMismatchError
 from ens_plugin.testing import check_adapter
 from tests.adapters.brute_force import oob_means
@@ -104,3 +105,29 @@ def test_an_easy_ensemble_is_judged_on_held_out_rows_alone() -> None:
     probabilities = np.mean([member.predict_proba(X[300:]) for member in model.estimators_], axis=0)
     wrong = probabilities.argmax(axis=1) != CODES[300:]
     assert report.confusion_matrix().to_numpy().trace() == np.count_nonzero(~wrong)
+
+
+class Smoothed(DecisionTreeClassifier):  # type: ignore[misc]
+    def predict_proba(self, X: Any, check_input: bool = True) -> Any:
+        return 0.7 * super().predict_proba(X, check_input) + 0.1
+
+
+def test_trees_of_a_subclass_are_read_by_its_methods_and_prove_their_rows() -> None:
+    """They were refused, with a message about the type of X that asked for a report of a defect."""
+    model = fitted(estimator=Smoothed())
+    adapter = ens_plugin.adapters.find_adapter(model)
+    mean = adapter.outputs(adapter.prepare(X)).mean(axis=0)
+    np.testing.assert_allclose(mean, model.predict_proba(X), atol=1e-12)
+    assert ens_plugin.in_bag(model, X, Y).shape == (len(model.estimators_), len(Y))
+    with pytest.raises(DataMismatchError, match="not the rows the model was trained on"):
+        ens_plugin.in_bag(model, X[::-1])
+
+
+def test_an_odd_part_between_checked_members_is_found() -> None:
+    first, odd, last = (fitted(n_estimators=size, random_state=size) for size in (14, 6, 21))
+    odd.fit(np.random.default_rng(0).permutation(X), Y)
+    first.estimators_ = [*first.estimators_, *odd.estimators_, *last.estimators_]
+    first.estimators_features_ = [*first.estimators_features_, *odd.estimators_features_, *last.estimators_features_]
+    first._seeds = np.concatenate([first._seeds, odd._seeds, last._seeds])
+    with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+        ens_plugin.in_bag(first, X)

@@ -195,3 +195,15 @@ def test_what_else_the_risk_score_refuses() -> None:
         ens_plugin.predict_with_uncertainty(forest, X, Y, X)
     with pytest.raises(InputError, match="y is no target of scikit-survival"):
         ens_plugin.analyze(forest, X, TIMES)
+
+
+def test_an_odd_part_between_checked_trees_is_found() -> None:
+    forest = RandomSurvivalForest(20, random_state=0).fit(X, Y)
+    odd = RandomSurvivalForest(8, random_state=1).fit(np.random.default_rng(0).permutation(X), Y)
+    forest.estimators_ = [
+        *forest.estimators_,
+        *odd.estimators_,
+        *RandomSurvivalForest(32, random_state=2).fit(X, Y).estimators_,
+    ]
+    with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+        ens_plugin.in_bag(forest, X)
