@@ -35,9 +35,10 @@ _ADDED_LATER = {
     "is_absolute",
     "outputs",
     "positive_label",
+    "zeros",
 }
 # Fields of reports on a metric or on several outputs, which are written only where they hold something.
-_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label"}
+_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "zeros"}
 # A confusion matrix of many labels has many of them.
 _AS_THEY_ARE = frozenset({int, str, bool})
 

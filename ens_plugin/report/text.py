@@ -92,7 +92,7 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
 def gain_sentence(report: ReportContent) -> str:
     """Return a sentence comparing the current error with the infinite ensemble's; empty if that is not estimated."""
     curve, now = report.error_curve, report.n_members
-    if math.isnan(curve.asymptote):
+    if math.isnan(curve.asymptote) or not curve.reaches(now):
         return ""
     metric = printable(curve.metric, 40)
     here, limit = error_text(curve.at(now), curve.metric), error_text(curve.asymptote, curve.metric)
@@ -305,6 +305,9 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
         sizes.append(("one member", 1))
     if curve.reaches(now):
         sizes.append((f"{members_text(now)} (this ensemble)", now))
+    elif now < curve.sizes[0]:
+        first = int(curve.sizes[0])
+        sizes.append((f"{members_text(first)} (here the curve begins)", first))
     else:
         last = int(curve.sizes[-1])
         sizes.append((f"{members_text(last)} (of {now}: the curve ends)", last))

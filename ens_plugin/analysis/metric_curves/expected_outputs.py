@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.analysis.metrics.formulas import squared_error
+from ens_plugin.core.estimates.low_chances import CLIPPED_LOSS
 from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
 from ens_plugin.core.validation import FloatArray, IntArray
 
-__all__ = ["expected_outputs"]
+__all__ = ["expected_outputs", "low_row_variance"]
 
 
 def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
@@ -27,6 +28,18 @@ def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray
     sizes : ndarray of int, shape (n_sizes,)
     """
     return (_log_outputs if rows.losses == "log" else _squared_outputs)(rows, chosen, sizes)
+
+
+def low_row_variance(rows: MetricRows, sizes: FloatArray) -> FloatArray:
+    """Return the variance of a log loss at each size, infinity allowed, as the power of the low rows' chances has."""
+    known = rows.known
+    if not rows.low.any():
+        return np.zeros(sizes.size)
+    losses = rows.low_chances.log_losses(sizes).sum(axis=2)
+    # The metric is a multiple of the mean loss, but for a constant.
+    lower = rows.finite[known] * np.exp(-1.0 / known.size)
+    by_loss = rows.linked_value(lower, known) - rows.linked_value(rows.finite[known], known)
+    return np.asarray(by_loss**2 * losses.var(axis=0))
 
 
 def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
@@ -45,16 +58,32 @@ def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray
 
 def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
     """Yield, for each size, outputs with the log loss expected of that size; rows of one member add no variance."""
-    codes, trials = rows.sample.block.target[chosen].astype(np.intp), rows.trials[chosen]
-    mean = np.minimum(rows.own_probability[chosen], 1.0)
-    several = trials > 1
-    variance = rows.own_squares[chosen[several]] / (trials[several] - 1.0)
-    share = relative_variance(mean[several], variance, trials[several])
+    codes, low = rows.sample.block.target[chosen].astype(np.intp), rows.low[chosen]
+    losses = np.empty((sizes.size, codes.size))
+    losses[:, ~low] = _losses_of_means(rows, chosen[~low], sizes)
+    if low.any():
+        losses[:, low] = _losses_of_low(rows, chosen[low], sizes)
     places = np.arange(codes.size)
-    for loss in expected_log_loss(mean, trials, share, sizes):
+    for loss in losses:
         outputs = np.zeros((codes.size, rows.sample.block.n_labels))
         outputs[places, codes] = np.exp(-loss)
         yield outputs
+
+
+def _losses_of_means(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> FloatArray:
+    """Return the expected log loss at each size, from beta distributions of the rows' mean probabilities."""
+    trials, mean = rows.trials[chosen], np.minimum(rows.own_probability[chosen], 1.0)
+    several = trials > 1
+    variance = rows.own_squares[chosen[several]] / (trials[several] - 1.0)
+    share = relative_variance(mean[several], variance, trials[several])
+    return expected_log_loss(mean, trials, share, sizes)
+
+
+def _losses_of_low(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> FloatArray:
+    """Return the expected log loss at each size of rows whose label few members give a probability above 0."""
+    place = np.searchsorted(np.flatnonzero(rows.low), chosen)
+    losses = rows.low_chances.log_losses(sizes).mean(axis=0)[:, place]
+    return np.minimum(losses - np.log(rows.low_values[place]), CLIPPED_LOSS)
 
 
 def _outputs_with_error(target: NDArray[np.generic], error: FloatArray, n_labels: int) -> FloatArray:

@@ -55,7 +55,7 @@ class Resampled:
 def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> Resampled:
     """Return the standard deviation and the skewness of the metric of all members over bootstrap samples."""
     known = rows.known
-    level = rows.of_counts(rows.linked[known], known)
+    level = rows.of_counts(rows.finite[known], known)
     codes = _codes(rows)
     n_levels, least = _n_levels(rows), _least(rows, codes[known])
     draws = (np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
@@ -71,7 +71,7 @@ def resample_rows(
 ) -> Resampled:
     """Return the moments, over bootstrap samples of rows, of the metric and of its change between two subset sizes."""
     known, codes = rows.known, _codes(rows)
-    level = rows.of_counts(rows.linked[known], known)
+    level = rows.of_counts(rows.finite[known], known)
     ends, usable = list(averages.ends), averages.rows
     small, large = end_outputs(rows, averages, rng)
     change = rows.change_of_counts(small, large, usable)
