@@ -24,7 +24,7 @@ Array = NDArray[Any]
 Draw = Callable[[np.random.Generator, int], tuple[Array, Array]]
 
 ROWS, TREES = 400, 100
-FRESH_ROWS, POOL = 3000, 1500
+FRESH_ROWS, POOL = 2000, 1000
 LABELS = 4
 LEAST = float(np.finfo(np.float64).eps)
 Z_95 = 1.96
@@ -39,7 +39,7 @@ def four_clouds(rng: np.random.Generator, n_rows: int) -> tuple[Array, Array]:
 
 
 def _of_formula(name: str) -> Draw:
-    return lambda rng, n_rows: problems.PROBLEMS[name].sample(n_rows, rng)
+    return lambda rng, n_rows: problems.FORMULAS[name].sample(n_rows, rng)
 
 
 SIMULATED: dict[str, Draw] = {
@@ -90,8 +90,9 @@ def rows_of(name: str, n_rows: int, n_fresh: int, seed: int) -> tuple[Array, Arr
 
 def own_probabilities(forest: RandomForestClassifier, X: Array, y: Array) -> Array:
     """Return each tree's probability of each row's label, shape (n_trees, n_rows)."""
-    places = np.arange(y.size)
-    return np.stack([tree.predict_proba(X)[places, y] for tree in forest.estimators_]).astype(np.float32)
+    places, features = np.arange(y.size), X.astype(np.float32)
+    values = [tree.tree_.predict(features).reshape(y.size, -1)[places, y] for tree in forest.estimators_]
+    return np.stack(values).astype(np.float32)
 
 
 def clipped_losses(own: Array, size: int) -> Array:
