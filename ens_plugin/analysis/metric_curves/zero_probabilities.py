@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
@@ -87,16 +86,8 @@ class ZeroRows:
     def number(self, sizes: ArrayLike) -> FloatArray:
         """Return the expected number of them among as many fresh rows at each size."""
         wanted = np.atleast_1d(np.asarray(sizes, dtype=np.float64))[:, None]
-        wrong = self.trials - self.positive
-        # Within a row's own members it is the share of their subsets; of more, that of the posterior.
-        subset = np.minimum(wanted, wrong)
-        inside = np.exp(
-            gammaln(wrong + 1.0) - gammaln(wrong - subset + 1.0)
-            - gammaln(self.trials + 1.0) + gammaln(self.trials - subset + 1.0)
-        )  # fmt: skip
-        beyond = none_of(self.positive + 1.0, wrong + 1.0, wanted)
-        each = np.where(wanted > self.trials, beyond, np.where(wanted > wrong, 0.0, inside))
-        return np.asarray(each @ self.n_alike + self.low.zero_chances(wanted[:, 0]).sum(axis=1))
+        others = none_of(self.positive + 1.0, self.trials - self.positive + 1.0, wanted)
+        return np.asarray(others @ self.n_alike + self.low.zero_chances(wanted[:, 0]).sum(axis=1))
 
     def effect(self, sizes: ArrayLike) -> FloatArray:
         """Return by how much these rows move the metric at each size."""
