@@ -67,8 +67,8 @@ def judge_metric(
     """
     if math.isnan(error):
         raise InputError(
-            f"The {metric.name} has no finite value at the size of this ensemble, {adapter.n_members}: all members give "
-            "the labels of some rows probability 0, and its report states from which size on it has one. Compare by "
+            f"The {metric.name} is infinite at the size of this ensemble, {adapter.n_members}: all members give the "
+            "labels of some rows probability 0. Its report states from which size on it is finite. Compare by "
             "'neg_brier_score', or train members whose leaves are not pure (min_samples_leaf)."
         )
     sample = evidence.rows_of_metric

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.analysis.metrics.formulas import squared_error
-from ens_plugin.core.estimates.low_chances import CLIPPED_LOSS
 from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
+from ens_plugin.core.estimates.low_chances import CLIPPED_LOSS
 from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = ["expected_outputs", "low_row_variance"]
@@ -83,7 +83,7 @@ def _losses_of_low(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) 
     """Return the expected log loss at each size of rows whose label few members give a probability above 0."""
     place = np.searchsorted(np.flatnonzero(rows.low), chosen)
     losses = rows.low_chances.log_losses(sizes).mean(axis=0)[:, place]
-    return np.minimum(losses - np.log(rows.low_values[place]), CLIPPED_LOSS)
+    return np.asarray(np.minimum(losses - np.log(rows.low_values[place]), CLIPPED_LOSS))
 
 
 def _outputs_with_error(target: NDArray[np.generic], error: FloatArray, n_labels: int) -> FloatArray:

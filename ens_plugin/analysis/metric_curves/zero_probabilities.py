@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.core.estimates.low_chances import LowChances, none_of
 from ens_plugin.core.validation import FloatArray, counted

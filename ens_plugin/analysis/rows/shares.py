@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
 
-# A label that is out of bag less often than others has at least this mean number of members of a row, by members needed,
-# or this number of them on its usable rows in sum.
+# A label that is out of bag less often than others needs this mean number of members of a row, by members needed, or
+# this number of them on its usable rows in sum.
 LEAST_MEMBERS = {1: 3.0, 2: 4.0}
 LEAST_IN_SUM = 20.0
 # More members than so many times those there are, are no remedy.
@@ -65,7 +65,8 @@ OTHER_REMEDIES = (
     "pass them as sample_weight to the analysis; or pass held-out rows with {data='holdout'}."
 )
 REMEDIES = (
-    f"Do one of these: leave more rows out of each bag, with a smaller max_samples; train more members; {OTHER_REMEDIES}"
+    "Do one of these: leave more rows out of each bag, with a smaller max_samples; train more members; "
+    f"{OTHER_REMEDIES}"
 )
 
 

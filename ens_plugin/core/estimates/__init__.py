@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         vote_codes,
     )
     from ens_plugin.core.estimates.label_chances import PRECISION, chances_of_labels
-    from ens_plugin.core.estimates.low_chances import CLIPPED_LOSS, LowChances, fit_low_chances, is_low
     from ens_plugin.core.estimates.log_loss import expected_log_loss, inverse_probability, relative_variance
+    from ens_plugin.core.estimates.low_chances import CLIPPED_LOSS, LowChances, fit_low_chances, is_low
     from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
     from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
     from ens_plugin.core.estimates.tied_sizes import previous_odd_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, betaln, digamma, gammaln
 from scipy.stats import poisson
 
@@ -54,7 +54,7 @@ class LowChances:
 
     positive: FloatArray
     trials: FloatArray
-    place: np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+    place: NDArray[np.intp]
     powers: FloatArray
 
     def zero_chances(self, sizes: ArrayLike) -> FloatArray:
@@ -78,7 +78,7 @@ class LowChances:
         ndarray, shape (n_powers, n_sizes, n_rows)
         """
         first, second = self._shapes()
-        chances = betaincinv(first[..., None], second[..., None], NODES)
+        chances = np.asarray(betaincinv(first[..., None], second[..., None], NODES), dtype=np.float64)
         found = [
             _limits(first, second) if np.isinf(size) else _losses(first, second, chances, size)
             for size in np.asarray(sizes, dtype=np.float64)
@@ -126,7 +126,7 @@ def fit_low_chances(positive: FloatArray, trials: FloatArray) -> LowChances:
     return LowChances(cells[0], cells[1], place.reshape(-1), kept)
 
 
-def none_of(first: FloatArray, second: FloatArray, size: FloatArray) -> FloatArray:
+def none_of(first: FloatArray, second: FloatArray, size: FloatArray | float) -> FloatArray:
     """Return the expectation of (1 - p)^size under Beta(first, second)."""
     return np.asarray(np.exp(betaln(first, second + size) - betaln(first, second)))
 
@@ -144,7 +144,7 @@ def _limits(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def _losses(first: FloatArray, second: FloatArray, chances: FloatArray, size: float) -> FloatArray:
     """Return the expected log loss at a size; `chances` are equally likely ones, along a last axis."""
-    none = none_of(first, second, np.float64(size))
+    none = none_of(first, second, size)
     some = np.log(size) * (1.0 - none) - _mean_logarithm(chances * size).mean(axis=-1)
     return np.asarray(some + none * CLIPPED_LOSS)
 
@@ -154,7 +154,7 @@ def _mean_logarithm(mean: FloatArray) -> FloatArray:
     far = np.maximum(mean, MEANS[-1])
     series = np.log(far) - 1.0 / (2.0 * far) - 5.0 / (12.0 * far**2)
     near = np.interp(np.log(np.maximum(mean, MEANS[0])), np.log(MEANS), _tabulated_logarithms())
-    return np.where(mean > MEANS[-1], series, near)
+    return np.asarray(np.where(mean > MEANS[-1], series, near))
 
 
 @lru_cache(maxsize=1)

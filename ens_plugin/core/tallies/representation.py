@@ -19,8 +19,8 @@ IntArray = NDArray[np.integer]
 # Limits of chance: a label's mean number of members, in standard errors; the relative spread of the numbers.
 MOST_DEVIATIONS = 5.0
 MOST_DISPERSION = 1.25
-# Among rows of unequal chances, those with a lower chance to be usable are not represented: very few rows would have all
-# their weight.
+# Among rows of unequal chances, those with a lower chance to be usable are not represented: very few rows would have
+# all their weight.
 LEAST_CHANCE = 0.05
 # A part of the rows with a fit of its own has at least this number, and this share, of the rows.
 FEWEST_ROWS = 10

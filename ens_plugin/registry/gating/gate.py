@@ -357,8 +357,8 @@ def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEviden
     if scorer == curve.metric and curve.sizes[0] > evidence.report.n_members:
         return (
             f": of its {counted(evidence.report.n_members, 'member')} the {printable(curve.metric, 40)} is infinite on "
-            f"some rows, and from {curve.sizes[0]} on it is finite. Train as many, or members whose leaves are not pure "
-            "(min_samples_leaf)."
+            f"some rows, and from {curve.sizes[0]} on it is finite. Train as many, or members whose leaves are not "
+            "pure (min_samples_leaf)."
         )
     found = f": its report is of {printable(curve.metric, 40)}."
     if scorer not in (None, curve.metric, policy.metric):
