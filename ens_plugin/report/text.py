@@ -15,6 +15,7 @@ from ens_plugin.report.quantities import (
     bag_words,
     error_text,
     estimator_words,
+    finite_words,
     group_words,
     interval_text,
     known_to_words,
@@ -379,6 +380,8 @@ def _origin(report: ReportContent) -> list[str]:
     kind = "out-of-bag row" if report.data == "oob" else "held-out row"
     basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
     own = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {counted(basis.n_rows, 'row')}."]
+    if finite := finite_words(basis):
+        own.append(f"That of as many rows is finite {finite}; the curve begins there.")
     groups = group_words(report.basis.n_groups, report.n_rows)
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [

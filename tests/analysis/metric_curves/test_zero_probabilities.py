@@ -99,7 +99,10 @@ class TestTheCurve:
         exact = np.log(-np.log(0.9) / 60) / np.log(0.9)
         assert found.finite_from == pytest.approx(exact, rel=0.5)
         assert curve.sizes[0] == found.finite_from
+        assert f"is finite from {found.finite_from} members on" in " ".join(report.summary().split())
         assert found.chance >= 0.9
+        assert report.recommended_size is not None
+        assert report.recommended_size >= found.finite_from
         assert -curve.at(200) == pytest.approx(clipped_loss(chance, 200), abs=0.05)
         assert curve.interval_at(200)[0] < -clipped_loss(chance, 200) < curve.interval_at(200)[1]
 
