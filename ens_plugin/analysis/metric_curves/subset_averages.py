@@ -171,7 +171,7 @@ def _continued(
         np.concatenate(
             [
                 np.geomspace(2 * first, max(FARTHEST, 4 * first), N_BEYOND).astype(np.int64),
-                np.geomspace(largest, first, N_BEYOND // 2).astype(np.int64),
+                np.rint(np.geomspace(largest, first, N_BEYOND // 2)).astype(np.int64),
             ]
         )
     )
