@@ -24,7 +24,7 @@ Array = NDArray[Any]
 Draw = Callable[[np.random.Generator, int], tuple[Array, Array]]
 
 ROWS, TREES = 400, 100
-FRESH_ROWS, POOL = 2000, 1000
+FRESH_ROWS, POOL = 5000, 1000
 LABELS = 4
 LEAST = float(np.finfo(np.float64).eps)
 Z_95 = 1.96

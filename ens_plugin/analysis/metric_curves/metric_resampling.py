@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.analysis.metric_curves.expected_outputs import OUT_OF_BAG_INFLATION
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.analysis.metric_curves.rare_labels import FEWEST_OF_LABEL
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, end_outputs
@@ -23,8 +24,6 @@ ROWS_DRAWN = 2_000_000
 # Bootstrap samples for the change between two sizes, each with two more calls of a metric without a formula.
 N_STEPS = 60
 MAX_TRIES = 20
-# Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
-OUT_OF_BAG_INFLATION = 1.1
 # With fewer rows of a label that are predicted right, bootstrap samples have too little spread.  Labels of fewer rows
 # than FEWEST_OF_LABEL lead to a doubt.
 FEW_RIGHT = 5
