@@ -9,6 +9,7 @@ __all__ = ["SCRIPTS", "main"]
 
 SCRIPTS = (
     "labels",
+    "rare_labels",
     "scores",
     "sizes",
     "curves",

@@ -71,7 +71,8 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     errors, held : tuple of float
-        Estimate less truth, and whether the interval holds the truth, at the sizes of SIZES and at infinity.
+        Estimate less truth, and whether the interval holds the truth, at the sizes of SIZES and at infinity; NaN at sizes
+        below the first of the curve, as of a log loss that is infinite there.
     way : float
         Distance between one member and infinity.
     log_size : float
@@ -99,7 +100,7 @@ class Outcome(NamedTuple):
     @property
     def refused(self) -> bool:
         """Return whether there is no estimate."""
-        return math.isnan(self.errors[0])
+        return math.isnan(self.way)
 
 
 def metrics_of(name: str) -> tuple[str, ...]:
@@ -149,17 +150,23 @@ def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, t
         return Outcome(nothing, nothing, math.nan, math.nan, math.nan, math.nan, False)
     curve, wanted = report.error_curve, (*SIZES, math.inf)
     right = [float(truth[GRID.index(size)]) for size in SIZES] + [float(truth[-1])]
-    ends = [curve.interval_at(size) for size in wanted]
+    ends = [curve.interval_at(size) if curve.reaches(size) else (math.nan, math.nan) for size in wanted]
     size, true = report.recommended_size or math.nan, size_of(metric, truth)
     values = np.concatenate([curve.error, curve.lower, curve.upper, np.array(ends).reshape(-1)])
+    reached = [1.0 if curve.reaches(size) else math.nan for size in wanted]
     return Outcome(
-        errors=tuple(curve.at(size) - value for size, value in zip(wanted, right, strict=True)),
-        held=tuple(float(low <= value <= high) for (low, high), value in zip(ends, right, strict=True)),
+        errors=tuple(
+            curve.at(size) - value if curve.reaches(size) else math.nan
+            for size, value in zip(wanted, right, strict=True)
+        ),
+        held=tuple(
+            known * (low <= value <= high) for known, (low, high), value in zip(reached, ends, right, strict=True)
+        ),
         way=abs(float(truth[0] - truth[-1])),
         log_size=math.log2(size / true),
         size_held=_holds(report.recommendation.interval, true),
         gap=gap_at(truth, size) / distance_of(metric, truth),
-        outside=bool(values.min() < metric.lowest or values.max() > metric.highest),
+        outside=bool(np.nanmin(values) < metric.lowest or np.nanmax(values) > metric.highest),
     )
 
 
@@ -188,13 +195,10 @@ def summary_of(found: list[Outcome]) -> list[str]:
     kept = [each for each in found if not each.refused]
     if not kept:
         return [f"{len(found)}", *["-"] * 9]
-    errors = np.array([each.errors for each in kept])
-    error = errors.std(axis=0, ddof=1) / math.sqrt(len(kept)) if len(kept) > 1 else np.full(errors.shape[1], np.nan)
     way = float(np.mean([each.way for each in kept]))
-    biases = [
-        f"{100 * mean / way:.1f} ± {100 * sd / way:.1f}" for mean, sd in zip(errors.mean(axis=0), error, strict=True)
-    ]
-    held = [f"{100 * share:.0f}" for share in np.mean([each.held for each in kept], axis=0)]
+    biases = [_bias_text(_known([each.errors[place] for each in kept]), way) for place in range(len(SIZES) + 1)]
+    of_sizes = [_known([each.held[place] for each in kept]) for place in range(len(SIZES) + 1)]
+    held = [f"{100 * known.mean():.0f}" if known.size else "-" for known in of_sizes]
     off = root_mean_square([each.log_size for each in kept])
     size_held = [each.size_held for each in kept if math.isfinite(each.size_held)]
     return [
@@ -205,6 +209,18 @@ def summary_of(found: list[Outcome]) -> list[str]:
         f"{100 * np.mean(size_held):.0f}" if size_held else "-",
         f"{_median_gap(kept):.2f}",
     ]
+
+
+def _known(values: list[float]) -> Array:
+    """Return the values of reports whose curves reach a size."""
+    return np.array([value for value in values if not math.isnan(value)])
+
+
+def _bias_text(errors: Array, way: float) -> str:
+    if not errors.size:
+        return "-"
+    error = errors.std(ddof=1) / math.sqrt(errors.size) if errors.size > 1 else math.nan
+    return f"{100 * errors.mean() / way:.1f} ± {100 * error / way:.1f}"
 
 
 def _median_gap(found: list[Outcome]) -> float:
@@ -242,7 +258,9 @@ def _bias_claims(cells: list[list[Outcome]], place: int, where: str) -> list[Cla
     rng = np.random.default_rng(0)
     biased, unbiased = [], []
     for found in cells:
-        errors, way = np.array([each.errors[place] for each in found]), float(np.mean([each.way for each in found]))
+        errors, way = _known([each.errors[place] for each in found]), float(np.mean([each.way for each in found]))
+        if not errors.size:
+            continue
         biased.append(has_bias(errors, way))
         spread = errors.std(ddof=1) if errors.size > 1 else 0.0
         unbiased.append(np.mean(has_bias(spread * rng.standard_normal((N_UNBIASED, errors.size)), way)))
@@ -266,9 +284,9 @@ def claims_of(cells: dict[tuple[str, str, int], list[Outcome]]) -> list[Claim]:
     claims = []
     for place, where in places:
         claims.extend(_bias_claims(list(kept.values()), place, where))
-        held = [each.held[place] for found in kept.values() for each in found]
+        held = _known([each.held[place] for found in kept.values() for each in found])
         claims.append(
-            Claim(f"interval holds the metric at {where} (%)", 100 * float(np.mean(held)), None, 90, 99, digits=1)
+            Claim(f"interval holds the metric at {where} (%)", 100 * float(held.mean()), None, 90, 99, digits=1)
         )
     off = root_mean_square([each.log_size for found in kept.values() for each in found])
     claims.append(

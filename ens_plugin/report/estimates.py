@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OWN_LABEL", "BiasVariance", "ErrorCurve", "EstimateBasis", "LabelBasis", "LabelErrors", "MetricBasis",
-    "SizeRecommendation",
+    "SizeRecommendation", "ZeroProbabilities",
 ]  # fmt: skip
 
 OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
@@ -32,6 +32,35 @@ _OTHER_NAMES = {
     "agreement", "algorithmic_sd", "asymptotic_error", "bias", "error", "error_lower", "error_upper", "excess_error",
     "member_error", "member_variance", "n_members", "recommended_size", "size_capped",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ZeroProbabilities:
+    """Rows whose own label all members give probability 0, where a log loss is infinite.
+
+    Attributes
+    ----------
+    finite_from : int or None
+        Smallest size from which on the log loss of as many rows as the report's is finite with probability `chance`,
+        which is at least 0.9, or less where these rows move it by less than the tolerance.  The curve begins there.
+        None where no size up to the largest considered is large enough: the curve then has the values that
+        scikit-learn prints, which replaces 0 by 2.2e-16.
+    chance : float
+        At that size, or at the largest considered.
+    share, share_at_most : float
+        Expected share of such rows among fresh rows, at the ensemble's own size and at the largest considered.
+    clipped : float
+        What scikit-learn prints on fresh rows, in the mean, at the ensemble's own size.
+    clipped_interval : tuple of two floats
+        Data interval of `clipped`.
+    """
+
+    finite_from: int | None
+    chance: float
+    share: float
+    share_at_most: float
+    clipped: float
+    clipped_interval: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -47,6 +76,8 @@ class MetricBasis:
         Number of rows that the metric was computed on.
     positive_label : str or None
         The label of two that was named as the one that the metric is about, as text; None where none was named.
+    zeros : ZeroProbabilities or None
+        Of a log loss of members some of which give a row's own label probability 0; None for others.
     """
 
     greater_is_better: bool
@@ -54,6 +85,7 @@ class MetricBasis:
     highest: float
     n_rows: int
     positive_label: str | None = None
+    zeros: ZeroProbabilities | None = None
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "distance_label",
     "error_text",
     "estimator_words",
+    "finite_words",
     "group_words",
     "interval_text",
     "known_to_words",
@@ -218,6 +219,21 @@ def distance_label(recommendation: SizeRecommendation) -> str:
         return f"Distance of {printable(recommendation.of_metric, 24)}\nfrom the limit{unit}"
     loss = "Brier score" if recommendation.criterion == "probability" else "Error"
     return f"{loss} above the\ninfinite ensemble's (%)"
+
+
+def finite_words(basis: MetricBasis | None) -> str:
+    """Return from which size on a log loss is finite, with which chance; empty where every size is, or none.
+
+    Examples
+    --------
+    >>> from ens_plugin.report import MetricBasis
+    >>> finite_words(MetricBasis(True, 0.0, 1.0, 569))
+    ''
+    """
+    zeros = None if basis is None else basis.zeros
+    if zeros is None or (zeros.finite_from or 1) == 1:
+        return ""
+    return f"from {members_text(zeros.finite_from or 1)} on, with a chance of {100.0 * zeros.chance:.0f} % or more"
 
 
 def label_words(basis: MetricBasis | None) -> str:

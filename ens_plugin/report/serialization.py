@@ -37,9 +37,10 @@ _ADDED_LATER = {
     "positive_label",
     "model_id",
     "fingerprint",
+    "zeros",
 }
 # Fields that most reports lack, such as those on a metric or several outputs: written only where they hold something.
-_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint"}
+_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint", "zeros"}
 # A confusion matrix of many labels has many of them.
 _AS_THEY_ARE = frozenset({int, str, bool})
 

@@ -15,6 +15,7 @@ from ens_plugin.report.quantities import (
     bag_words,
     error_text,
     estimator_words,
+    finite_words,
     group_words,
     interval_text,
     known_to_words,
@@ -92,7 +93,7 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
 def gain_sentence(report: ReportContent) -> str:
     """Return a sentence comparing the current error with the infinite ensemble's; empty if that is not estimated."""
     curve, now = report.error_curve, report.n_members
-    if math.isnan(curve.asymptote):
+    if math.isnan(curve.asymptote) or not curve.reaches(now):
         return ""
     metric = printable(curve.metric, 40)
     here, limit = error_text(curve.at(now), curve.metric), error_text(curve.asymptote, curve.metric)
@@ -305,6 +306,9 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
         sizes.append(("one member", 1))
     if curve.reaches(now):
         sizes.append((f"{members_text(now)} (this ensemble)", now))
+    elif now < curve.sizes[0]:
+        first = int(curve.sizes[0])
+        sizes.append((f"{members_text(first)} (here the curve begins)", first))
     else:
         last = int(curve.sizes[-1])
         sizes.append((f"{members_text(last)} (of {now}: the curve ends)", last))
@@ -376,6 +380,8 @@ def _origin(report: ReportContent) -> list[str]:
     kind = "out-of-bag row" if report.data == "oob" else "held-out row"
     basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
     own = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {counted(basis.n_rows, 'row')}."]
+    if finite := finite_words(basis):
+        own.append(f"That of as many rows is finite {finite}; the curve begins there.")
     groups = group_words(report.basis.n_groups, report.n_rows)
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.analysis.variance.metric_seeds import with_linear_logarithm
 from ens_plugin.core.uncertainty.paired_losses import OUT_OF_BAG_FACTOR, Difference
+from ens_plugin.errors import InputError
 
 __all__ = ["JudgedMetric", "judge_metric", "metric_difference", "rows_of_both"]
 
@@ -57,7 +59,18 @@ def judge_metric(
     metric : ResolvedMetric
     error : float
         The report's value at the ensemble's own size.
+
+    Raises
+    ------
+    InputError
+        If the report has none, because a log loss is infinite there.
     """
+    if math.isnan(error):
+        raise InputError(
+            f"The {metric.name} is infinite at the size of this ensemble, {adapter.n_members}: all members give the "
+            "labels of some rows probability 0. Its report states from which size on it is finite. Compare by "
+            "'neg_brier_score', or train members whose leaves are not pure (min_samples_leaf)."
+        )
     sample = evidence.rows_of_metric
     rows = metric_rows(metric, adapter, sample, labels[sample.rows])
     level = rows.linked_value(rows.linked[rows.known], rows.known)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.metric_curves.metric_resampling import Resampled
     from ens_plugin.analysis.metric_curves.metric_size import MetricChange
     from ens_plugin.analysis.metric_curves.ranked_chances import rank_chances
-    from ens_plugin.analysis.metric_curves.zero_probabilities import ZeroRows, fit_counts, zero_probability_doubt
+    from ens_plugin.analysis.metric_curves.zero_probabilities import ZeroRows, expected_zeros
 
 __all__ = [
     "LabelMetricCurve",
@@ -28,12 +28,11 @@ __all__ = [
     "TwoErrors",
     "ZeroRows",
     "estimate_own_loss",
-    "fit_counts",
+    "expected_zeros",
     "label_metric_curve",
     "rank_chances",
     "typical_size",
     "with_metric_curve",
-    "zero_probability_doubt",
 ]
 
 _HOME_OF = {
@@ -44,12 +43,11 @@ _HOME_OF = {
     "TwoErrors": "ens_plugin.analysis.metric_curves.label_metric",
     "ZeroRows": "ens_plugin.analysis.metric_curves.zero_probabilities",
     "estimate_own_loss": "ens_plugin.analysis.metric_curves.metric_curve",
-    "fit_counts": "ens_plugin.analysis.metric_curves.zero_probabilities",
+    "expected_zeros": "ens_plugin.analysis.metric_curves.zero_probabilities",
     "label_metric_curve": "ens_plugin.analysis.metric_curves.label_metric",
     "rank_chances": "ens_plugin.analysis.metric_curves.ranked_chances",
     "typical_size": "ens_plugin.analysis.metric_curves.label_metric",
     "with_metric_curve": "ens_plugin.analysis.metric_curves.metric_curve",
-    "zero_probability_doubt": "ens_plugin.analysis.metric_curves.zero_probabilities",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.metric_curves.expected_outputs import low_row_variance
 from ens_plugin.analysis.metric_curves.label_metric import (
     LabelMetricCurve,
     TwoErrors,
@@ -25,9 +26,11 @@ from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_s
 from ens_plugin.analysis.metric_curves.rare_labels import rare_label_doubts
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
 from ens_plugin.analysis.metric_curves.zero_probabilities import (
+    ZeroRows,
     expected_zeros,
     refuse_no_value,
-    zero_probability_doubt,
+    zero_findings,
+    zero_probability_texts,
 )
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric, ranking_caution
 from ens_plugin.analysis.variance.closed_losses import closed_form
@@ -39,7 +42,7 @@ from ens_plugin.core.uncertainty.skewed_mean import hall_limits
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.records import record
-from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis
+from ens_plugin.report.estimates import BiasVariance, ErrorCurve, MetricBasis, ZeroProbabilities
 
 __all__ = ["estimate_own_loss", "with_metric_curve"]
 
@@ -116,21 +119,30 @@ def with_metric_curve(
     rows = metric_rows(metric, adapter, sample, y)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     refuse_no_value(rows)
+    zeros = expected_zeros(rows)
+    finite_from = _finite_from(rows, zeros, settings)
+    if finite_from is not None:
+        settings = replace(settings, sizes=np.union1d(settings.sizes, [finite_from]))
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
         by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings, label_errors)
-    found = _subset_road(rows, subsets, groups, wanted, settings) if by_error is None else by_error
+    found = _subset_road(rows, subsets, groups, wanted, settings, zeros) if by_error is None else by_error
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
     size = metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings)
-    zeros = found.change.zeros if isinstance(found.change, MetricChange) else None
+    of_zeros = zero_findings(zeros, curve, finite_from, adapter.n_members, settings.max_size)
+    zero_cautions, zero_doubts = zero_probability_texts(
+        of_zeros, curve, rows.known.size, adapter.n_members, settings.max_size
+    )
+    curve = _with_zeros(curve, of_zeros)
     return replace(
         estimates,
         error_curve=curve,
         algorithmic_sd=seed_sd,
         cautions=(
             *estimates.cautions,
+            *zero_cautions,
             *_of_other_loss(metric, estimates, settings),
             *_perfect_caution(curve, found.limits),
             *low_score_caution(curve, settings),
@@ -140,8 +152,8 @@ def with_metric_curve(
         doubts=(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings, rows.linked_value(rows.linked[rows.known], rows.known)),
-            *zero_probability_doubt(zeros, size.size, curve.asymptote, adapter.n_members, settings),
+            *low_score_doubt(curve, settings, rows.linked_value(rows.finite[rows.known], rows.known)),
+            *zero_doubts,
             *_unchecked_line_doubt(found, metric),
         ),
         metric_size=size,
@@ -172,7 +184,7 @@ def estimate_own_loss(
     rows = metric_rows(metric, adapter, sample, y)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
-    found = _subset_road(rows, subsets, groups, wanted, settings)
+    found = _subset_road(rows, subsets, groups, wanted, settings, None)
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
     size = metric_size(found.change, adapter.n_members, None, settings)
@@ -282,22 +294,50 @@ def _subset_road(
     groups: NDArray[np.integer] | None,
     wanted: FloatArray,
     settings: ResolvedOptions,
+    zeros: ZeroRows | None,
 ) -> _Curve:
     """Return the curve of a metric, from its averages over subsets of the members."""
     rng = np.random.default_rng(settings.random_state)
-    averages = subset_averages(rows, subsets, rng)
+    first = None if zeros is None else zeros.finite_from(settings.max_size, 0.0)
+    averages = subset_averages(rows, subsets, rng, settings.max_size if zeros and first is None else first or 1)
     law = extrapolate(averages.sizes, averages.by_order.mean(axis=0), rows.size_offset)
     limits = _range(rows, law)
     moments = resample_rows(rows, averages, groups, rng)
     _refuse_unknown_limit(rows.metric, law, limits, moments)
     change = MetricChange(
-        law, averages.by_order, limits, averages.ends, moments, closed_form(rows, groups), expected_zeros(rows),
+        law, averages.by_order, limits, averages.ends, moments, closed_form(rows, groups), zeros,
         rows.metric.greater_is_better,
     )  # fmt: skip
     by_orders = law.order_variance(wanted, averages.mean_covariance)
     variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
+    if zeros is not None:
+        variance = variance + low_row_variance(rows, wanted)
     asymptote = float(law.at([np.inf])[0])
     return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
+
+
+def _finite_from(rows: MetricRows, zeros: ZeroRows | None, settings: ResolvedOptions) -> int | None:
+    """Return the size from which on a log loss counts as finite; None for other metrics, and if above `max_size`."""
+    if zeros is None:
+        return None
+    limit = 1.0 if rows.metric.is_absolute else abs(rows.linked_value(rows.finite[rows.known], rows.known))
+    return zeros.finite_from(settings.max_size, settings.metric_tolerance * limit)
+
+
+def _with_zeros(curve: ErrorCurve, found: ZeroProbabilities | None) -> ErrorCurve:
+    """Return the curve from the size on at which the log loss counts as finite, with what is known of zeros."""
+    if found is None:
+        return curve
+    assert curve.metric_basis is not None
+    kept = curve.sizes >= (found.finite_from or 1)
+    return replace(
+        curve,
+        sizes=curve.sizes[kept],
+        error=curve.error[kept],
+        lower=curve.lower[kept],
+        upper=curve.upper[kept],
+        metric_basis=replace(curve.metric_basis, zeros=found),
+    )
 
 
 def _unchecked_line_doubt(found: _Curve, metric: ResolvedMetric) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.analysis.metric_curves.expected_outputs import OUT_OF_BAG_INFLATION
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
 from ens_plugin.analysis.metric_curves.rare_labels import FEWEST_OF_LABEL
 from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, end_outputs
@@ -23,8 +24,6 @@ ROWS_DRAWN = 2_000_000
 # Bootstrap samples for the change between two sizes, each with two more calls of a metric without a formula.
 N_STEPS = 60
 MAX_TRIES = 20
-# Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
-OUT_OF_BAG_INFLATION = 1.1
 # With fewer rows of a label that are predicted right, bootstrap samples have too little spread.  Labels of fewer rows
 # than FEWEST_OF_LABEL lead to a doubt.
 FEW_RIGHT = 5
@@ -55,7 +54,7 @@ class Resampled:
 def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> Resampled:
     """Return the standard deviation and the skewness of the metric of all members over bootstrap samples."""
     known = rows.known
-    level = rows.of_counts(rows.linked[known], known)
+    level = rows.of_counts(rows.finite[known], known)
     codes = _codes(rows)
     n_levels, least = _n_levels(rows), _least(rows, codes[known])
     draws = (np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
@@ -71,7 +70,7 @@ def resample_rows(
 ) -> Resampled:
     """Return the moments, over bootstrap samples of rows, of the metric and of its change between two subset sizes."""
     known, codes = rows.known, _codes(rows)
-    level = rows.of_counts(rows.linked[known], known)
+    level = rows.of_counts(rows.finite[known], known)
     ends, usable = list(averages.ends), averages.rows
     small, large = end_outputs(rows, averages, rng)
     change = rows.change_of_counts(small, large, usable)

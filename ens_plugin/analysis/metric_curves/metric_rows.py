@@ -23,9 +23,10 @@ from ens_plugin.analysis.metrics.formulas import (
 )
 from ens_plugin.analysis.metrics.rankings import Ranking
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.core.estimates.low_chances import LowChances, fit_low_chances, is_low
 from ens_plugin.core.tallies.subsets import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tallies.tally import RowBlock, count_members
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.records import record
 
 __all__ = ["MetricRows", "metric_rows"]
@@ -156,6 +157,42 @@ class MetricRows:
             own = output == codes if output.ndim == 1 else output.reshape(-1).take(places) > 0.0
             found += own & counts
         return found
+
+    @cached_property
+    def low(self) -> BoolArray:
+        """Return which rows with members have a label that few of these give a probability above 0; of a log loss."""
+        if self.losses != "log":
+            return np.zeros(self.trials.size, dtype=np.bool_)
+        return (self.trials > 0) & is_low(self.positive_members, self.trials)
+
+    @cached_property
+    def low_chances(self) -> LowChances:
+        """Return the chances of the low rows."""
+        return fit_low_chances(self.positive_members[self.low], self.trials[self.low])
+
+    @cached_property
+    def low_values(self) -> FloatArray:
+        """Return, for each low row, the mean probability of its label by members that give it more than 0.
+
+        Where no member does, the geometric mean of other low rows, or of all rows, takes its place.
+        """
+        positive = self.positive_members
+        values = self.own_probability * self.trials / np.maximum(positive, 1.0)
+        own, is_known = values[self.low], positive[self.low] > 0.0
+        others = own[is_known] if is_known.any() else values[positive > 0.0]
+        return np.where(is_known, own, float(np.exp(np.mean(np.log(others)))) if others.size else 1.0)
+
+    @cached_property
+    def finite(self) -> FloatArray:
+        """Return the linked outputs, with probabilities of the expected log loss in place of 0."""
+        is_zero = self.own_probability[self.low] <= 0.0 if self.low.any() else np.zeros(0, dtype=np.bool_)
+        if not is_zero.any():
+            return self.linked
+        places, outputs = np.flatnonzero(self.low)[is_zero], self.linked.copy()
+        losses = self.low_chances.log_losses([np.inf])[:, 0, is_zero]
+        codes = self.sample.block.target[places].astype(np.intp)
+        outputs[places, codes] = self.low_values[is_zero] * np.exp(-losses.mean(axis=0))
+        return outputs
 
     @property
     def ranking(self) -> Ranking | None:

@@ -128,7 +128,7 @@ class MetricChange:
         found = found + np.outer(step_errors, by_slope) + extrapolated[:, None] * bound
         if self.zeros is not None:
             # How many there are is known about as well as the time of one rare event.
-            found += np.outer(rng.exponential(size=N_DRAWS), self.zeros.effect(grid))
+            found += np.outer(rng.exponential(size=N_DRAWS) - 1.0, self.zeros.effect(grid))
         found = np.abs(found)
         limit = self.limit
         scales = np.maximum(abs(limit) + np.sign(limit) * level_errors, 1e-12)

@@ -104,7 +104,9 @@ def _reached_by_labels(rows: MetricRows) -> int:
     return max(MIN_LIMIT, int(most[most > 0].min()))
 
 
-def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:
+def subset_averages(
+    rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator, finite_from: int = 1
+) -> SubsetAverages:
     """Return the metric by random order of the members and size.
 
     Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members; beyond,
@@ -112,6 +114,7 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
     effect on the metric of all members.  For a metric of labels all sizes are odd, because votes tie at even ones.
 
     The changes of a ranking are those of the expected one, whose level is moved to that of the metric of all members.
+    Those of a log loss are taken from `finite_from` on, where a probability of 0 is no longer to be expected.
     """
     reached = _reached_by_labels(rows)
     common, largest = (min(limit, reached) for limit in limits)
@@ -123,10 +126,10 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
     near = _with_members(rows, fewest)
     is_far = trials[near] >= largest
     is_all = bool(is_far.all())
-    level = rows.linked_value(rows.linked[rows.known], rows.known)
-    shift = level - rows.expected_value(rows.linked[near], near)
+    level = rows.linked_value(rows.finite[rows.known], rows.known)
+    shift = level - rows.expected_value(rows.finite[near], near)
     last = int(np.searchsorted(sizes, common))
-    is_log = rows.losses == "log" and bool(np.all(rows.own_probability[rows.known] > 0))
+    is_log = rows.losses == "log"
     averaged = sizes[sizes <= largest / 2.0] if is_log else sizes
 
     def curve(outputs: Iterable[FloatArray]) -> FloatArray:
@@ -142,7 +145,7 @@ def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Ge
 
     by_order = np.array([curve(outputs) for outputs in _orders(rows, fewest, averaged, rng)])
     if is_log:
-        return _continued(rows, averaged, by_order, largest)
+        return _continued(rows, averaged, by_order, largest, finite_from)
     half = min(int(np.searchsorted(sizes, sizes[-1] / 2.0)), sizes.size - 2)
     far = _with_members(rows, largest)
     return SubsetAverages(sizes, by_order, (half, sizes.size - 1), far, rows.losses == "squared")
@@ -155,17 +158,28 @@ def _with_members(rows: MetricRows, fewest: int) -> NDArray[np.intp]:
     return rows.packed.with_members(fewest).rows
 
 
-def _continued(rows: MetricRows, kept: IntArray, by_order: FloatArray, largest: int) -> SubsetAverages:
+def _continued(
+    rows: MetricRows, kept: IntArray, by_order: FloatArray, largest: int, finite_from: int
+) -> SubsetAverages:
     """Return averages of a log loss up to half the largest subset, and its expected values by row from the largest on.
 
     A line through the largest subsets would be too steep: on a few rows, the mean probability of the true label is next
     to 0 in some of these subsets, but not in larger ensembles.
     """
-    beyond = np.unique(np.append(np.geomspace(2 * largest, FARTHEST, N_BEYOND).astype(np.int64), largest))
+    first = int(np.clip(finite_from, largest, max(largest, FARTHEST // 4)))
+    beyond = np.unique(
+        np.concatenate(
+            [
+                np.geomspace(2 * first, max(FARTHEST, 4 * first), N_BEYOND).astype(np.int64),
+                np.rint(np.geomspace(largest, first, N_BEYOND // 2)).astype(np.int64),
+            ]
+        )
+    )
     values = [rows.linked_value(output, rows.known) for output in expected_outputs(rows, rows.known, beyond)]
     added = np.tile(values, (by_order.shape[0], 1))
     found, by_order = np.append(kept, beyond), np.hstack([by_order, added])
-    return SubsetAverages(found, by_order, (kept.size, kept.size + 1), rows.known, True)
+    end = kept.size + int(np.searchsorted(beyond, first))
+    return SubsetAverages(found, by_order, (end, end + 1), rows.known, True)
 
 
 def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Generator) -> list[FloatArray]:

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
-from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.estimates.low_chances import LowChances, none_of
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
+from ens_plugin.records import record
+from ens_plugin.report.estimates import ErrorCurve, ZeroProbabilities
+from ens_plugin.report.quantities import error_text, interval_text
 
-__all__ = ["ZeroRows", "expected_zeros", "fit_counts", "refuse_no_value", "zero_probability_doubt"]
+__all__ = ["ZeroRows", "expected_zeros", "refuse_no_value", "zero_findings", "zero_probability_texts"]
 
 # Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
 PULLS = (1e-9, 1e-6)
 NO_VALUE = 1e-4
-# Rows count as rare whose label has a probability above 0 by so many members at most.
-FEW = 5
-SHAPES = np.geomspace(0.05, 20.0, 200)
+# A log loss counts as finite from the size on at which as many rows have no probability of 0 with this chance.
+CHANCE = 0.9
 
 
 def refuse_no_value(rows: MetricRows) -> None:
-    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a log loss has none.
+    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a user's own log loss.
 
     To find out, a small and a smaller share of the uniform distribution are mixed into the probabilities.  Of a metric
     with a value at 0, both mixtures have nearly the same value; a logarithm differs between them.
     """
+    if rows.losses == "log":
+        return
     known = rows.known
     mean = rows.linked[known]
     if not rows.sample.block.n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
@@ -51,119 +55,149 @@ def refuse_no_value(rows: MetricRows) -> None:
     )
 
 
-@dataclass(frozen=True)
+@record
 class ZeroRows:
     """Rows whose label has probability 0 by all members of an ensemble, as far as they are to be expected.
 
     Attributes
     ----------
-    expected : float
-        Number of them among as many rows as there are, by as many members as these have.
-    shape : float
-        They become fewer by the power `shape` of the size.
-    trials : float
-        Members of a row.
+    positive, trials : ndarray, shape (n_cells,)
+        Members that give the label of a row that is not low a probability above 0, and members; of rows alike.
+    n_alike : ndarray, shape (n_cells,)
+        Number of these rows.
+    low : LowChances
+        Of the low rows.
+    n_zero, n_rows : int
+        Rows whose label has probability 0 by all of their own members, and all rows.
     change : float
         By how much one of them moves the metric.
-    n_few, n_rows : int
-        Rows whose label has a probability above 0 by few members, and all rows.
     """
 
-    expected: float
-    shape: float
-    trials: float
-    change: float
-    n_few: int
+    positive: FloatArray
+    trials: FloatArray
+    n_alike: FloatArray
+    low: LowChances
+    n_zero: int
     n_rows: int
+    change: float
 
     def number(self, sizes: ArrayLike) -> FloatArray:
-        """Return the expected number of rows at each size; below that of a row's own members, the same as there."""
-        share = np.minimum(self.trials / np.asarray(sizes, dtype=np.float64), 1.0)
-        return np.asarray(self.expected * share**self.shape)
+        """Return the expected number of them among as many fresh rows at each size."""
+        wanted = np.atleast_1d(np.asarray(sizes, dtype=np.float64))[:, None]
+        others = none_of(self.positive + 1.0, self.trials - self.positive + 1.0, wanted)
+        return np.asarray(others @ self.n_alike + self.low.zero_chances(wanted[:, 0]).sum(axis=1))
 
     def effect(self, sizes: ArrayLike) -> FloatArray:
         """Return by how much these rows move the metric at each size."""
         return np.asarray(self.number(sizes) * self.change)
 
+    def chance(self, size: float) -> float:
+        """Return the chance that as many fresh rows have no probability of 0 at a size."""
+        return math.exp(-float(self.number(size)[0]))
+
+    def finite_from(self, most: int, allowed: float) -> int | None:
+        """Return the smallest size from which on the log loss counts as finite; None if above `most`.
+
+        It does where as many fresh rows have no probability of 0 in nine of ten cases, or where they move the metric by
+        no more than `allowed`.
+        """
+        fewest = max(-math.log(CHANCE), allowed / abs(self.change) if self.change else math.inf)
+        return _first_size(lambda size: float(self.number(size)[0]) <= fewest, most)
+
 
 def expected_zeros(rows: MetricRows) -> ZeroRows | None:
     """Return the rows with probability 0 to expect among fresh rows; None for other metrics than a log loss.
 
-    No out-of-bag row has a probability of 0, or the log loss would be refused.  By how many members a row's label has a
-    probability above 0 tells how often all members of an ensemble give 0.
+    By how many members a row's label has a probability above 0 tells how often all members of an ensemble give 0.
     """
     known = rows.known
-    if rows.losses != "log" or np.any(rows.own_probability[known] <= 0.0):
+    if rows.losses != "log" or np.all(rows.positive_members[known] == rows.trials[known]):
         return None
-    expected, shape = fit_counts(rows.positive_members[known])
+    others = known[~rows.low[known]]
+    cells, n_alike = np.unique(
+        np.stack([rows.positive_members[others], rows.trials[others]]), axis=1, return_counts=True
+    )
+    n_zero = int(np.count_nonzero(rows.own_probability[known] <= 0.0))
+    return ZeroRows(
+        cells[0], cells[1], n_alike.astype(np.float64), rows.low_chances, n_zero, known.size, _change_of_one(rows)
+    )
+
+
+def _change_of_one(rows: MetricRows) -> float:
+    """Return by how much a log loss changes if the label of one row has probability 0 in place of nearly 1."""
+    known = rows.known
     surest = known[np.argmax(rows.own_probability[known])]
-    output = rows.linked[known].copy()
+    output = rows.finite[known].copy()
     level = rows.linked_value(output, known)
     output[known == surest] = np.eye(output.shape[1])[(rows.sample.block.target[surest] + 1) % output.shape[1]]
-    change = rows.linked_value(output, known) - level
-    n_few = int(np.count_nonzero(rows.positive_members[known] <= FEW))
-    return ZeroRows(expected, shape, float(np.median(rows.trials[known])), change, n_few, known.size)
+    return rows.linked_value(output, known) - level
 
 
-def zero_probability_doubt(
-    zeros: ZeroRows | None, size: int | None, limit: float, n_members: int, settings: ResolvedOptions
-) -> tuple[str, ...]:
-    """Return a doubt where fresh rows with probability 0 may move a log loss by more than its tolerance.
+def _first_size(is_reached: Callable[[int], bool], most: int) -> int | None:
+    """Return the smallest size at which a condition holds that holds at all larger ones; None if above `most`."""
+    if not is_reached(most):
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_reached(middle) else (middle, high)
+    return high
+
+
+def zero_findings(
+    zeros: ZeroRows | None, curve: ErrorCurve, finite_from: int | None, n_members: int, max_size: int
+) -> ZeroProbabilities | None:
+    """Return what a report states of probabilities of 0; None where no member gives a row's label one.
 
     Parameters
     ----------
     zeros : ZeroRows or None
         Of :func:`expected_zeros`.
-    size : int or None
-        The recommended one.  Where it is smaller than the ensemble, more rows have a probability of 0 at it.
-    limit : float
-        Metric of the infinite ensemble.
-    n_members : int
-    settings : ResolvedOptions
+    curve : ErrorCurve
+        With the clipped values at all sizes.
+    finite_from : int or None
+        Of :meth:`ZeroRows.finite_from`.
+    n_members, max_size : int
     """
-    metric = settings.metric
-    if metric is None or zeros is None:
-        return ()
-    fewest = n_members if size is None else min(size, n_members)
-    effect = abs(float(zeros.effect(fewest)))
-    tolerance = settings.metric_tolerance * (1.0 if metric.is_absolute else abs(limit))
-    if effect <= tolerance:
-        return ()
-    share = float(zeros.number(fewest)) / zeros.n_rows
-    return (
-        f"On {zeros.n_few} of {zeros.n_rows} rows, {FEW} out-of-bag members or fewer give the row's label a "
-        f"probability above 0. On about {100.0 * share:.1g} % of fresh rows, all of {fewest} members would give 0, and "
-        f"these rows would move the {metric.name} by {effect:.2g}, where the tolerance is {tolerance:.2g}. "
-        "Train members whose leaves are not pure (min_samples_leaf), train more members, or choose 'neg_brier_score'.",
+    if zeros is None:
+        return None
+    last = max_size if finite_from is None else finite_from
+    share, last_share = zeros.number([n_members, max_size]) / zeros.n_rows
+    return ZeroProbabilities(
+        finite_from=finite_from,
+        chance=zeros.chance(last),
+        share=float(share),
+        share_at_most=float(last_share),
+        clipped=curve.at(n_members),
+        clipped_interval=curve.interval_at(n_members),
     )
 
 
-def fit_counts(positive: FloatArray) -> tuple[float, float]:
-    """Return the expected number of rows with a count of 0, and the power by which it falls with the members.
+def zero_probability_texts(
+    found: ZeroProbabilities | None, curve: ErrorCurve, n_rows: int, n_members: int, max_size: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return warnings and doubts about probabilities of 0.
 
-    Parameters
-    ----------
-    positive : ndarray, shape (n_rows,)
-        Number of a row's members by which its label has a probability above 0.
-
-    Notes
-    -----
-    Near 0 the rows' chances are taken to have a density in proportion to a power a - 1 of them.  Counts k are then in
-    proportion to Gamma(k + a)/k!, and as many rows with count 0 as are expected become fewer by the share of a row's
-    members among all, to the power a.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> chance = rng.random(40000)
-    >>> expected, power = fit_counts(rng.binomial(40, chance).astype(float))
-    >>> bool(abs(expected * 0.4**power / np.sum((1.0 - chance) ** 100) - 1.0) < 0.15)
-    True
+    There is a warning where the log loss is finite only of more members than there are, and a doubt where it is not of
+    as many as are considered.
     """
-    few = positive[positive <= FEW]
-    if few.size == 0:
-        return 0.0, 1.0
-    each = gammaln(few[:, None] + SHAPES) - gammaln(SHAPES)
-    total = gammaln(FEW + 1.0 + SHAPES) - gammaln(1.0 + SHAPES) - gammaln(FEW + 1.0)
-    best = int(np.argmax(each.sum(axis=0) - few.size * total))
-    return float(few.size * np.exp(-total[best])), float(SHAPES[best])
+    if found is None or (found.finite_from is not None and n_members >= found.finite_from):
+        return (), ()
+    metric = curve.metric
+    printed = f"{error_text(found.clipped, metric)} ({interval_text(found.clipped_interval, metric)})"
+    here = (
+        f"On about {100.0 * found.share:.2g} % of fresh rows, all of {counted(n_members, 'member')} give the row's own "
+        f"label probability 0, which makes the {metric} infinite. scikit-learn would print about {printed}, because it "
+        "replaces 0 by 2e-16"
+    )
+    if found.finite_from is not None:
+        return (
+            f"{here}. From {counted(found.finite_from, 'member')} on, that of {n_rows} rows is finite with a chance of "
+            f"{100.0 * found.chance:.0f} % or more; the curve begins there.",
+        ), ()
+    return (), (
+        f"{here}. Even of {max_size} members it would be on about {100.0 * found.share_at_most:.1g} % of rows, so no "
+        "size makes it finite, and the curve is of what scikit-learn would print. Train members whose leaves are not "
+        "pure (min_samples_leaf), calibrate the probabilities (sklearn.calibration.CalibratedClassifierCV), or choose "
+        "'neg_brier_score'.",
+    )

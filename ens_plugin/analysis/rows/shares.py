@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RowShares", "refuse_unweighable", "row_shares"]
 
-# Least mean number of members of a row, by members needed, for a label that is out of bag less often than others.
+# A label that is out of bag less often than others needs this mean number of members of a row, by members needed, or
+# this number of them on its usable rows in sum.
 LEAST_MEMBERS = {1: 3.0, 2: 4.0}
+LEAST_IN_SUM = 20.0
+# More members than so many times those there are, are no remedy.
+MOST_TIMES = 20.0
 # Shares of weight on rows that no usable row represents.
 MOST_MISSING = 0.03
 REFUSED_MISSING = 0.10
@@ -53,10 +60,13 @@ LARGE_GROUPS = (
     "Rows of large groups have few out-of-bag members, because a member counts for a row only if its bag holds no row "
     "of the same group."
 )
+OTHER_REMEDIES = (
+    "train with class_weight='balanced_subsample', which weights the rows inside each bag; train without weights, and "
+    "pass them as sample_weight to the analysis; or pass held-out rows with {data='holdout'}."
+)
 REMEDIES = (
-    "Do one of these: train with class_weight='balanced_subsample', which weights the rows inside each bag; train "
-    "without weights, and pass them as sample_weight to the analysis; leave more rows out of each bag, with a smaller "
-    "max_samples; train more members; or pass held-out rows with {data='holdout'}."
+    "Do one of these: leave more rows out of each bag, with a smaller max_samples; train more members; "
+    f"{OTHER_REMEDIES}"
 )
 
 
@@ -117,11 +127,12 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
     )  # fmt: skip
     why = LARGE_WEIGHTS if evidence.weight.groups is None else LARGE_GROUPS
-    handfuls = _refuse_scarce_labels(found, names, needed, why) if adapter.classes is not None else ()
+    refuse = partial(_refuse_label, found, names, needed, adapter.n_members, why)
+    handfuls = _refuse_scarce_labels(found, names, needed, refuse) if adapter.classes is not None else ()
     # Weight missing because of groups is checked in groups.py.
     doubts = _missing_weight(found) if evidence.weight.groups is None else ()
     if adapter.classes is not None:
-        _refuse_partial_labels(found, names, why)
+        _refuse_partial_labels(found, refuse)
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
     labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
     cautions = handfuls
@@ -201,13 +212,16 @@ def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
     )
 
 
-def _refuse_scarce_labels(found: Representation, names: list[str], needed: int, why: str) -> tuple[str, ...]:
+def _refuse_scarce_labels(
+    found: Representation, names: list[str], needed: int, refuse: Callable[[int], NoReturn]
+) -> tuple[str, ...]:
     """Raise an error for labels with too few members or rows; return warnings about labels of few rows, left out."""
     is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
+    is_scarce &= found.n_usable * found.usable_members < LEAST_IN_SUM
     is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
     is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
     for label in np.flatnonzero(is_scarce & ~is_handful):
-        _refuse_label(found, names, int(label), why)
+        refuse(int(label))
     return tuple(
         f"Label {names[label]!r} has {counted(round(found.n_rows[label]), 'row, which has', 'rows, which have')} "
         f"{found.members[label]:.2g} out-of-bag members on average: its error cannot be estimated "
@@ -229,14 +243,16 @@ def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
     )
 
 
-def _refuse_partial_labels(found: Representation, names: list[str], why: str) -> None:
+def _refuse_partial_labels(found: Representation, refuse: Callable[[int], NoReturn]) -> None:
     """Raise TooFewMembersError if much of a label's weight lies on rows that no usable row represents."""
     missing = found.missing * found.weight
     for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
-        _refuse_label(found, names, int(label), why)
+        refuse(int(label))
 
 
-def _refuse_label(found: Representation, names: list[str], label: int, why: str) -> None:
+def _refuse_label(
+    found: Representation, names: list[str], needed: int, n_members: int, why: str, label: int
+) -> NoReturn:
     others = np.arange(found.n_rows.size) != label
     n_rows = found.n_rows * others
     of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
@@ -247,7 +263,32 @@ def _refuse_label(found: Representation, names: list[str], label: int, why: str)
         f"{of_others:.3g}. The label has {100 * found.weight[label]:.3g} % of the weight, so the error on the other "
         "labels alone would mislead"
     )
-    raise TooFewMembersError(f"{finding}. {why} {REMEDIES}", finding)
+    raise TooFewMembersError(f"{finding}. {why} {_remedies_of_label(found, needed, n_members, label)}", finding)
+
+
+def _remedies_of_label(found: Representation, needed: int, n_members: int, label: int) -> str:
+    """Return what to do about a label whose rows have too few members, with the numbers that would do."""
+    n_rows, chance = float(found.n_rows[label]), float(found.left_out[label])
+    wanted = max(min(LEAST_IN_SUM, LEAST_MEMBERS[needed] * n_rows), 1.0) if needed == 1 else LEAST_MEMBERS[2] * n_rows
+    named = []
+    if 0.0 < chance < 1.0:
+        share = math.log(n_members * n_rows / wanted) / -math.log(chance)
+        if 0.0 < share < 1.0:
+            named.append(
+                f"draw at most {_rounded(100.0 * share, math.floor)} % as many rows into each bag as now (max_samples)"
+            )
+        times = wanted / (n_members * n_rows * chance)
+        if 1.0 < times <= MOST_TIMES:
+            named.append(f"train about {_rounded(times * n_members, math.ceil)} members in place of {n_members}")
+    if not named:
+        return REMEDIES
+    return f"Do one of these: {'; '.join(named)}; {OTHER_REMEDIES}"
+
+
+def _rounded(value: float, to_whole: Callable[[float], int]) -> str:
+    """Return a number with two significant digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{to_whole(value / unit) * unit:.4g}"
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:

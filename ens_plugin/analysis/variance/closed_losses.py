@@ -46,8 +46,7 @@ def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> Squared
     Returns
     -------
     SquaredLoss or None
-        None for other metrics, where members do not differ, for a probability of 0, and where fewer than two rows or
-        groups have two members.
+        None for other metrics, where members do not differ, and where fewer than two rows or groups have two members.
     """
     weight = np.ones(rows.trials.size) if rows.weight is None else rows.weight
     chosen = np.flatnonzero((rows.trials > 1) & (weight > 0))
@@ -72,11 +71,15 @@ def _squared_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, Floa
 
 
 def _log_terms(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return the log loss of rows with all of their members, and its slope in 1/B; None for a probability of 0."""
-    mean = np.minimum(rows.own_probability[chosen], 1.0)
-    if mean.min() <= 0.0:
-        return None
-    return log_terms(mean, _per_member(rows, rows.own_squares, chosen), rows.trials[chosen], weight)
+    """Return the log loss of rows with all of their members, and its slope in 1/B.
+
+    A row of probability 0 has the one of the loss that is expected of it, and the variance of votes.
+    """
+    codes = rows.sample.block.target[chosen].astype(np.intp)
+    mean = np.minimum(rows.finite[chosen, codes], 1.0)
+    variance = _per_member(rows, rows.own_squares, chosen)
+    variance = np.where(rows.own_probability[chosen] > 0.0, variance, mean * (1.0 - mean))
+    return log_terms(mean, variance, rows.trials[chosen], weight)
 
 
 def _per_member(rows: MetricRows, squares: FloatArray, chosen: IntArray) -> FloatArray:
@@ -122,10 +125,12 @@ def log_terms(
 
 def _luck_of_members(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> float:
     """Return the standard deviation of the mean slope by which members were trained, as far as all rows share it."""
+    is_squared = rows.losses == "squared"
     some = np.sort(np.random.default_rng(0).permutation(chosen.size)[:ROWS_OF_LUCK])
+    if not is_squared:
+        some = some[rows.own_probability[chosen[some]] > 0.0]
     part, own = rows.sample.select(chosen[some]), weight[some]
     block = part.block
-    is_squared = rows.losses == "squared"
     terms = _squares_of_members(part) if is_squared else member_log_terms(_own_outputs(block), block.counted)
     return math.sqrt(shared_luck_variance(terms, block.counted, own / own.mean(), chosen.size))
 

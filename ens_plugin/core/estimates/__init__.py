@@ -36,15 +36,18 @@ if TYPE_CHECKING:
     )
     from ens_plugin.core.estimates.label_chances import PRECISION, chances_of_labels
     from ens_plugin.core.estimates.log_loss import expected_log_loss, inverse_probability, relative_variance
+    from ens_plugin.core.estimates.low_chances import CLIPPED_LOSS, LowChances, fit_low_chances, is_low
     from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
     from ens_plugin.core.estimates.squared_loss import LossMoments, SquaredLoss, fit_moments, loss_moments
     from ens_plugin.core.estimates.tied_sizes import previous_odd_size
 
 __all__ = [
+    "CLIPPED_LOSS",
     "PRECISION",
     "AnchoredAgreement",
     "Groups",
     "LossMoments",
+    "LowChances",
     "SquaredLoss",
     "SubsetRatio",
     "anchor_agreement",
@@ -58,6 +61,7 @@ __all__ = [
     "expected_log_loss",
     "extrapolate",
     "fit_contests",
+    "fit_low_chances",
     "fit_moments",
     "gather_cells",
     "group_rows",
@@ -65,6 +69,7 @@ __all__ = [
     "hypergeometric_curve",
     "hypergeometric_limit",
     "inverse_probability",
+    "is_low",
     "loss_moments",
     "margin_codes",
     "member_dissent",
@@ -83,6 +88,10 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "CLIPPED_LOSS": "ens_plugin.core.estimates.low_chances",
+    "LowChances": "ens_plugin.core.estimates.low_chances",
+    "fit_low_chances": "ens_plugin.core.estimates.low_chances",
+    "is_low": "ens_plugin.core.estimates.low_chances",
     "AnchoredAgreement": "ens_plugin.core.estimates.agreement",
     "Groups": "ens_plugin.core.estimates.grouped_tally",
     "LossMoments": "ens_plugin.core.estimates.squared_loss",

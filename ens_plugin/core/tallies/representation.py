@@ -19,13 +19,16 @@ IntArray = NDArray[np.integer]
 # Limits of chance: a label's mean number of members, in standard errors; the relative spread of the numbers.
 MOST_DEVIATIONS = 5.0
 MOST_DISPERSION = 1.25
-# Rows with a lower chance to be usable are not represented: very few rows would have all their weight.
+# Among rows of unequal chances, those with a lower chance to be usable are not represented: very few rows would have
+# all their weight.
 LEAST_CHANCE = 0.05
 # A part of the rows with a fit of its own has at least this number, and this share, of the rows.
 FEWEST_ROWS = 10
 LEAST_SHARE = 0.005
 # Gap of the means of 2 sqrt(n), whose standard deviation is at most 1 where all rows are left out equally often.
 LEAST_GAP = 3.0
+# Relative difference of chances that is rounding.
+SAME = 1e-9
 MOST_SPLITS = 2
 
 
@@ -51,6 +54,8 @@ class Representation:
         Share of the label's weight on rows that no usable row represents.
     is_scarce : ndarray of bool, shape (n_labels,)
         Whether bags leave out rows of the label less often than others, beyond chance.
+    left_out : ndarray, shape (n_labels,)
+        Mean chance that one member leaves out a row of the label.
     """
 
     is_even: bool
@@ -63,6 +68,7 @@ class Representation:
     usable_members: FloatArray
     missing: FloatArray
     is_scarce: NDArray[np.bool_]
+    left_out: FloatArray
 
     def mean_factor(self, label: IntArray, usable: NDArray[np.bool_], weight: FloatArray) -> FloatArray:
         """Return the weighted mean factor of the usable rows of each label, shape (n_labels,); 1 if there are none."""
@@ -109,7 +115,9 @@ def represent(
     Notes
     -----
     A row is usable with probability :math:`P_i = P[\mathrm{Bin}(M, q_i) \geq \mathrm{needed}]`.  Its factor is
-    :math:`1 / \max(P_i, 0.05)`, scaled so that the usable rows of its label carry the whole weight of the label.
+    :math:`1 / \max(P_i, 0.05)`, scaled so that the usable rows of its label carry the whole weight of the label.  Where
+    the bags leave out all rows of a label equally often, the usable ones are a random sample of them, and none is
+    missing.
 
     Examples
     --------
@@ -128,9 +136,11 @@ def represent(
     if not is_even:
         q = trials / n_members if chance is None else chance
         usable = (weight > 0) & (trials >= needed)
+        is_alike = entries.are_alike(members, n_members) if chance is None else entries.have_one(chance, n_labels)
         inverse = usable / np.maximum(binom.sf(needed - 1, n_members, q), LEAST_CHANCE)
+        inverse = np.where(is_alike[label], usable, inverse)
         carried = sums_by_code(label, weight * inverse, n_labels)
-        missing = np.clip(1.0 - _ratio(carried, whole, 1.0), 0.0, 1.0)
+        missing = np.where(is_alike & (n_usable > 0), 0.0, np.clip(1.0 - _ratio(carried, whole, 1.0), 0.0, 1.0))
         factor = np.where(usable, inverse * _ratio(whole, carried, 1.0)[label], 1.0)
     return Representation(
         is_even=is_even,
@@ -143,6 +153,7 @@ def represent(
         usable_members=_ratio(all_usable_members, n_usable, 0.0),
         missing=missing,
         is_scarce=np.asarray(shift < -MOST_DEVIATIONS),
+        left_out=members / n_members if chance is None else entries.mean_by_label(chance, n_rows),
     )
 
 
@@ -171,15 +182,42 @@ class _Entries:
 
     def are_dispersed(self, members: FloatArray, n_members: int) -> bool:
         """Return whether numbers of members vary more within labels than if bags left out all rows equally often."""
+        n_rows, chance, found = self._dispersion(members, n_members).sum(axis=1)
+        most = MOST_DISPERSION + MOST_DEVIATIONS * math.sqrt(2.0 / n_rows)
+        return bool(found > chance * most + 1e-9 * n_rows)
+
+    def are_alike(self, members: FloatArray, n_members: int) -> NDArray[np.bool_]:
+        """Return, for each label, whether numbers of members vary no more than if all its rows had the same chance."""
+        n_rows, chance, found = self._dispersion(members, n_members)
+        most = MOST_DISPERSION + MOST_DEVIATIONS * np.sqrt(2.0 / np.maximum(n_rows, 1.0))
+        return np.asarray(found <= chance * most + 1e-9 * n_rows)
+
+    def mean_by_label(self, values: FloatArray, n_rows: FloatArray) -> FloatArray:
+        """Return the mean of values of the entries over the rows of each label."""
+        totals = np.zeros(n_rows.size)
+        for part in row_parts(self.trials.size):
+            add_by_code(totals, self.label[part], self._counted(part) * values[part])
+        return _ratio(totals, n_rows, 0.0)
+
+    def have_one(self, values: FloatArray, n_labels: int) -> NDArray[np.bool_]:
+        """Return, for each label, whether all entries with rows have the same value."""
+        least, most = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
+        for part in row_parts(self.trials.size):
+            label, held = self.label[part], self._counted(part) > 0
+            np.minimum.at(least, label[held], values[part][held])
+            np.maximum.at(most, label[held], values[part][held])
+        return np.asarray(most - least <= SAME * np.abs(most))
+
+    def _dispersion(self, members: FloatArray, n_members: int) -> FloatArray:
+        """Return by label the rows, and their summed squared distance from the mean: by chance and found."""
         expected = members * (1.0 - members / n_members)
-        n_rows = chance = found = 0.0
+        totals = np.zeros((3, members.size))
         for part in row_parts(self.trials.size):
             label, rows = self.label[part], self._counted(part)
-            n_rows += float(rows.sum())
-            chance += float(rows @ expected[label])
-            found += float(rows @ (self.trials[part] - members[label]) ** 2)
-        most = MOST_DISPERSION + MOST_DEVIATIONS * math.sqrt(2.0 / n_rows)
-        return found > chance * most + 1e-9 * n_rows
+            apart = (self.trials[part] - members[label]) ** 2
+            for total, values in zip(totals, (rows, rows * expected[label], rows * apart), strict=True):
+                add_by_code(total, label, values)
+        return totals
 
     def _counted(self, part: slice) -> FloatArray:
         """Return the number of rows of some entries; 0 where they have no weight."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
+from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, GateError, InputError
 from ens_plugin.registry.gating.audit import Audit, audit_line, audit_to_file, audit_to_log, utc_now
 from ens_plugin.registry.gating.baseline_comparison import of_label, remedy, with_compared_values
@@ -355,6 +356,12 @@ def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEviden
     """Return the end of the message about a scalar that a report lacks: the report's metric, and what to do."""
     assert evidence.report is not None
     curve, scorer = evidence.report.error_curve, scorer_of(name)
+    if scorer == curve.metric and curve.sizes[0] > evidence.report.n_members:
+        return (
+            f": of its {counted(evidence.report.n_members, 'member')} the {printable(curve.metric, 40)} is infinite on "
+            f"some rows, and from {curve.sizes[0]} on it is finite. Train as many, or members whose leaves are not "
+            "pure (min_samples_leaf)."
+        )
     found = f": its report is of {printable(curve.metric, 40)}."
     if scorer not in (None, curve.metric, policy.metric):
         return (

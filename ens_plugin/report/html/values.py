@@ -92,6 +92,7 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
         ),
         ("Groups", quantities.group_words(report.basis.n_groups, report.n_rows)),
         ("Rows of the metric", "" if curve.metric_basis is None else str(curve.metric_basis.n_rows)),
+        ("Finite log loss", quantities.finite_words(curve.metric_basis)),
         ("Members per row", f"{report.mean_oob_members:.1f} on average"),
         ("In-bag rows", quantities.bag_words(report)),
         ("Prediction", quantities.aggregation_words(report)),

@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 
 from ens_plugin import CustomEnsemble, SizeRecommendation, analyze
-from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.curves import ResolvedOptions
-from ens_plugin.analysis.metric_curves import ZeroRows, zero_probability_doubt
-from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.analysis.variance import log_terms, member_log_terms
 from ens_plugin.core.estimates import expected_log_loss, inverse_probability, relative_variance
 from ens_plugin.core.uncertainty import shared_luck_variance
@@ -170,36 +166,3 @@ def test_the_interval_of_the_size_allows_for_the_members_that_were_trained() -> 
         low, high = sized(second, y, "neg_brier_score").interval
         held.append(low <= np.ceil(size) and (high is None or np.floor(size) <= high))
     assert np.mean(held) >= 0.8
-
-
-def by_log_loss(metric_tolerance: float) -> ResolvedOptions:
-    ensemble = CustomEnsemble(np.full((2, 4, 2), 0.5), None, aggregation="mean_proba")
-    return ResolvedOptions(
-        estimator="subset_average",
-        data="holdout",
-        criterion="metric",
-        chooses_criterion=True,
-        confidence=0.99,
-        tolerance=0.01,
-        probability_tolerance=0.005,
-        interval_level=0.95,
-        max_size=10_000,
-        sizes=np.array([1]),
-        random_state=0,
-        metric=resolve_metric("neg_log_loss", find_adapter(ensemble)),
-        metric_tolerance=metric_tolerance,
-    )
-
-
-@pytest.mark.parametrize(("size", "is_doubted"), [(None, False), (400, False), (12, True)])
-def test_rows_of_probability_0_are_a_doubt_at_a_size_below_the_members(size: int | None, is_doubted: bool) -> None:
-    zeros = ZeroRows(expected=0.5, shape=2.0, trials=12.0, change=-0.06, n_few=3, n_rows=600)
-    found = zero_probability_doubt(zeros, size, -0.4, 100, by_log_loss(metric_tolerance=0.01))
-    assert bool(found) == is_doubted
-    assert not is_doubted or "all of 12 members would give 0" in found[0]
-
-
-def test_rows_of_probability_0_become_fewer_with_the_size() -> None:
-    zeros = ZeroRows(expected=0.5, shape=2.0, trials=20.0, change=-0.06, n_few=3, n_rows=600)
-    np.testing.assert_allclose(zeros.number([5, 20, 40]), [0.5, 0.5, 0.125])
-    np.testing.assert_allclose(zeros.effect([40]), [-0.0075])

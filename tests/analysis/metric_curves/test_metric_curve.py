@@ -119,11 +119,11 @@ def negative_area(y: Array, p: Array) -> float:
 
 
 class TestWhatCannotBeTold:
-    def test_log_loss_where_probabilities_are_zero_is_refused(self) -> None:
+    def test_a_logarithm_of_the_users_own_where_probabilities_are_zero_is_refused(self) -> None:
         X, y = noisy(300, 0)
         forest = RandomForestClassifier(16, random_state=0).fit(X, y)
-        with pytest.raises(InputError, match=r"'log_loss' has no value of its own .* Clip the probabilities"):
-            analyze(forest, X, y, metric=log_loss)
+        with pytest.raises(InputError, match=r"'unclipped' has no value of its own .* Clip the probabilities"):
+            analyze(forest, X, y, metric=unclipped)
 
     @pytest.mark.fast_cases("0-16")
     @pytest.mark.parametrize("n_members", [16, 30])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -50,6 +52,45 @@ class TestForests:
         forest = RandomForestClassifier(30, class_weight="balanced", max_depth=depth, random_state=0).fit(X, y)
         with pytest.raises(TooFewMembersError, match=rf"(?s)Of the {y.sum()} rows of label '1'.*balanced_subsample"):
             analyze(forest, X, y)
+
+    @pytest.mark.fast_cases("600-None")
+    @pytest.mark.parametrize(("n_rows", "depth"), [(600, None), (600, 5), (2000, None)])
+    def test_a_rare_label_is_judged_by_its_members_in_sum(self, n_rows: int, depth: int | None) -> None:
+        """A row of the label has about two members on average, and all of them together more than a hundred."""
+        X, y = rows(n_rows, 0.13)
+        forest = RandomForestClassifier(100, class_weight="balanced", max_depth=depth, random_state=0).fit(X, y)
+        report = analyze(forest, X, y)
+        rare = report.basis.labels[1]
+        assert rare.n_usable < rare.n_rows
+        assert rare.weight_factor == pytest.approx(rare.n_rows / rare.n_usable)
+        fresh, labels = rows(20_000, 0.13, seed=1)
+        low, high = report.error_interval
+        assert low < np.mean(forest.predict(fresh) != labels) < high
+
+    @pytest.mark.slow
+    def test_the_number_of_members_and_of_rows_in_a_refusal_would_do(self) -> None:
+        X, y = rows(300, 0.09)
+        forest = RandomForestClassifier(40, class_weight="balanced", random_state=0)
+        with pytest.raises(TooFewMembersError, match="label '1'") as refusal:
+            analyze(forest.fit(X, y), X, y)
+        named = re.search(r"at most (\d+) % as many .* about (\d+) members in place of 40;", str(refusal.value))
+        assert named is not None
+        share, members = map(int, named.groups())
+        assert 40 < members < 800
+        # These are the numbers of the expected sum, which a forest meets or misses by chance.
+        more = RandomForestClassifier(int(1.5 * members), class_weight="balanced", random_state=0).fit(X, y)
+        assert analyze(more, X, y).basis.labels[1].n_usable > 10
+        smaller = RandomForestClassifier(
+            40, class_weight="balanced", max_samples=0.9 * share / 100.0, random_state=0
+        ).fit(X, y)
+        assert analyze(smaller, X, y).basis.labels[1].n_usable > 10
+
+    def test_a_label_that_no_number_of_members_helps_is_refused_without_one(self) -> None:
+        X, y = rows(400, 0.02)
+        forest = RandomForestClassifier(30, class_weight="balanced", random_state=0).fit(X, y)
+        with pytest.raises(TooFewMembersError, match=r"draw at most \d+ % as many") as refusal:
+            analyze(forest, X, y)
+        assert "in place of" not in str(refusal.value)
 
     @pytest.mark.slow
     def test_the_remedies_work(self) -> None:
@@ -262,6 +303,26 @@ def test_hard_rows_of_few_members_keep_their_weight_in_the_error(n_members: int)
     bias, error = np.mean(errors, axis=0)
     assert abs(bias) < 3.0 * np.std(errors, axis=0)[0] / np.sqrt(8) + 0.002
     assert 0.07 < error < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_rare", "n_members"), [(100, 40), (300, 20), (60, 100)])
+def test_intervals_from_few_members_in_sum_hold_the_error(n_rare: int, n_members: int) -> None:
+    """A row of the label has less than two members on average; its errors are of three kinds."""
+    held = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        a, b = ((2.0, 2.0), (4.0, 2.0), (0.5, 0.5))[seed % 3]
+        target = np.repeat([0, 1], [7 * n_rare, n_rare])
+        chance = np.where(target == 1, rng.beta(a, b, 8 * n_rare), rng.beta(0.3, 6.0, 8 * n_rare))
+        wrong, in_bag = votes_of(chance, np.where(target == 1, 0.018, 0.5), n_members, seed)
+        ensemble = CustomEnsemble(np.where(wrong, 1 - target, target), in_bag, aggregation="vote")
+        curve = analyze(ensemble, None, target, max_size=501).error_curve
+        low, high = curve.asymptote_interval
+        # The share of the beta distribution's mass above one half.
+        truth = 0.875 * beta.sf(0.5, 0.3, 6.0) + 0.125 * beta.sf(0.5, a, b)
+        held.append(low <= truth <= high)
+    assert np.mean(held) >= 0.9
 
 
 @pytest.mark.slow

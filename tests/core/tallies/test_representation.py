@@ -85,6 +85,18 @@ def test_rows_that_none_stands_for_are_counted() -> None:
     assert of(trials, chance=chance).missing[0] == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_rows_of_one_chance_are_represented_by_those_that_are_usable(is_told: bool) -> None:
+    """Nine in ten rows of the second label have no member, by chance alone."""
+    label = np.repeat([0, 1], [500, 200])
+    trials = np.where(label == 0, 60, np.arange(700) % 10 == 0)
+    chance = np.where(label == 0, 0.6, 0.001) if is_told else None
+    found = of(trials, label, chance=chance)
+    assert found.missing.tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(found.factor[(label == 1) & (trials > 0)], 10.0)
+    assert found.left_out == pytest.approx([0.6, 0.001])
+
+
 def test_factors_are_the_inverse_chances_up_to_a_bound() -> None:
     chance = np.repeat([0.5, 0.01, 1e-6], [10, 10, 10])
     found = of(np.full(30, 3), chance=chance, n_members=20)
