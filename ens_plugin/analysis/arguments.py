@@ -89,7 +89,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
         estimator=estimator,
         data=data,
         criterion=_resolve_criterion(options, adapter, metric),
-        chooses_criterion=options.criterion == "auto" and metric is None,
+        chooses_criterion=options.criterion == "auto" and metric is None and options.confidence is None,
         confidence=DEFAULT_CONFIDENCE if options.confidence is None else float(options.confidence),
         tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
         probability_tolerance=DEFAULT_PROBABILITY_TOLERANCE if options.tolerance is None else float(options.tolerance),

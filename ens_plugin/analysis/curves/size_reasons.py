@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,8 +12,38 @@ from numpy.typing import ArrayLike
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.report.estimates import SizeRecommendation
+from ens_plugin.report.quantities import level_text, size_interval_text
+from ens_plugin.report.text import criterion_words
 
-__all__ = ["agreement_reason", "excess_recommendation", "metric_reason"]
+__all__ = ["agreement_reason", "as_told", "excess_recommendation", "metric_reason"]
+
+# A size is stated where it is known to a factor of two either way.
+MOST_TIMES = 4.0
+
+
+def as_told(found: SizeRecommendation, level: float) -> SizeRecommendation:
+    """Return a recommendation without its size, and with the reason, if its interval is too wide to tell a size.
+
+    The upper end may be four times the lower one.  A size above all that are considered is told by an interval above
+    them.
+
+    Parameters
+    ----------
+    found : SizeRecommendation
+    level : float
+        Of its interval.
+    """
+    low, high = found.interval
+    is_told = high <= MOST_TIMES * low if high is not None else low >= found.max_size
+    if is_told or not found.has_interval:
+        return found
+    interval = size_interval_text(found.interval, found.max_size)
+    reason = (
+        f"How many members are needed for {criterion_words(found)} cannot be told from these rows: {interval} "
+        f"({level_text(level)} interval), and a size is stated only where the upper end is at most {MOST_TIMES:g} "
+        "times the lower one. Pass more rows, or train more members."
+    )
+    return replace(found, size=None, reason=reason)
 
 
 def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.curves.size_reasons import as_told
 from ens_plugin.analysis.metric_curves.label_metric import (
     LabelMetricCurve,
     TwoErrors,
@@ -175,7 +176,7 @@ def estimate_own_loss(
     found = _subset_road(rows, subsets, groups, wanted, settings)
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
-    size = metric_size(found.change, adapter.n_members, None, settings)
+    size = as_told(metric_size(found.change, adapter.n_members, None, settings), settings.interval_level)
     return Estimates(
         error_curve=curve,
         recommendation=size,
