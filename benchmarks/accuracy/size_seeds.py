@@ -48,7 +48,7 @@ def sizes_of(problem: str, seed: int) -> dict[tuple[int, str], Stated]:
     """Return the size by each criterion from the first trees of one forest; the rows are the same for all seeds."""
     features, labels = DATA[problem](0)[:2]
     forest = RandomForestClassifier(TREES[-1], random_state=seed).fit(features, labels)
-    found = {}
+    found: dict[tuple[int, str], Stated] = {}
     for n_trees in TREES:
         report = ens_plugin.analyze(ens_plugin.truncate(forest, n_trees), features, labels)
         for each in report.criteria:
@@ -120,9 +120,9 @@ def main(arguments: list[str] | None = None) -> str:
         [
             "## Sizes over seeds",
             __doc__ or "",
-            "Fully grown random forests on the same rows, one for each seed, analysed from their first trees. A size is "
-            "stated where the upper end of its interval is at most four times the lower one. The interval of each seed "
-            f"is compared with the sizes that other seeds state, from as many trees and from {REFERENCE}.",
+            "Fully grown random forests on the same rows, one for each seed, analysed from their first trees. A size "
+            "is stated where the upper end of its interval is at most four times the lower one. The interval of each "
+            f"seed is compared with the sizes that other seeds state, from as many trees and from {REFERENCE}.",
         ],
         claims_of(cells),
         [

@@ -93,7 +93,13 @@ def excess_recommendation(
 
 
 def metric_reason(
-    size: int | None, difference: float, n_members: int, settings: ResolvedOptions, *, is_typical: bool = False
+    size: int | None,
+    difference: float,
+    allowed: float,
+    n_members: int,
+    settings: ResolvedOptions,
+    *,
+    is_typical: bool = False,
 ) -> str:
     """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed.
 
@@ -102,6 +108,8 @@ def metric_reason(
     size : int or None
     difference : float
         Metric at the current size less that of the infinite ensemble: in its unit, or relative; NaN if not known.
+    allowed : float
+        Wanted distance, alike.
     n_members : int
     settings : ResolvedOptions
     is_typical : bool
@@ -110,15 +118,16 @@ def metric_reason(
     metric = settings.metric
     assert metric is not None
     if np.isnan(difference):
-        return f"The infinite ensemble's {metric.name} cannot be distinguished from 0, so nothing is relative to it."
+        nothing = f"{settings.metric_reference:.3g}, that of chance," if metric.is_absolute else "0,"
+        return f"The infinite ensemble's {metric.name} cannot be distinguished from {nothing} so no distance is small."
     side = "below" if difference < 0 else "above"
     if metric.is_absolute:
-        distance, wanted = f"{abs(difference):.4f}", f"a difference of {settings.metric_tolerance:.6g}"
+        distance, wanted = f"{abs(difference):.4f}", f"a difference of {allowed:.6g}"
     else:
-        distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * settings.metric_tolerance:.6g} %"
+        distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * allowed:.6g} %"
     state = f"With {counted(n_members, 'member')}, the {metric.name} is {distance} {side} that of the infinite ensemble"
     reason = _with_size(state, wanted, size, n_members, settings)
-    seems_close = abs(difference) <= settings.metric_tolerance
+    seems_close = abs(difference) <= allowed
     if not is_typical or size is None or seems_close == (size <= n_members):
         return reason
     return f"{reason} The size is the geometric mean of those of many curves that these rows allow."

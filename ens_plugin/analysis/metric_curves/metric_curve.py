@@ -19,7 +19,7 @@ from ens_plugin.analysis.metric_curves.label_metric import (
     label_metric_curve,
     line_in_error,
 )
-from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
+from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt, with_chance
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled, resample_level, resample_rows
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_size
@@ -115,6 +115,7 @@ def with_metric_curve(
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
     rows = metric_rows(metric, adapter, sample, y)
+    settings = with_chance(settings, rows.chance_level)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     refuse_no_value(rows)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
@@ -124,6 +125,7 @@ def with_metric_curve(
     found = _subset_road(rows, subsets, groups, wanted, settings) if by_error is None else by_error
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
+    level = rows.linked_value(rows.linked[rows.known], rows.known)
     size = metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings)
     zeros = found.change.zeros if isinstance(found.change, MetricChange) else None
     return replace(
@@ -134,14 +136,14 @@ def with_metric_curve(
             *estimates.cautions,
             *_of_other_loss(metric, estimates, settings),
             *_perfect_caution(curve, found.limits),
-            *low_score_caution(curve, settings),
+            *low_score_caution(curve, settings, rows.chance_level),
             *rows.library_warnings(),
             *ranking_caution(metric, sample.block),
         ),
         doubts=(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings, rows.linked_value(rows.linked[rows.known], rows.known)),
+            *low_score_doubt(curve, settings, rows.chance_level, level),
             *zero_probability_doubt(zeros, size.size, curve.asymptote, adapter.n_members, settings),
             *_unchecked_line_doubt(found, metric),
         ),
@@ -171,6 +173,7 @@ def estimate_own_loss(
     metric = settings.metric
     assert metric is not None
     rows = metric_rows(metric, adapter, sample, y)
+    settings = with_chance(settings, rows.chance_level)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings)

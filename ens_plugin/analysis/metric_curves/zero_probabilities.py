@@ -126,7 +126,7 @@ def zero_probability_doubt(
         return ()
     fewest = n_members if size is None else min(size, n_members)
     effect = abs(float(zeros.effect(fewest)))
-    tolerance = settings.metric_tolerance * (1.0 if metric.is_absolute else abs(limit))
+    tolerance = float(settings.metric_distances(limit))
     if effect <= tolerance:
         return ()
     share = float(zeros.number(fewest)) / zeros.n_rows
