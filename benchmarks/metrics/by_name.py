@@ -18,9 +18,7 @@ from benchmarks.metrics.fresh_truth import (
     OF_VALUES,
     PARTS,
     FreshTruth,
-    distance_of,
     outputs_of,
-    size_of,
 )
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import GRID, gap_at
@@ -71,8 +69,8 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     errors, held : tuple of float
-        Estimate less truth, and whether the interval holds the truth, at the sizes of SIZES and at infinity; NaN at sizes
-        below the first of the curve, as of a log loss that is infinite there.
+        Estimate less truth, and whether the interval holds the truth, at the sizes of SIZES and at infinity; NaN at
+        sizes below the first of the curve, as of a log loss that is infinite there.
     way : float
         Distance between one member and infinity.
     log_size : float
@@ -135,14 +133,16 @@ def outcomes(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tup
         resolved = resolve_metric(given, find_adapter(ensembles[FIRST[0]]))
         assert resolved is not None
         truth = fresh.curve(resolved)
-        right = size_of(resolved, truth)
+        right = fresh.size_of(resolved, truth)
         of_rows = tuple(math.log2(size / right) for size in fresh.sizes_by_rows(resolved, ROWS))
         for count, ensemble in ensembles.items():
-            found[metric, count] = _outcome(ensemble, target, given, resolved, truth)._replace(of_rows=of_rows)
+            found[metric, count] = _outcome(ensemble, target, given, resolved, truth, fresh)._replace(of_rows=of_rows)
     return found
 
 
-def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, truth: Array) -> Outcome:
+def _outcome(
+    ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, truth: Array, fresh: FreshTruth
+) -> Outcome:
     nothing = (math.nan,) * (len(SIZES) + 1)
     try:
         report = ens_plugin.analyze(ensemble, None, target, metric=given, sizes=[1, *SIZES])
@@ -151,7 +151,7 @@ def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, t
     curve, wanted = report.error_curve, (*SIZES, math.inf)
     right = [float(truth[GRID.index(size)]) for size in SIZES] + [float(truth[-1])]
     ends = [curve.interval_at(size) if curve.reaches(size) else (math.nan, math.nan) for size in wanted]
-    size, true = report.recommended_size or math.nan, size_of(metric, truth)
+    size, true = report.recommended_size or math.nan, fresh.size_of(metric, truth)
     values = np.concatenate([curve.error, curve.lower, curve.upper, np.array(ends).reshape(-1)])
     reached = [1.0 if curve.reaches(size) else math.nan for size in wanted]
     return Outcome(
@@ -165,7 +165,7 @@ def _outcome(ensemble: Any, target: Array, given: Any, metric: ResolvedMetric, t
         way=abs(float(truth[0] - truth[-1])),
         log_size=math.log2(size / true),
         size_held=_holds(report.recommendation.interval, true),
-        gap=gap_at(truth, size) / distance_of(metric, truth),
+        gap=gap_at(truth, size) / fresh.distance_of(metric, truth),
         outside=bool(np.nanmin(values) < metric.lowest or np.nanmax(values) > metric.highest),
     )
 
@@ -312,7 +312,9 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
     known = [
         Claim(f"{metric}: the same of {ROWS} fresh rows of which everything is known (root mean square)", of_rows, None)
     ]
+    stated = 100.0 * float(np.mean([math.isfinite(each.log_size) for each in found]))
     return [
+        Claim(f"{metric}: a size is stated (%)", stated, None, digits=0),
         Claim(f"{metric}: error of the size, in doublings (root mean square)", off, None, high=0.8, tried=TRIED),
         Claim(
             f"{metric}: interval of the size holds the true one (%)",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.metrics.label_truth import expected_matrices, fresh_parts, known_rows_curves, matrices_curve
 from benchmarks.metrics.problems import Problem
 from benchmarks.metrics.truth import Rows, drawn_means, known_outputs_curves, true_curve, true_size
-from ens_plugin.analysis.arguments import DEFAULT_SCORE_TOLERANCE, DEFAULT_TOLERANCE
+from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 
 __all__ = [
@@ -20,9 +20,7 @@ __all__ = [
     "OF_VALUES",
     "PARTS",
     "FreshTruth",
-    "distance_of",
     "outputs_of",
-    "size_of",
 ]
 
 Array = NDArray[Any]
@@ -94,7 +92,16 @@ class FreshTruth(NamedTuple):
         if self.classes is not None and metric.name in OF_RANKS:
             n_pool = self.outputs.shape[0]
             curves = known_outputs_curves(metric, self.target, self.classes, self.means, n_pool, n_rows)
-        return [true_size(curve, DEFAULT_SCORE_TOLERANCE) for curve in curves]
+        return [self.size_of(metric, curve) for curve in curves]
+
+    def distance_of(self, metric: ResolvedMetric, curve: Array) -> float:
+        """Return the default tolerance as a distance from infinity, where scores are measured from chance."""
+        labels = self.target if self.classes is None else self.classes[self.target]
+        return DEFAULT_TOLERANCE * abs(float(curve[-1]) - metric.chance_level(labels))
+
+    def size_of(self, metric: ResolvedMetric, curve: Array) -> float:
+        """Return the true size by the default tolerance; NaN if beyond the grid."""
+        return true_size(curve, self.distance_of(metric, curve))
 
 
 def outputs_of(forest: Any, features: Array, is_value: bool, n_trees: int) -> Array:
@@ -102,13 +109,3 @@ def outputs_of(forest: Any, features: Array, is_value: bool, n_trees: int) -> Ar
     rows = features.astype(np.float32)
     trees = forest.estimators_[:n_trees]
     return np.stack([tree.predict(rows) if is_value else tree.predict_proba(rows) for tree in trees])
-
-
-def distance_of(metric: ResolvedMetric, curve: Array) -> float:
-    """Return the default tolerance, as a distance from infinity."""
-    return DEFAULT_SCORE_TOLERANCE if metric.is_absolute else DEFAULT_TOLERANCE * abs(float(curve[-1]))
-
-
-def size_of(metric: ResolvedMetric, curve: Array) -> float:
-    """Return the true size by the default tolerance; NaN if beyond the grid."""
-    return true_size(curve, distance_of(metric, curve))

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
 from benchmarks.metrics.by_name import LEAF, POOL, ROWS, given_for, metrics_of, root_mean_square
-from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_VALUES, PARTS, FreshTruth, size_of
+from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_VALUES, PARTS, FreshTruth
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import Rows, true_curve
 from benchmarks.shared.options import Options, read_options
@@ -37,8 +37,8 @@ def moves(name: str, seed: list[int], *, pool: int, n_fresh: int) -> dict[tuple[
         sizes.append({})
         for metric in _resolved(name, forest):
             drawn = true_curve(metric, Rows.drawn(fresh.target), fresh.classes, fresh.means, pool)
-            sizes[-1][metric.name, KINDS[0]] = size_of(metric, drawn)
-            sizes[-1][metric.name, KINDS[1]] = size_of(metric, fresh.curve(metric))
+            sizes[-1][metric.name, KINDS[0]] = fresh.size_of(metric, drawn)
+            sizes[-1][metric.name, KINDS[1]] = fresh.size_of(metric, fresh.curve(metric))
     return {cell: math.log2(sizes[1][cell] / size) for cell, size in sizes[0].items()}
 
 

@@ -57,8 +57,6 @@ DEFAULT_CONFIDENCE = 0.99
 DEFAULT_TOLERANCE = 0.01
 # Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/accuracy/recommendation.py).
 DEFAULT_PROBABILITY_TOLERANCE = 0.005
-# A difference, for scores with a largest value; what benchmarks/accuracy/recommendation.py allows rankings to lose.
-DEFAULT_SCORE_TOLERANCE = 0.005
 
 
 def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> ResolvedOptions:
@@ -89,11 +87,12 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
         estimator=estimator,
         data=data,
         criterion=_resolve_criterion(options, adapter, metric),
-        chooses_criterion=options.criterion == "auto" and metric is None,
+        chooses_criterion=options.criterion == "auto" and metric is None and options.confidence is None,
         confidence=DEFAULT_CONFIDENCE if options.confidence is None else float(options.confidence),
         tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
         probability_tolerance=DEFAULT_PROBABILITY_TOLERANCE if options.tolerance is None else float(options.tolerance),
-        metric_tolerance=_metric_tolerance(options.tolerance, metric),
+        metric_tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
+        metric_reference=_metric_reference(options.tolerance, metric),
         interval_level=float(options.interval_level),
         max_size=int(max_size),
         sizes=_tabulated_sizes(options.sizes, estimator, adapter.n_members, int(max_size)),
@@ -155,10 +154,9 @@ def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metri
     return "excess_error" if criterion == "error" else criterion
 
 
-def _metric_tolerance(tolerance: float | None, metric: ResolvedMetric | None) -> float:
-    if tolerance is not None:
-        return float(tolerance)
-    return DEFAULT_SCORE_TOLERANCE if metric is not None and metric.is_absolute else DEFAULT_TOLERANCE
+def _metric_reference(tolerance: float | None, metric: ResolvedMetric | None) -> float | None:
+    """Return 0 where the tolerance is relative, until the score of chance is known; None where it is a difference."""
+    return None if tolerance is not None and metric is not None and metric.is_absolute else 0.0
 
 
 def _resolve_estimator(estimator: str, task: str, metric: ResolvedMetric | None) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
-from ens_plugin.analysis.curves.size_reasons import excess_recommendation
+from ens_plugin.analysis.curves.size_reasons import as_told, excess_recommendation
 from ens_plugin.core.estimates.brier_score import brier_loss
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.uncertainty.error_draws import ErrorDraws
@@ -18,7 +18,13 @@ from ens_plugin.core.uncertainty.intervals import size_interval
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.report.estimates import LabelBasis, SizeRecommendation
 
-__all__ = ["choose_criterion", "probability_size", "rare_label_caution", "single_row_caution", "with_criteria"]
+__all__ = [
+    "choose_criterion",
+    "probability_size",
+    "rare_label_caution",
+    "single_row_caution",
+    "with_criteria",
+]
 
 BRIER = "mean Brier score of the probabilities"
 # The order in which criteria replace one whose size is not known.
@@ -66,6 +72,7 @@ def with_criteria(
 
 
 def _chosen(estimates: Estimates, criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> Estimates:
+    criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
     return replace(estimates, criteria=criteria, recommendation=choose_criterion(criteria, settings))
 
 

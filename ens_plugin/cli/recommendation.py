@@ -138,6 +138,8 @@ def _size_check(report: EnsembleReport) -> Check:
         return Check("recommended_size", False, found.size, found.max_size, sentence)
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
+    if not found.is_known:
+        return Check("recommended_size", False, found.size, found.max_size, found.reason)
     reached = (
         f"{counted(found.size, 'member is', 'members are')} enough"
         if found.size

@@ -281,7 +281,8 @@ class SizeRecommendation:
     Attributes
     ----------
     size : int or None
-        Smallest size that satisfies the criterion; None if it is above `max_size`, or not `is_known`.
+        Smallest size that satisfies the criterion; None if it is above `max_size`, or not `is_known`: a size whose
+        interval ends above 4 times its beginning is not stated.
     criterion : {"agreement", "excess_error", "probability", "metric"}
         Condition on `size`.  ``"agreement"``: the mean probability that an ensemble of that size
         predicts the same label as the infinite ensemble is at least `confidence`.  ``"excess_error"``: the
@@ -295,8 +296,8 @@ class SizeRecommendation:
     agreement : float or None
         Agreement of the current size with the infinite ensemble; None for regression.
     interval : tuple of (int, int or None)
-        Interval of `size` at the report's `interval_level`; an upper end of None is above
-        `max_size`.
+        Interval of the size at the report's `interval_level`, over samples of the rows and seeds of the members; an
+        upper end of None is above `max_size`.  It holds where `has_interval`, even if no size is stated.
     reason : str
         Explanation of the size, one sentence.
     max_size : int
@@ -343,7 +344,15 @@ class SizeRecommendation:
 
     @property
     def is_known(self) -> bool:
-        """Return whether a size could be estimated; False where the infinite ensemble's error may be 0."""
+        """Return whether a size is stated, or that it is above `max_size`.
+
+        False where the infinite ensemble's error may be 0, and where the interval is too wide to tell a size.
+        """
+        return self.size is not None or (self.has_interval and self.interval[0] >= self.max_size)
+
+    @property
+    def has_interval(self) -> bool:
+        """Return whether the interval holds the size; False where the infinite ensemble's error may be 0."""
         return self.size is not None or not np.isnan(self.values).all()
 
 

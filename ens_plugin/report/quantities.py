@@ -10,6 +10,7 @@ from ens_plugin.report.estimates import MetricBasis, SizeRecommendation
 
 __all__ = [
     "NOT_KNOWN",
+    "NOT_TOLD",
     "SHARES",
     "aggregation_words",
     "axis_name",
@@ -20,7 +21,6 @@ __all__ = [
     "finite_words",
     "group_words",
     "interval_text",
-    "known_to_words",
     "label_words",
     "level_text",
     "members_text",
@@ -34,8 +34,7 @@ __all__ = [
 ]
 
 NOT_KNOWN = "not estimated"
-# An interval of the size whose upper end is this many times the lower one: a factor of three either way.
-LOOSE = 9.0
+NOT_TOLD = "cannot be told"
 
 SHARES = ("0-1 error", "0-1 loss")  # the latter in reports of earlier versions
 
@@ -158,39 +157,17 @@ def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
 
 
 def recommended_text(recommendation: SizeRecommendation) -> str:
-    """Return the recommended size as text, or "not estimated"."""
+    """Return the recommended size as text, or "cannot be told", or "not estimated"."""
     if not recommendation.is_known:
-        return NOT_KNOWN
+        return NOT_TOLD if recommendation.has_interval else NOT_KNOWN
     return size_text(recommendation.size, recommendation.max_size)
 
 
 def recommended_interval_text(recommendation: SizeRecommendation) -> str:
     """Return the interval of the recommended size as text, or "not estimated"."""
-    if not recommendation.is_known:
+    if not recommendation.has_interval:
         return NOT_KNOWN
     return size_interval_text(recommendation.interval, recommendation.max_size)
-
-
-def known_to_words(recommendation: SizeRecommendation) -> str:
-    """Return to which factor the size by a metric is known, as words after it; empty for a factor below three.
-
-    Examples
-    --------
-    >>> from ens_plugin import SizeRecommendation
-    >>> of_f1 = dict(criterion="metric", confidence=None, tolerance=0.005, agreement=None, reason="", max_size=20001,
-    ...     sizes=[], values=[], of_metric="f1", is_absolute=True)
-    >>> known_to_words(SizeRecommendation(size=60, interval=(10, 250), **of_f1))
-    ', known to a factor of 5 only (10 to 250)'
-    >>> known_to_words(SizeRecommendation(size=60, interval=(10, None), **of_f1))
-    ', which is hardly known (10 to more than 20001)'
-    >>> known_to_words(SizeRecommendation(size=60, interval=(30, 120), **of_f1))
-    ''
-    """
-    low, high = recommendation.interval
-    if recommendation.of_metric is None or (high is not None and high < LOOSE * low):
-        return ""
-    known = "which is hardly known" if high is None else f"known to a factor of {math.sqrt(high / low):.0f} only"
-    return f", {known} ({size_interval_text(recommendation.interval, recommendation.max_size)})"
 
 
 def level_text(level: float) -> str:

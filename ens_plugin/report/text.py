@@ -10,6 +10,7 @@ from ens_plugin.report.content import ReportContent
 from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.quantities import (
     NOT_KNOWN,
+    NOT_TOLD,
     SHARES,
     aggregation_words,
     bag_words,
@@ -18,7 +19,6 @@ from ens_plugin.report.quantities import (
     finite_words,
     group_words,
     interval_text,
-    known_to_words,
     label_words,
     level_text,
     members_text,
@@ -138,6 +138,8 @@ def verdict(report: ReportContent) -> str:
     members = counted(now, "member is", "members are")
     if report.basis.doubts:
         return f"{DOUBTED} {printable(report.basis.doubts[0])}"
+    if not recommendation.is_known and recommendation.has_interval and report.has_enough_rows:
+        return _by_interval(recommendation, now)
     if not recommendation.is_known:
         return f"it is not known whether {members} enough."
     if not report.is_actionable:
@@ -149,18 +151,32 @@ def verdict(report: ReportContent) -> str:
         )
     if size is None:
         return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
-    known_to = known_to_words(recommendation)
-    needed = f": about {size} {'is' if size == 1 else 'are'} needed{known_to}.{_price(report, size)}"
+    needed = f": about {size} {'is' if size == 1 else 'are'} needed.{_price(report, size)}"
     if now < low:
         return f"{members} too few{_demand(recommendation)}{needed}"
     if now < size:
         return f"{members} perhaps too few{_demand(recommendation)}{needed}"
     of_labels = "" if recommendation.confidence is None else _demand(recommendation)
     if now == size:
-        return f"{members} just enough{of_labels}{known_to}."
+        return f"{members} just enough{of_labels}."
     if high is None or now < high:
         return f"{members} probably enough{of_labels}{needed}"
     return f"{members} enough{of_labels}.{_price(report, size)}"
+
+
+def _by_interval(recommendation: SizeRecommendation, now: int) -> str:
+    """Return whether the members are enough where only the interval of the size is known, in a sentence or two."""
+    (low, high), demand = recommendation.interval, _demand(recommendation)
+    members = counted(now, "member is", "members are")
+    if now < low:
+        return f"{members} too few{demand}: at least {low} are needed."
+    if high is not None and now >= high:
+        return f"{members} enough{demand}: at most {high} are needed."
+    interval = size_interval_text(recommendation.interval, recommendation.max_size)
+    return (
+        f"it cannot be told from these rows whether {members} enough{demand}: {interval} may be needed. Pass more "
+        "rows, or train more members."
+    )
 
 
 def headline(report: ReportContent) -> str:
@@ -327,15 +343,22 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
 
 def _size_sentence(report: ReportContent) -> str:
     recommendation = report.recommendation
-    if not recommendation.is_known:
+    if not recommendation.has_interval:
         return "Recommended size: not known."
-    size, most = recommendation.size, recommendation.max_size
-    members = f"more than {members_text(most)}" if size is None else members_text(size)
     level = level_text(report.error_curve.interval_level)
+    interval = size_interval_text(recommendation.interval, recommendation.max_size)
     return (
-        f"{size_label(report)}: {members} ({level} interval {size_interval_text(recommendation.interval, most)}), "
-        f"for {criterion_words(recommendation)}."
+        f"{size_label(report)}: {_size_words(recommendation)} ({level} interval {interval}), for "
+        f"{criterion_words(recommendation)}."
     )
+
+
+def _size_words(recommendation: SizeRecommendation) -> str:
+    if not recommendation.is_known:
+        return f"{NOT_TOLD} from these rows"
+    if recommendation.size is None:
+        return f"more than {members_text(recommendation.max_size)}"
+    return members_text(recommendation.size)
 
 
 def _label_lines(report: ReportContent) -> list[str]:

@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.uncertainty.cut_comparison import agreement_interval, interval_over_seeds
 from ens_plugin.errors import InputError
+from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.quantities import error_text, interval_text, level_text, members_text
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.sizing.predictions import labels
 
-__all__ = ["Check", "cut_checks"]
+__all__ = ["Check", "cut_checks", "is_met"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,16 @@ class Check:
     def text(self) -> str:
         """Return the sentence of the check, with "Passed" or "FAILED" before it."""
         return f"{'Passed' if self.passed else 'FAILED'}: {self.sentence}"
+
+
+def is_met(found: SizeRecommendation, size: int) -> bool:
+    """Return whether a number of members meets the criterion of a recommendation, also of one that states no size."""
+    if found.size is not None:
+        return found.size <= size
+    value = float(np.interp(size, found.sizes, found.values))
+    if found.confidence is not None:
+        return bool(value >= found.confidence)
+    return bool(value <= (found.tolerance or 0.0))
 
 
 def cut_checks(
@@ -97,12 +109,12 @@ def cut_checks(
 
 
 def _estimated_agreement_check(cut_report: EnsembleReport, wanted: float) -> Check:
-    found, size = cut_report.recommendation.agreement, cut_report.recommended_size
+    found = cut_report.recommendation.agreement or 0.0
     sentence = (
-        f"{members_text(cut_report.n_members)} and infinitely many give the same label on {100 * (found or 0.0):.2f} % "
+        f"{members_text(cut_report.n_members)} and infinitely many give the same label on {100 * found:.2f} % "
         f"of rows, by the out-of-bag report on the cut ensemble; at least {100 * wanted:g} % is wanted."
     )
-    return Check("agreement", size is not None and size <= cut_report.n_members, found, wanted, sentence)
+    return Check("agreement", found >= wanted, found, wanted, sentence)
 
 
 def _agreement_check(

@@ -12,7 +12,7 @@ from ens_plugin.analysis.row_blocks import Progress
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.report.quantities import members_text
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.sizing.checks import Check, cut_checks
+from ens_plugin.sizing.checks import Check, cut_checks, is_met
 from ens_plugin.sizing.truncate import truncate
 
 __all__ = ["sufficient_cut"]
@@ -27,7 +27,7 @@ def sufficient_cut(
     options: AnalysisOptions,
     progress: Progress | None = None,
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut an ensemble to the first size whose own report recommends no more members or misses its error; else keep all.
+    """Cut an ensemble to the first size that meets the criterion by its own report, or misses its error; else keep all.
 
     A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
     agreement.
@@ -61,13 +61,13 @@ def sufficient_cut(
         cut = truncate(model, size)
         cut_report = _report_on_cut(cut, size, X, y, options, progress)
         checks = cut_checks(model, cut, X, report, cut_report, options.sample_weight)
-        wanted = cut_report.recommended_size
+        found = cut_report.recommendation
         has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
-        if has_wrong_error or (wanted is not None and wanted <= size):
+        if has_wrong_error or is_met(found, size):
             return cut, cut_report, checks
         # A report on few members can recommend far too many, so the size is raised in steps, each with a better report.
         step = 2 * max(size // 10, 1)
-        size = size + step if wanted is None else min(max(wanted, size + 2), size + step)
+        size = size + step if found.size is None else min(max(found.size, size + 2), size + step)
     return model, report, ()
 
 

@@ -37,6 +37,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.intervals",
         "accuracy.oob_search",
         "accuracy.recommendation",
+        "accuracy.size_seeds",
         "accuracy.prediction_intervals",
         "cost.profile",
         "learners.pruning",

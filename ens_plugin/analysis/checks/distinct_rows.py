@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.criteria import choose_criterion, probability_size
-from ens_plugin.analysis.curves.size_reasons import agreement_reason
+from ens_plugin.analysis.curves.size_reasons import agreement_reason, as_told
 from ens_plugin.analysis.rows.groups import encode_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats, identical_rows
 from ens_plugin.core import estimates
@@ -146,6 +146,7 @@ def with_distinct_rows(
     criteria = tuple(
         replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in report.criteria
     )
+    criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
     advice = choose_criterion(criteria, settings)
     warning = (
         f"Only {counted(n_distinct, 'different row')} of features among {cell.size}: the recommended size "
@@ -175,6 +176,7 @@ def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: Re
         replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
         for found in report.criteria
     )
+    criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
     warning = (
         f"No member tells most rows with close votes from several other rows: the agreement of labels and the size by "
         f"it rest on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ens_plugin.analysis.curves.label_models import are_votes, counts_hard_votes
 from ens_plugin.analysis.curves.size_reasons import agreement_reason
@@ -13,9 +15,12 @@ from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
 from ens_plugin.core.likeness.equal_outputs import are_alike
 from ens_plugin.core.row_models.mixture import Mixture, mixture_of_counts
 from ens_plugin.core.row_models.roughness import as_rough_as_known, rougher_than_known
-from ens_plugin.core.row_models.row_model import RowModel, model_agreement
+from ens_plugin.core.row_models.row_model import RowModel, model_agreement, row_means
 from ens_plugin.core.tallies.tally import MarginTally, SupportTally, mean_share
-from ens_plugin.core.uncertainty.intervals import PosteriorDraws, size_draws, size_interval
+from ens_plugin.core.uncertainty.comparison_noise import luck_variance
+from ens_plugin.core.uncertainty.intervals import PosteriorDraws, size_draws, size_interval, spread_sizes
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
 from ens_plugin.report.estimates import SizeRecommendation
 
 if TYPE_CHECKING:
@@ -24,13 +29,15 @@ if TYPE_CHECKING:
     from ens_plugin.core.tallies.subset_rates import SubsetRates
     from ens_plugin.core.tallies.subsets import Sample
 
-__all__ = ["agreement_size", "gap_doubts", "member_variance", "size_model"]
+__all__ = ["SizeLuck", "agreement_size", "gap_doubts", "member_variance", "size_model", "without_lower_end"]
 
 # Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
 # the change spreads by the number of rows that disagree.
 ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
 # With fewer votes a row, either density is as likely as the other whatever the distribution.
 LEAST_VOTES = 15.0
+# The disagreement falls with the root of the size where votes are smooth, so that a size moves by twice its error.
+BY_LOG = 2.0
 
 
 def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | None, sample: Sample) -> RowModel:
@@ -44,7 +51,7 @@ def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | 
 
 
 def agreement_size(
-    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions
+    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions, luck: SizeLuck
 ) -> SizeRecommendation:
     """Return the recommended size by agreement, its interval, and the agreement at the current and other sizes."""
 
@@ -53,23 +60,78 @@ def agreement_size(
 
     size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
     draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
-    # The agreement of a mixture alone is not anchored, and nothing that anchors one need be loaded.
-    if not isinstance(model, Mixture) and isinstance(model, estimates.AnchoredAgreement):
-        draws = model.spread(draws, settings.random_state)
+    known = draws[np.isfinite(draws)]
+    if known.size:
+        of_ratio = _ratio_sd(model, float(np.median(known)))
+        of_seeds = 0.0 if size is None else luck.log_sd(model, size)
+        draws = spread_sizes(draws, float(np.hypot(of_ratio, of_seeds)), settings.random_state)
     agreement = mean_agreement(n_members)
     sizes = settings.sizes
+    low, high = size_interval(draws, settings.interval_level, settings.max_size)
     return SizeRecommendation(
         size=size,
         criterion="agreement",
         confidence=settings.confidence,
         tolerance=None,
         agreement=agreement,
-        interval=size_interval(draws, settings.interval_level, settings.max_size),
+        interval=(low, high),
         reason=agreement_reason(size, agreement, n_members, settings),
         max_size=settings.max_size,
         sizes=sizes.copy(),
         values=model_agreement(model, sizes),
     )
+
+
+def without_lower_end(found: SizeRecommendation, sample: Sample) -> SizeRecommendation:
+    """Return a size of more than two labels whose interval begins at 1 where rows have few votes.
+
+    The two labels that lead on a row are then chosen by noise, and seem closer than they are: from 20 trees, sizes were
+    up to four times too large.
+    """
+    if float(sample.block.trials.mean()) >= LEAST_VOTES:
+        return found
+    return replace(found, interval=(1, found.interval[1]))
+
+
+def _ratio_sd(model: RowModel, size: float) -> float:
+    """Return the standard deviation of the logarithm of the size, as far as the ratio of disagreements is not known."""
+    # The agreement of a mixture alone is not anchored, and nothing that anchors one need be loaded.
+    if isinstance(model, Mixture) or not isinstance(model, estimates.AnchoredAgreement):
+        return 0.0
+    return BY_LOG * model.ratio.sd_at(size)
+
+
+@record
+class SizeLuck:
+    """What the size by agreement owes to the members that were trained: another seed gives another one.
+
+    Attributes
+    ----------
+    outputs : ndarray, shape (n_members, n_sampled)
+        The output of each member whose mean determines the label.
+    counted : ndarray of bool, shape (n_members, n_sampled)
+    slopes_by : ndarray, shape (n_sampled,)
+        Sign of each row's outputs, times its relative weight.
+    n_rows : float
+        Number of rows of the whole data.
+    """
+
+    outputs: NDArray[Any]
+    counted: NDArray[np.bool_]
+    slopes_by: FloatArray
+    n_rows: float
+
+    def log_sd(self, model: RowModel, size: int) -> float:
+        """Return the standard deviation over seeds of the logarithm of a size, by the delta method."""
+        apart, further = 1.0 - model_agreement(model, [size, 2 * size + 1])
+        if not 0.0 < further < apart:
+            return 0.0
+        # Towards the infinite ensemble's label, an output makes the other label rarer on either side.
+        side = 1.0 - 2.0 * model.error_by_point([np.inf])[0]
+        slopes = row_means(model, (side * model.slope_by_point(size))[None])[0]
+        variance = luck_variance(self.outputs, self.counted, slopes * self.slopes_by, self.n_rows)
+        by_log = np.log((2 * size + 1) / size) / np.log(apart / further)
+        return float(by_log * np.sqrt(variance) / apart)
 
 
 def gap_doubts(

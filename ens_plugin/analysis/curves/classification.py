@@ -9,9 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import subset_counts
-from ens_plugin.analysis.curves.agreement_size import agreement_size, gap_doubts, member_variance, size_model
+from ens_plugin.analysis.curves.agreement_size import (
+    SizeLuck,
+    agreement_size,
+    gap_doubts,
+    member_variance,
+    size_model,
+    without_lower_end,
+)
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions, algorithmic_sd, path_values
-from ens_plugin.analysis.curves.label_models import correction_sd, counts_hard_votes, rival_doubts, row_models
+from ens_plugin.analysis.curves.label_models import (
+    correction_sd,
+    counts_hard_votes,
+    rival_doubts,
+    row_models,
+    shift_errors,
+)
 from ens_plugin.core import estimates, uncertainty
 from ens_plugin.core.estimates.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
 from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
@@ -97,6 +110,7 @@ def estimate_classification(
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
     draws = draw_errors(models, anchor, settings.max_size, drawn)
+    draws = draws.spread(shift_errors(models[0], draws.sizes), settings.random_state)
     if np.isinf(ties_to):
         shift = _even_shift(models[0], sample, np.concatenate([settings.sizes, [n_members], draws.sizes[:-1]]))
         own, at_now, above = np.split(shift, [settings.sizes.size, settings.sizes.size + 1])
@@ -111,7 +125,11 @@ def estimate_classification(
         bias=float(limit),
         loss="0-1 error",
     )
-    recommendation = agreement_size(agreeing, drawn[0], n_members, settings)
+    relative = sample.weight / sample.weight.mean()
+    luck = SizeLuck(outputs, sample.block.counted, sign * relative, weight.n_rows)
+    recommendation = agreement_size(agreeing, drawn[0], n_members, settings, luck)
+    if contests is not None:
+        recommendation = without_lower_end(recommendation, sample)
     doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
     doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)
@@ -133,7 +151,8 @@ def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_score
     member_error = mean_share(tally, lambda part: part.wrong_labels, weight.total)
     anchor = _anchor(models, _subset_rates(tally, sample, weight, settings), sample, member_error, weight)
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
-    return draw_errors(models, anchor, settings.max_size, drawn)
+    draws = draw_errors(models, anchor, settings.max_size, drawn)
+    return draws.spread(shift_errors(models[0], draws.sizes), settings.random_state)
 
 
 def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.shared.compiled_sums import vote_pairs
 from ens_plugin.core.tallies.row_groups import effective_groups
@@ -50,7 +50,10 @@ class ResolvedOptions:
         Seed of all random numbers.
     metric : ResolvedMetric or None
     metric_tolerance : float
-        Wanted distance of the metric, in its unit or relative.
+        Wanted distance of the metric from its limit: in its unit, or as a share of the limit's distance from the
+        reference.
+    metric_reference : float or None
+        0 of losses, chance of scores with a largest value; None where the tolerance is in the unit of the metric.
     """
 
     estimator: str
@@ -66,6 +69,14 @@ class ResolvedOptions:
     random_state: int
     metric: ResolvedMetric | None = None
     metric_tolerance: float = math.nan
+    metric_reference: float | None = None
+
+    def metric_distances(self, limit: ArrayLike) -> FloatArray:
+        """Return how far the metric may be from each of some limits, in its unit."""
+        values = np.asarray(limit, dtype=np.float64)
+        if self.metric_reference is None:
+            return np.full(values.shape, self.metric_tolerance)
+        return np.asarray(self.metric_tolerance * np.abs(values - self.metric_reference))
 
 
 @record

@@ -26,6 +26,7 @@ from ens_plugin.core.tallies.tally import (
 if TYPE_CHECKING:
     from ens_plugin.core.estimates.grouped_tally import CrossedMargins, GroupedValues
     from ens_plugin.core.row_models.margins import MarginModel
+    from ens_plugin.core.row_models.rival_shift import RivalShift
     from ens_plugin.core.tallies.row_weight import RowWeight
     from ens_plugin.core.tallies.subsets import Sample
     from ens_plugin.core.validation import FloatArray
@@ -37,6 +38,7 @@ __all__ = [
     "fit_support",
     "rival_doubts",
     "row_models",
+    "shift_errors",
     "soft_spreads",
 ]
 
@@ -85,8 +87,8 @@ def row_models(
         return [_of_rows(rougher, sample.rows)]
     model = _of_rows(fits.fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
     if not has_scores:
-        shift, shift_size = _rival_shift(sample)
-        return [replace(model, shift=shift, shift_size=shift_size)]
+        found = _rival_shift(sample)
+        return [replace(model, shift=found.shift, shift_size=found.shift_size, left_out_shifts=found.left_out)]
     if crossed is None and np.array_equal(tally.mean, tally.cross_mean):
         return [model]
     return [model, _crossed_model(tally, weight, crossed, sample)]
@@ -116,7 +118,7 @@ def _crossed_model(
     return _of_rows(fits.fit_margins(crossed.mean, crossed.sd, crossed.trials, crossed.weight), crossed.sampled)
 
 
-def _rival_shift(sample: Sample) -> tuple[float, float]:
+def _rival_shift(sample: Sample) -> RivalShift:
     """Return the shift of margins due to rival labels chosen by noisy votes, estimated on some sampled rows."""
     part = sample.some_rows(SHIFT_ROWS)
     block = part.block
@@ -189,6 +191,24 @@ def correction_sd(models: list[RowModel], sizes: FloatArray) -> FloatArray:
         return np.zeros(sizes.size)
     relative = CROSSING_ERROR if len(models) > 1 else SHIFT_ERROR
     return relative * np.abs(model_error(models[0], sizes) - model_error(other, sizes))
+
+
+def shift_errors(model: RowModel, sizes: FloatArray) -> FloatArray:
+    r"""Return independent errors of the shift for noisily selected rivals, as changes of the error at each size.
+
+    The shift comes from few simulations.  By the jackknife, with :math:`\theta_{(g)}` computed without simulation g of
+    G, the errors are :math:`\sqrt{(G - 1) / G} \, (\theta_{(g)} - \bar\theta)`: their squares add up to the variance.
+
+    Returns
+    -------
+    ndarray, shape (n_simulations, n_sizes)
+        No rows where nothing is shifted.
+    """
+    if isinstance(model, Mixture) or not isinstance(model, fits.MarginModel) or model.left_out_shifts is None:
+        return np.empty((0, sizes.size))
+    shifted = [replace(model, shift=shift, shift_size=size) for shift, size in model.left_out_shifts]
+    left_out = np.array([model_error(each, sizes) for each in shifted])
+    return np.asarray(np.sqrt(1.0 - 1.0 / len(left_out)) * (left_out - left_out.mean(axis=0)))
 
 
 def rival_doubts(models: list[RowModel], largest_subset: int, tally: AnyTally, weight: RowWeight) -> tuple[str, ...]:

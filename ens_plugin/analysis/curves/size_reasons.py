@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,8 +12,38 @@ from numpy.typing import ArrayLike
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.report.estimates import SizeRecommendation
+from ens_plugin.report.quantities import level_text, size_interval_text
+from ens_plugin.report.text import criterion_words
 
-__all__ = ["agreement_reason", "excess_recommendation", "metric_reason"]
+__all__ = ["agreement_reason", "as_told", "excess_recommendation", "metric_reason"]
+
+# A size is stated where it is known to a factor of two either way.
+MOST_TIMES = 4.0
+
+
+def as_told(found: SizeRecommendation, level: float) -> SizeRecommendation:
+    """Return a recommendation without its size, and with the reason, if its interval is too wide to tell a size.
+
+    The upper end may be four times the lower one.  A size above all that are considered is told by an interval above
+    them.
+
+    Parameters
+    ----------
+    found : SizeRecommendation
+    level : float
+        Of its interval.
+    """
+    low, high = found.interval
+    is_told = high <= MOST_TIMES * low if high is not None else low >= found.max_size
+    if is_told or not found.has_interval:
+        return found
+    interval = size_interval_text(found.interval, found.max_size)
+    reason = (
+        f"How many members are needed for {criterion_words(found)} cannot be told from these rows: {interval} "
+        f"({level_text(level)} interval), and a size is stated only where the upper end is at most {MOST_TIMES:g} "
+        "times the lower one. Pass more rows, or train more members."
+    )
+    return replace(found, size=None, reason=reason)
 
 
 def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
@@ -62,7 +93,13 @@ def excess_recommendation(
 
 
 def metric_reason(
-    size: int | None, difference: float, n_members: int, settings: ResolvedOptions, *, is_typical: bool = False
+    size: int | None,
+    difference: float,
+    allowed: float,
+    n_members: int,
+    settings: ResolvedOptions,
+    *,
+    is_typical: bool = False,
 ) -> str:
     """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed.
 
@@ -71,6 +108,8 @@ def metric_reason(
     size : int or None
     difference : float
         Metric at the current size less that of the infinite ensemble: in its unit, or relative; NaN if not known.
+    allowed : float
+        Wanted distance, alike.
     n_members : int
     settings : ResolvedOptions
     is_typical : bool
@@ -79,15 +118,16 @@ def metric_reason(
     metric = settings.metric
     assert metric is not None
     if np.isnan(difference):
-        return f"The infinite ensemble's {metric.name} cannot be distinguished from 0, so nothing is relative to it."
+        nothing = f"{settings.metric_reference:.3g}, that of chance," if metric.is_absolute else "0,"
+        return f"The infinite ensemble's {metric.name} cannot be distinguished from {nothing} so no distance is small."
     side = "below" if difference < 0 else "above"
     if metric.is_absolute:
-        distance, wanted = f"{abs(difference):.4f}", f"a difference of {settings.metric_tolerance:.6g}"
+        distance, wanted = f"{abs(difference):.4f}", f"a difference of {allowed:.6g}"
     else:
-        distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * settings.metric_tolerance:.6g} %"
+        distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * allowed:.6g} %"
     state = f"With {counted(n_members, 'member')}, the {metric.name} is {distance} {side} that of the infinite ensemble"
     reason = _with_size(state, wanted, size, n_members, settings)
-    seems_close = abs(difference) <= settings.metric_tolerance
+    seems_close = abs(difference) <= allowed
     if not is_typical or size is None or seems_close == (size <= n_members):
         return reason
     return f"{reason} The size is the geometric mean of those of many curves that these rows allow."

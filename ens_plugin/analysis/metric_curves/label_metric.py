@@ -133,10 +133,7 @@ class LabelMetricCurve:
 
     def size_draws(self, settings: ResolvedOptions) -> FloatArray:
         """Return :meth:`close_size` of each draw, shape (n_draws,); infinity where above `max_size`."""
-        metric = settings.metric
-        assert metric is not None
-        units = np.ones(len(self.draws)) if metric.is_absolute else np.maximum(np.abs(self.draws[:, -1]), LEAST_RANGE)
-        distances = settings.metric_tolerance * units
+        distances = np.maximum(settings.metric_distances(self.draws[:, -1]), LEAST_RANGE)
         found = np.array([self._first_close(draw, far) for draw, far in zip(self.draws, distances, strict=True)])
         return np.where(found <= settings.max_size, found, np.inf)
 

@@ -1,20 +1,27 @@
-"""What to think of a size by a score that is hardly above its lowest value."""
+"""What scores have above chance, and what to think of a size by a score that has hardly anything."""
 
 from __future__ import annotations
 
-from math import inf
+from dataclasses import replace
 
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.report.estimates import ErrorCurve
 
-__all__ = ["low_score_caution", "low_score_doubt"]
+__all__ = ["low_score_caution", "low_score_doubt", "with_chance"]
 
-# Share of a score that a tolerance may be without a warning.
+# Share of what a score has above chance that a tolerance may be without a warning.
 LARGE_SHARE = 0.05
 
 
-def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[str, ...]:
-    """Return a doubt where the score is within the tolerance of its lowest value, else nothing.
+def with_chance(settings: ResolvedOptions, chance: float) -> ResolvedOptions:
+    """Return the settings with chance as what a relative tolerance of a score is measured from; else unchanged."""
+    if settings.metric is None or not settings.metric.is_absolute or settings.metric_reference is None:
+        return settings
+    return replace(settings, metric_reference=chance)
+
+
+def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, chance: float, level: float) -> tuple[str, ...]:
+    """Return a doubt where the score is within the tolerance of chance, else nothing.
 
     Every size is then within the tolerance of it: F1 is 0 at all of them where no row is predicted to have the rare
     label.  Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
@@ -23,19 +30,23 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) 
     ----------
     curve : ErrorCurve
     settings : ResolvedOptions
+    chance : float
+        Score of predictions that know only how often each label occurs.
     level : float
         Score of the rows, each with all of its members.
     """
-    tolerance, height = settings.metric_tolerance, _height(curve, settings)
-    if height <= tolerance:
+    if settings.metric is None or not settings.metric.is_absolute:
+        return ()
+    tolerance = float(settings.metric_distances(curve.asymptote))
+    if curve.asymptote - chance <= tolerance:
         found = (
-            f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above its lowest value, and "
-            f"every size is within {tolerance:g} of it, so the recommended size is a guess."
+            f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above that of chance, "
+            f"{chance:.3g}, so the recommended size is a guess."
         )
-    elif height + level - curve.asymptote <= tolerance:
+    elif level - chance <= tolerance:
         found = (
-            f"The {curve.metric} of all members is {level:.3g} on these rows, hardly above its lowest value, so its "
-            "curve, its interval and the recommended size are a guess."
+            f"The {curve.metric} of all members is {level:.3g} on these rows, hardly above that of chance, "
+            f"{chance:.3g}, so its curve, its interval and the recommended size are a guess."
         )
     else:
         return ()
@@ -43,19 +54,18 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) 
     return (f"{found} {advice}, such as 'roc_auc'.",)
 
 
-def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions) -> tuple[str, ...]:
-    """Return a warning where the tolerance is a large share of the infinite ensemble's score, else nothing."""
-    tolerance, height = settings.metric_tolerance, _height(curve, settings)
+def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions, chance: float) -> tuple[str, ...]:
+    """Return a warning where a given tolerance is a large share of what the infinite ensemble's score has above chance.
+
+    The parameters are those of :func:`low_score_doubt`.
+    """
+    if settings.metric is None or not settings.metric.is_absolute:
+        return ()
+    tolerance, height = float(settings.metric_distances(curve.asymptote)), curve.asymptote - chance
     if not LARGE_SHARE * height < tolerance < height:
         return ()
     return (
-        f"The tolerance of {tolerance:g} is {100 * tolerance / height:.0f} % of the {curve.metric} of the infinite "
-        f"ensemble, {curve.asymptote:.3g}. Pass a smaller one, tolerance={0.01 * height:.1g} for example, "
-        "for a size that keeps more of it.",
+        f"The tolerance of {tolerance:g} is {100 * tolerance / height:.0f} % of what the {curve.metric} of the "
+        f"infinite ensemble, {curve.asymptote:.3g}, has above that of chance, {chance:.3g}. Pass a smaller one, "
+        f"tolerance={0.01 * height:.1g} for example, for a size that keeps more of it.",
     )
-
-
-def _height(curve: ErrorCurve, settings: ResolvedOptions) -> float:
-    """Return how far the infinite ensemble's score is above its lowest value; infinite for other metrics."""
-    metric = settings.metric
-    return curve.asymptote - metric.lowest if metric is not None and metric.is_absolute else inf

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.curves.size_reasons import as_told
 from ens_plugin.analysis.metric_curves.expected_outputs import low_row_variance
 from ens_plugin.analysis.metric_curves.label_metric import (
     LabelMetricCurve,
@@ -19,7 +20,7 @@ from ens_plugin.analysis.metric_curves.label_metric import (
     label_metric_curve,
     line_in_error,
 )
-from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
+from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt, with_chance
 from ens_plugin.analysis.metric_curves.metric_resampling import Resampled, resample_level, resample_rows
 from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metric_curves.metric_size import MetricChange, metric_size
@@ -117,6 +118,7 @@ def with_metric_curve(
         If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
     """
     rows = metric_rows(metric, adapter, sample, y)
+    settings = with_chance(settings, rows.chance_level)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     refuse_no_value(rows)
     zeros = expected_zeros(rows)
@@ -130,6 +132,7 @@ def with_metric_curve(
     found = _subset_road(rows, subsets, groups, wanted, settings, zeros) if by_error is None else by_error
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
+    level = rows.linked_value(rows.finite[rows.known], rows.known)
     size = metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings)
     of_zeros = zero_findings(zeros, curve, finite_from, adapter.n_members, settings.max_size)
     zero_cautions, zero_doubts = zero_probability_texts(
@@ -145,14 +148,14 @@ def with_metric_curve(
             *zero_cautions,
             *_of_other_loss(metric, estimates, settings),
             *_perfect_caution(curve, found.limits),
-            *low_score_caution(curve, settings),
+            *low_score_caution(curve, settings, rows.chance_level),
             *rows.library_warnings(),
             *ranking_caution(metric, sample.block),
         ),
         doubts=(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings, rows.linked_value(rows.finite[rows.known], rows.known)),
+            *low_score_doubt(curve, settings, rows.chance_level, level),
             *zero_doubts,
             *_unchecked_line_doubt(found, metric),
         ),
@@ -182,12 +185,13 @@ def estimate_own_loss(
     metric = settings.metric
     assert metric is not None
     rows = metric_rows(metric, adapter, sample, y)
+    settings = with_chance(settings, rows.chance_level)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     found = _subset_road(rows, subsets, groups, wanted, settings, None)
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
-    size = metric_size(found.change, adapter.n_members, None, settings)
+    size = as_told(metric_size(found.change, adapter.n_members, None, settings), settings.interval_level)
     return Estimates(
         error_curve=curve,
         recommendation=size,

@@ -136,6 +136,12 @@ class MetricRows:
         return _squares(self.sample.block, self.mean)
 
     @cached_property
+    def chance_level(self) -> float:
+        """Return the score of predictions that know only how often each label occurs; 0 of losses."""
+        weight = None if self.weight is None else self.weight[self.known]
+        return self.metric.chance_level(self.target[self.known], weight)
+
+    @cached_property
     def own_probability(self) -> FloatArray:
         """Return the probability of each row's label."""
         codes = self.sample.block.target.astype(np.intp)

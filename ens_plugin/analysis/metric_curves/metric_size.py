@@ -130,9 +130,7 @@ class MetricChange:
             # How many there are is known about as well as the time of one rare event.
             found += np.outer(rng.exponential(size=N_DRAWS) - 1.0, self.zeros.effect(grid))
         found = np.abs(found)
-        limit = self.limit
-        scales = np.maximum(abs(limit) + np.sign(limit) * level_errors, 1e-12)
-        allowed = settings.metric_tolerance * (np.ones(N_DRAWS) if metric.is_absolute else scales)
+        allowed = np.maximum(settings.metric_distances(self.limit + level_errors), 1e-12)
         reached = np.append(grid, np.inf)
         close = [size_of_approach(reached, apart - most) for apart, most in zip(found, allowed, strict=True)]
         draws = np.ceil(np.array(close) - ROUNDING)
@@ -190,8 +188,7 @@ def metric_size(
     agreement : float or None
         Of the current size with the infinite ensemble.
     settings : ResolvedOptions
-        With a metric: its tolerance is a difference for scores with a largest value, else relative to the value of the
-        infinite ensemble.
+        With a metric.
 
     Notes
     -----
@@ -203,10 +200,12 @@ def metric_size(
     """
     metric = settings.metric
     assert metric is not None
+    is_known = _is_apart(change, settings)
+    distance = float(settings.metric_distances(change.limit))
+    if metric.is_absolute and is_known:
+        distance = float(f"{distance:.2g}")
+    # What a difference is stated in.
     unit = 1.0 if metric.is_absolute else abs(change.limit)
-    noise = 0.0 if metric.is_absolute else change.level_sd
-    # Nothing is relative to a value that may be 0.
-    is_known = unit > 2.0 * noise
     is_typical = isinstance(change, MatrixMetricCurve)
     sizes = settings.sizes
     size: int | None = None
@@ -214,26 +213,34 @@ def metric_size(
     differences = np.full(sizes.size + 1, np.nan)
     if is_known:
         draws = change.size_draws(settings)
-        if is_typical:
-            size = typical_size(draws, settings.max_size)
-        else:
-            size = change.close_size(settings.metric_tolerance * unit, settings.max_size)
+        most = settings.max_size
+        size = typical_size(draws, most) if is_typical else change.close_size(distance, most)
         interval = _interval(draws, size, settings)
         differences = change.differences(np.append(sizes, n_members)) / unit
     return SizeRecommendation(
         size=size,
         criterion="metric",
         confidence=None,
-        tolerance=settings.metric_tolerance,
+        tolerance=distance if metric.is_absolute and is_known else settings.metric_tolerance,
         agreement=agreement,
         interval=interval,
-        reason=metric_reason(size, float(differences[-1]), n_members, settings, is_typical=is_typical),
+        reason=metric_reason(size, float(differences[-1]), distance / unit, n_members, settings, is_typical=is_typical),
         max_size=settings.max_size,
         sizes=sizes.copy(),
         values=np.abs(differences[:-1]),
         of_metric=metric.name,
-        is_absolute=metric.is_absolute,
+        is_absolute=metric.is_absolute and (is_known or settings.metric_reference is None),
     )
+
+
+def _is_apart(change: MetricChange | LabelMetricCurve, settings: ResolvedOptions) -> bool:
+    """Return whether the limit is apart from what its tolerance is relative to: nothing is a share of what may be 0."""
+    reference, metric = settings.metric_reference, settings.metric
+    if reference is None:
+        return True
+    apart = change.limit - reference
+    is_score = metric is not None and metric.is_absolute
+    return (apart if is_score else abs(apart)) > 2.0 * change.level_sd
 
 
 def _error_quantiles(closed: SquaredLoss) -> tuple[FloatArray, FloatArray]:

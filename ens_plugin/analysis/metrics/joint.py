@@ -64,6 +64,14 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
             )
         return float(np.mean(values))
 
+    def chance(positions: NDArray[Any], weight: NDArray[Any] | None) -> float:
+        place, levels = positions[:, 0], []
+        for output, start, stop in zip(outputs, starts[:-1], starts[1:], strict=True):
+            here = np.flatnonzero((place >= start) & (place < stop))
+            own = None if weight is None else weight[here]
+            levels.append(output.metric.chance_level(output.labels[place[here] - start], own))
+        return float(np.mean(levels))
+
     first = outputs[0].metric
     return ResolvedMetric(
         name=first.name,
@@ -74,5 +82,6 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
         is_absolute=first.is_absolute,
         takes_weights=first.takes_weights,
         is_joint=True,
+        chance=None if first.chance is None else chance,
         positive_label=first.positive_label,
     )

@@ -52,7 +52,11 @@ def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None,
     def evaluate(target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None) -> float:
         return coded.evaluate(codes[(target == classes[1]).astype(np.intp)], mean, weight)
 
-    return replace(coded, evaluate=evaluate, positive_label=str(classes.tolist()[place]))
+    def chance(target: NDArray[Any], weight: NDArray[Any] | None) -> float:
+        return coded.chance_level(codes[(target == classes[1]).astype(np.intp)], weight)
+
+    label = str(classes.tolist()[place])
+    return replace(coded, evaluate=evaluate, positive_label=label, chance=coded.chance and chance)
 
 
 def _place_of(label: str, classes: NDArray[Any] | None) -> int:

@@ -24,6 +24,7 @@ FEWEST_RANKED = 100
 LIBRARY = r"sklearn\."
 
 Evaluate = Callable[[NDArray[Any], NDArray[Any], "NDArray[Any] | None"], float]
+Chance = Callable[[NDArray[Any], "NDArray[Any] | None"], float]
 
 
 @record
@@ -42,7 +43,8 @@ class ResolvedMetric:
     lowest, highest : float
         Range of the values that the metric can have; infinite where it is not known.
     is_absolute : bool
-        Whether `tolerance` is a distance in the unit of the metric; else it is relative to the infinite ensemble's.
+        Whether a given `tolerance` is a distance in the unit of the metric; else it is relative to the value of the
+        infinite ensemble.
     takes_weights : bool
     compares_rows : bool
         Whether it ranks rows of one label against rows of another.
@@ -52,6 +54,9 @@ class ResolvedMetric:
         Whether it is the share of the target's spread that is explained, which a constant target has none of.
     positive_label : str or None
         The label that was named as the positive one, as text.
+    chance : callable or None
+        ``chance(y, sample_weight)`` returns what predictions score that know of the rows only how often each label
+        occurs, or the mean; None where the default tolerance is relative to the metric itself.
     """
 
     name: str
@@ -65,6 +70,16 @@ class ResolvedMetric:
     is_joint: bool = False
     is_share: bool = False
     positive_label: str | None = None
+    chance: Chance | None = None
+
+    def chance_level(self, target: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
+        """Return the score of chance on the weighted rows, which a default tolerance is relative to; 0 of losses."""
+        if self.chance is None:
+            return 0.0
+        with warnings.catch_warnings():
+            # They are about labels that nothing is predicted to be, which is so by chance.
+            warnings.filterwarnings("ignore", category=UserWarning, module=LIBRARY)
+            return self.chance(target, weight)
 
     def value(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the metric of the target and the mean outputs, on the weighted rows where weights are given.

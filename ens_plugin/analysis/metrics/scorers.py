@@ -48,6 +48,12 @@ AT_MOST_ONE = (
     "d2_absolute_error_score", "d2_brier_score", "d2_log_loss_score", "d2_pinball_score", "d2_tweedie_score",
     "explained_variance_score", "r2_score",
 )  # fmt: skip
+# Scores that constant predictions have by their definition; of others, chance is computed.
+NO_CHANCE = (
+    *AT_MOST_ONE, "matthews_corrcoef", "cohen_kappa_score", "adjusted_mutual_info_score", "adjusted_rand_score",
+)  # fmt: skip
+# Of these, a constant prediction has 0 or the highest value.  Their chance is that of labels drawn by their shares.
+OF_DRAWN_LABELS = ("f1_score", "fbeta_score", "jaccard_score", "precision_score", "recall_score")
 
 
 class _Parts(NamedTuple):
@@ -84,6 +90,25 @@ class _Scorer:
             raise InputError(f"metric {self.name!r}: {error}") from error
         except Exception as error:  # scorers may call functions of a user's own
             _refuse_failed(self.name, error, getattr(self.estimator, "classes", None))
+
+
+@record
+class _Chance:
+    """What predictions score that know of the rows only how often each label occurs, or the mean of the values."""
+
+    function: str
+    scorer: _Scorer
+    classes: NDArray[Any] | None
+
+    def __call__(self, target: NDArray[Any], weight: NDArray[Any] | None) -> float:
+        if self.classes is None or self.function in NO_CHANCE:
+            return 0.0
+        codes, n_labels = np.searchsorted(self.classes, target), self.classes.size
+        shares = np.bincount(codes, weight, n_labels) / (codes.size if weight is None else weight.sum())
+        if self.function in OF_DRAWN_LABELS:
+            pairs = np.outer(shares, shares).reshape(-1)
+            return self.scorer(np.repeat(self.classes, n_labels), np.tile(np.eye(n_labels), (n_labels, 1)), pairs)
+        return self.scorer(target, np.tile(shares, (codes.size, 1)), weight)
 
 
 def is_scorer(metric: object) -> bool:
@@ -174,17 +199,20 @@ def resolve_scorer(
             "against the others) or 'roc_auc_ovo' (pairs of labels)."
         )
     lowest, highest = _range(parts, is_named=known is not None)
+    evaluate = _Scorer(called, scorer, _estimator(classes, output_kind))
+    is_absolute = bool(np.isfinite(highest)) and not parts.is_negated
     return ResolvedMetric(
         name=called,
-        evaluate=_Scorer(called, scorer, _estimator(classes, output_kind)),
+        evaluate=evaluate,
         greater_is_better=True,
         lowest=lowest,
         highest=highest,
-        is_absolute=np.isfinite(highest) and not parts.is_negated,
+        is_absolute=is_absolute,
         takes_weights=parts.takes_weights,
         compares_rows=parts.function in RANKINGS,
         is_share=parts.function in AT_MOST_ONE,
         positive_label=_named_label(scorer),
+        chance=_Chance(parts.function, evaluate, classes) if is_absolute else None,
     )
 
 

@@ -99,15 +99,6 @@ class AnchoredAgreement:
         """Return the derivative of the error in the mean output at each grid point, shape (n_points,)."""
         return self.model.slope_by_point(size)
 
-    def spread(self, draws: FloatArray, random_state: int) -> FloatArray:
-        """Return draws of the recommended size, spread further by the uncertainty of the ratio of disagreements."""
-        known = draws[np.isfinite(draws)]
-        if known.size == 0:
-            return draws
-        noise = np.random.default_rng([random_state, draws.size]).standard_normal(draws.size)
-        moved = draws * np.exp(2.0 * self.ratio.sd_at(float(np.median(known))) * noise)
-        return np.asarray(2.0 * np.maximum(np.round((moved - 1.0) / 2.0), 0.0) + 1.0)
-
 
 def fit_contests(sample: Sample) -> RowModel:
     """Fit a model of the margins of each row's leading label over the runner-up, whatever the true label.

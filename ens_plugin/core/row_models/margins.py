@@ -66,6 +66,8 @@ class MarginModel:
         Distance by which the margins are too low, because the strongest rival was selected by its noisy votes.
     shift_size : float, or ndarray with one for each size whose error is wanted
         Size of ensembles whose own choice among rivals is so noisy that only half of the shift applies.
+    left_out_shifts : ndarray, shape (n_simulations, 2), or None
+        Both without each of the simulations that they are from; None where nothing is shifted.
     """
 
     support: FloatArray
@@ -78,6 +80,7 @@ class MarginModel:
     point_weights: FloatArray
     shift: float = 0.0
     shift_size: float | FloatArray = 0.0
+    left_out_shifts: FloatArray | None = None
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability of a wrong label, a negative mean margin, by size and point, shape (n_sizes, 400)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -14,29 +15,40 @@ from ens_plugin.core.row_models.row_model import model_error
 from ens_plugin.core.tallies.margin_tally import strongest_rival
 from ens_plugin.core.validation import FloatArray, IntArray
 
-__all__ = ["fit_rival_shift"]
+__all__ = ["RivalShift", "fit_rival_shift"]
 
 # The simulation is a numerical integration: its seed is fixed, so that no random_state changes the estimate.
 SEED = 20_130_701
 DRAWN_ROWS = 6_000
 # With few rows, the sampling error of the shift is far larger than that of the simulation.
-MOST_DRAWS = 12
+FEWEST_DRAWS, MOST_DRAWS = 2, 12
 SIZES_PER_MEMBER = (1.0, 3.0, 9.0)
 SHIFT_SIZES: FloatArray = np.geomspace(0.1, 30.0, 25)
 
 
-def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float]:
+class RivalShift(NamedTuple):
+    """The shift that corrects margins for noisily selected rivals, with its noise.
+
+    Attributes
+    ----------
+    shift, shift_size : float
+        See :class:`ens_plugin.core.row_models.margins.MarginModel`.
+    left_out : ndarray, shape (n_simulations, 2)
+        Both without each of the independent simulations that they are from.
+    """
+
+    shift: float
+    shift_size: float
+    left_out: FloatArray
+
+
+def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> RivalShift:
     """Fit the shift that corrects margins for noisily selected rivals, and the size at which half of it applies.
 
     Parameters
     ----------
     votes : LabelVotes
     weight : ndarray, shape (n_rows,)
-
-    Returns
-    -------
-    shift, shift_size : float
-        See :class:`ens_plugin.core.row_models.margins.MarginModel`.
     """
     rng = np.random.default_rng(SEED)
     weight = weight / weight.mean()
@@ -44,13 +56,19 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> tuple[float, float
     typical = float(np.average(votes.trials, weights=weight))
     sizes = np.array([*(np.ceil(ratio * typical) for ratio in SIZES_PER_MEMBER), np.inf])
     models, errors = [], []
-    for _ in range(min(-(-DRAWN_ROWS // votes.target.size), MOST_DRAWS)):
+    for _ in range(int(np.clip(-(-DRAWN_ROWS // votes.target.size), FEWEST_DRAWS, MOST_DRAWS))):
         drawn = shares.draw(rng)
         models.append(_simulated_model(drawn, votes, weight, votes_per_member, rng))
         errors.append([_true_error(drawn, votes.target, weight, size * votes_per_member, rng) for size in sizes])
-    truth = np.mean(errors, axis=0)
-    shift = _shift(models, float(truth[-1]))
-    return shift, _shift_size(models, shift, sizes[:-1], truth[:-1]) * typical
+
+    def fitted(kept: Sequence[int]) -> tuple[float, float]:
+        used, truth = [models[place] for place in kept], np.mean([errors[place] for place in kept], axis=0)
+        shift = _shift(used, float(truth[-1]))
+        return shift, _shift_size(used, shift, sizes[:-1], truth[:-1]) * typical
+
+    every = range(len(models))
+    left_out = [fitted([place for place in every if place != one]) for one in every]
+    return RivalShift(*fitted(every), np.array(left_out))
 
 
 def _simulated_model(

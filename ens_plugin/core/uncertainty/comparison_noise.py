@@ -12,7 +12,13 @@ from ens_plugin.core.tallies.tally import ValueTally, count_members
 from ens_plugin.core.uncertainty.intervals import SD_INFLATION, density_error_sd, posterior_error_sd
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["deconvolution_variance", "influence_on_variance", "shared_luck_variance", "squared_losses_at"]
+__all__ = [
+    "deconvolution_variance",
+    "influence_on_variance",
+    "luck_variance",
+    "shared_luck_variance",
+    "squared_losses_at",
+]
 
 
 def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
@@ -41,14 +47,34 @@ def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slop
     >>> round(shared_luck_variance(outputs, np.ones((4, 2), dtype=bool), np.ones(2), 2), 6)
     0.041667
     """
+    return _luck(outputs, counted, slopes, n_rows)[0]
+
+
+def luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
+    r"""Return the variance of the measured mean loss over seeds and bags, with each row's own part.
+
+    The parameters are those of :func:`shared_luck_variance`, and the squares :math:`e_{ti}^2` are not subtracted.
+
+    Examples
+    --------
+    >>> outputs = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> round(luck_variance(outputs, np.ones((4, 2), dtype=bool), np.ones(2), 2), 6)
+    0.083333
+    """
+    return sum(_luck(outputs, counted, slopes, n_rows))
+
+
+def _luck(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> tuple[float, float]:
+    """Return the variance that rows share, and that of the rows on their own."""
     n_sampled = slopes.size
     if n_sampled < 2:
-        return 0.0
+        return 0.0, 0.0
     n = count_members(counted)
     factors = np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
     sums, squares = (_vote_sums if outputs.dtype == np.bool_ else _output_sums)(outputs, counted, n, factors)
     pairs = float(sums @ sums) - squares
-    return max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
+    shared = max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
+    return shared, squares / (n_sampled * n_rows)
 
 
 def influence_on_variance(trials: FloatArray) -> FloatArray:

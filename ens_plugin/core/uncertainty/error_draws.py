@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,6 +66,19 @@ class ErrorDraws:
     def close_size_draws(self, tolerance: float) -> FloatArray:
         """Return :meth:`close_size` of each draw, shape (n_draws,)."""
         return _first_close(self.sizes, self.draws, tolerance)
+
+    def spread(self, errors: FloatArray, random_state: int) -> ErrorDraws:
+        """Return the draws spread further by errors of the curve that a jackknife found, shape (n_groups, n_sizes).
+
+        Multiples of the errors have Student's distribution with n_groups - 1 degrees of freedom.
+        """
+        n_errors = errors.shape[0]
+        if n_errors < 2:
+            return self
+        rng = np.random.default_rng([random_state, n_errors])
+        n_draws, freedom = self.draws.shape[0], n_errors - 1
+        scale = np.sqrt(freedom / rng.chisquare(freedom, (n_draws, 1)))
+        return replace(self, draws=self.draws + scale * rng.standard_normal((n_draws, n_errors)) @ errors)
 
 
 def draw_errors(

@@ -22,6 +22,7 @@ __all__ = [
     "posterior_error_sd",
     "size_draws",
     "size_interval",
+    "spread_sizes",
     "wilson_interval",
 ]
 
@@ -203,6 +204,19 @@ def size_draws(
     shares = np.asarray(gammaincinv(shape, levels) * scale)
     found = _size_between(sizes[around], shares, 1.0 - confidence)
     return np.where(is_below.any(axis=1), found, np.inf)
+
+
+def spread_sizes(draws: FloatArray, log_sd: float, random_state: int) -> FloatArray:
+    """Return drawn odd sizes, moved by a normal error of their logarithms; infinite ones stay.
+
+    Examples
+    --------
+    >>> spread_sizes(np.array([11.0, np.inf]), 0.0, 0)
+    array([11., inf])
+    """
+    noise = np.random.default_rng([random_state, draws.size]).standard_normal(draws.size)
+    moved = draws * np.exp(log_sd * noise)
+    return np.asarray(2.0 * np.maximum(np.round((moved - 1.0) / 2.0), 0.0) + 1.0)
 
 
 def odd_grid(max_size: int) -> NDArray[np.int64]:

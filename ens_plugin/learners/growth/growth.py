@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,6 @@ from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.learners.tasks import known_task
-from ens_plugin.report.estimates import SizeRecommendation
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
@@ -34,11 +32,8 @@ __all__ = ["MAX_SIZE", "grow"]
 
 MAX_SIZE = 5001
 PROBE_SIZES = {"one_shot": 50, "iterative": 100}
-# A size by a metric whose interval is wide is estimated again from as many members.
+# A size that a probe does not tell is estimated again from as many members.
 LARGER_PROBE = 200
-# Of one growth after a rough estimate, so that few estimates are made on the way.
-LEAST_GROWTH = 1.25
-ROUGH = 2.0
 # Below these limits no estimated size is used.  Four out-of-bag members per row can all agree by chance, and the size
 # would be far too small.
 FEWEST_OUT_OF_BAG = 5
@@ -84,9 +79,9 @@ def grow(
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
         ``"figure3"`` is its old name).
-        With both, members beyond the estimate are left out.  Where the size is by a metric and its interval ends
-        above twice the size, both go on to 200 members at least, until an estimate is no larger than the ensemble, and
-        leave out no members within its interval.
+        With both, members beyond the estimate are left out.  Where an estimate tells no size, because its interval is
+        too wide, both go on to 200 members and estimate again.  Of an interval that is still too wide, the upper end is
+        the size to train to.
     probe_size : int, optional
         Members trained before the first estimate, at least 10; by default 50 for ``"one_shot"``, 100 for
         ``"iterative"``.
@@ -201,21 +196,14 @@ def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
 
     From a rough estimate on, sizes are estimated until one is no larger than the ensemble.
     """
-    last = history[-1]
     if not history[0].is_rough:
         return wanted if len(history) == 1 else 0
-    if wanted > last.n_members:
-        wanted = max(wanted, math.ceil(LEAST_GROWTH * last.n_members))
-    return _from_larger_probe(last, wanted)
+    return _iterative(history, wanted)
 
 
 def _iterative(history: Sequence[GrowthStep], wanted: float) -> float:
     last = history[-1]
-    return _from_larger_probe(last, min(wanted, 2 * last.n_members))
-
-
-def _from_larger_probe(last: GrowthStep, wanted: float) -> float:
-    return max(wanted, LARGER_PROBE) if last.is_rough else wanted
+    return min(wanted, max(2 * last.n_members, LARGER_PROBE if last.is_rough else 0))
 
 
 def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int]:
@@ -299,11 +287,11 @@ class _Course:
 
     @property
     def wanted(self) -> float:
-        """Latest recommended size: infinity if above all sizes tried, 0 without an estimate."""
+        """Latest size wanted: infinity if above all sizes tried, 0 without an estimate and where none can be told."""
         last = self.steps[-1]
-        if last.problem:
+        if last.problem or (last.is_rough and last.reach is None and last.n_members >= LARGER_PROBE):
             return 0
-        return np.inf if last.recommended_size is None else last.recommended_size
+        return np.inf if last.reach is None else last.reach
 
     def _estimate(self, evidence: TrainedModel) -> tuple[EnsembleReport | None, str]:
         try:
@@ -324,7 +312,7 @@ def _weakness(report: EnsembleReport) -> str:
         )
     if report.basis.doubts:
         return report.basis.doubts[0]
-    return "" if report.recommendation.is_known else report.recommendation.reason
+    return "" if report.recommendation.has_interval else report.recommendation.reason
 
 
 def _step(
@@ -341,16 +329,8 @@ def _step(
         train_seconds=train_seconds,
         estimate_seconds=estimate_seconds,
         problem=problem,
-        is_rough=found is not None and not problem and _is_rough(found),
+        is_rough=found is not None and not problem and not found.is_known,
     )
-
-
-def _is_rough(found: SizeRecommendation) -> bool:
-    """Return whether a size by a metric is so uncertain that its interval ends above twice the size."""
-    if found.criterion != "metric" or found.size is None:
-        return False
-    high = found.interval[1]
-    return high is None or high > ROUGH * found.size
 
 
 def _target(report: EnsembleReport | None) -> Target:

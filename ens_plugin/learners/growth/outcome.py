@@ -27,7 +27,8 @@ class GrowthStep:
     trained_members : int
         Members trained so far in total; more than `n_members` where the library had to start anew.
     recommended_size : int or None
-        Size estimated from this ensemble; None above 20001 (or `max_size`, if larger) and without an estimate.
+        Size estimated from this ensemble; None above 20001 (or `max_size`, if larger), without an estimate, and where
+        the interval is too wide to tell one.
     interval : tuple of (int, int or None), or None
         95 % interval of `recommended_size`; an upper end of None lies above all sizes tried.  None without an estimate.
     attained : float or None
@@ -40,8 +41,7 @@ class GrowthStep:
     problem : str
         Why no estimate can be used; empty if one can.
     is_rough : bool
-        Whether the size is by a metric, and the upper end of its interval is above twice the size.  Growth then goes
-        on, and leaves out no members within the interval.
+        Whether the interval is too wide to tell a size.  Growth then goes on, at most to the upper end of the interval.
 
     Examples
     --------
@@ -66,6 +66,13 @@ class GrowthStep:
     problem: str = ""
     is_rough: bool = False
 
+    @property
+    def reach(self) -> int | None:
+        """The size that is enough by this estimate: the upper end of a rough one.  None above all sizes tried."""
+        if self.is_rough and self.interval is not None:
+            return self.interval[1]
+        return self.recommended_size
+
 
 @dataclass(frozen=True, eq=False)
 class Growth:
@@ -88,10 +95,10 @@ class Growth:
         stopped it.
     suffices : bool or None
         Whether `n_members` are enough by the last estimate, from all members trained.  They may not be after one
-        shot, whose size is estimated from the probe alone.  None without an estimate.
+        shot, whose size is estimated from the probe alone.  None without an estimate, and where it does not tell.
     wanted_size : int or None
-        Size by the estimate that `n_members` follows; None if above all sizes tried, or without an estimate.
-        `n_members` may be more where that estimate is rough.
+        Size by the estimate that `n_members` follows, the upper end of its interval where that is rough; None if above
+        all sizes tried, or without an estimate.
     reason : str
         Why growth stopped, in a sentence or two.
     trained_members : int
@@ -169,40 +176,48 @@ def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target
     last = history[-1]
     # One shot uses the probe's estimate only: using the second one as well would be another method.
     decided = history[0] if method == "one_shot" and not history[0].is_rough else last
-    wanted, trained = decided.recommended_size, last.n_members
+    wanted, trained = decided.reach, last.n_members
     if last.problem:
         found = counted(trained, "member was", "members were")
         reason = f"{found} trained, and no size can be estimated from that: {last.problem}"
         return Outcome(trained, False, None, None, reason)
+    if last.is_rough and last.reach is None:
+        return Outcome(trained, False, None, None, _open_ended(last, target))
     if wanted is None or wanted > max_size:
         return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
-    kept = int(min(_reach(decided, wanted), trained))
+    kept = min(wanted, trained)
     return Outcome(kept, True, _suffices(last, kept), wanted, _finished(decided, last, kept, target))
 
 
-def _reach(step: GrowthStep, wanted: int) -> float:
-    """Return the most members that an estimate may need: the upper end of the interval of a rough one."""
-    if not step.is_rough:
-        return wanted
-    high = None if step.interval is None else step.interval[1]
-    return math.inf if high is None else high
+def _suffices(last: GrowthStep, n_members: int) -> bool | None:
+    """Return whether the members are enough by an estimate; None where it does not tell."""
+    if last.is_rough and last.interval is not None and last.interval[0] <= n_members < (last.reach or math.inf):
+        return None
+    return last.reach is not None and last.reach <= n_members
 
 
-def _suffices(last: GrowthStep, n_members: int) -> bool:
-    return last.recommended_size is not None and last.recommended_size <= n_members
+def _open_ended(last: GrowthStep, target: Target) -> str:
+    return (
+        f"Not converged: how many members {target.words} takes cannot be told from {counted(last.n_members, 'member')} "
+        f"{_interval(last)}. {_attained(last, target)} Pass more rows, or lower the target."
+    )
 
 
 def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: Target) -> str:
-    wanted = decided.recommended_size
-    takes = (
-        "more members than the largest size tried"
-        if wanted is None
-        else f"about {counted(wanted, 'member')} {_interval(decided)}"
-    )
+    takes = _taken(decided)
     return (
         f"Not converged: stopped at max_size={max_size}, while {target.words} takes {takes}, as estimated from "
         f"{counted(decided.n_members, 'member')}. {_attained(last, target)} Raise max_size, or lower the target."
     )
+
+
+def _taken(step: GrowthStep) -> str:
+    """Return how many members the target takes by an estimate, in words."""
+    if step.is_rough:
+        return f"a number of members that cannot be told {_interval(step)}"
+    if step.recommended_size is None:
+        return "more members than the largest size tried"
+    return f"about {counted(step.recommended_size, 'member')} {_interval(step)}"
 
 
 def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) -> str:
@@ -212,17 +227,25 @@ def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) 
         f"{counted(kept, 'member is', 'members are')} {enough} for {target.words} {_interval(decided)}, as estimated "
         f"from {counted(decided.n_members, 'member')}"
     )
-    if last is decided and last.is_rough:
+    if decided.is_rough:
         return (
-            f"{counted(last.recommended_size, 'member is', 'members are')} recommended for {target.words} "
-            f"{_interval(last)}, as estimated from {counted(last.n_members, 'member')}. That is uncertain, so "
-            f"{counted(kept, 'member is', 'members are')} kept."
+            f"How many members {target.words} takes cannot be told from {counted(last.n_members, 'member')} "
+            f"{_interval(last)}. The upper end is enough, so {counted(kept, 'member is', 'members are')} kept."
         )
     if last is decided:
         return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
-    wanted = "more than the largest size tried" if last.recommended_size is None else f"{last.recommended_size}"
-    verdict = "confirms this" if _suffices(last, kept) else f"recommends {wanted}"
-    return f"{found}. A second estimate, from all members trained, {verdict}. {_attained(last, target)}"
+    return f"{found}. A second estimate, from all members trained, {_second(last, kept)}. {_attained(last, target)}"
+
+
+def _second(last: GrowthStep, kept: int) -> str:
+    """Return what a second estimate does to the first one, as a verb with its object."""
+    suffices = _suffices(last, kept)
+    if suffices is None:
+        return f"does not tell more {_interval(last)}"
+    if suffices:
+        return "confirms this"
+    wanted = "more than the largest size tried" if last.reach is None else f"{last.reach}"
+    return f"recommends {wanted}"
 
 
 def _interval(step: GrowthStep) -> str:
