@@ -18,6 +18,7 @@ __all__ = [
     "error_text",
     "estimator_words",
     "group_words",
+    "independence_words",
     "interval_text",
     "known_to_words",
     "label_words",
@@ -248,6 +249,17 @@ def group_words(n_groups: int | None, n_rows: int) -> str:
     if n_groups == n_rows:
         return "every row is a group of its own, so that groups change no figure"
     return f"{n_groups}, whose rows are taken to depend on each other"
+
+
+def independence_words(n_groups: int | None) -> str:
+    """Return, after the number of rows, that these are taken as independent; empty where groups were given.
+
+    Examples
+    --------
+    >>> independence_words(None), independence_words(12)
+    (', taken as independent', '')
+    """
+    return ", taken as independent" if n_groups is None else ""
 
 
 def aggregation_words(report: ReportContent) -> str:
