@@ -186,7 +186,7 @@ SIGNS = (
     ),
     _Sign(_nearness, 0.9, 1.0, 0.1, 3.5, "Most rows have another one that is close to them in all columns."),
     _Sign(
-        _recurrence, 0.2, 0.3, 0.12, 5.0,
+        _recurrence, 0.2, 0.3, 0.05, 4.0,
         "Values of column {column} recur in a few rows each, and {share:.0f} % of the rows have the same one as the "
         "row nearest to them.",
     ),

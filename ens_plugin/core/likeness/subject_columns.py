@@ -1,4 +1,4 @@
-"""Columns by which rows are those of subjects or of a series: values that recur, take turns, or are equally frequent."""
+"""Columns that tell of subjects or of a series: their values recur, take turns, or are equally frequent."""
 
 from __future__ import annotations
 
