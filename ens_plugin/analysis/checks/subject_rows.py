@@ -16,8 +16,8 @@ from ens_plugin.analysis.checks.near_copies import SEPARATE_CASES, numbers, nume
 from ens_plugin.core.likeness.ensemble_neighbours import (
     MateLosses,
     Neighbours,
-    ensemble_neighbours,
     mate_losses,
+    nearest_in_ensemble,
     nearness,
     rank_scaled,
 )
@@ -100,7 +100,7 @@ class _Look(NamedTuple):
         if not columns.names:
             return None
         queries, counted = sample.random_rows(n_queries), sample.block.counted
-        found = ensemble_neighbours(_one_output(sample.block), counted, columns.scaled, queries, n_members)
+        found = nearest_in_ensemble(_one_output(sample.block), counted, columns.scaled, queries, n_members)
         losses = mate_losses(member_losses(adapter, sample.select(queries).block), counted, found)
         return None if losses is None else cls(columns, found[0], losses)
 

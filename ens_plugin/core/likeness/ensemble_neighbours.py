@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MateLosses", "Neighbours", "ensemble_neighbours", "mate_losses", "nearness", "rank_scaled"]
+__all__ = ["MateLosses", "Neighbours", "mate_losses", "nearest_in_ensemble", "nearness", "rank_scaled"]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -84,7 +84,7 @@ def rank_scaled(values: FloatArray) -> NDArray[np.float32]:
     return scaled
 
 
-def ensemble_neighbours(
+def nearest_in_ensemble(
     outputs: NDArray[np.generic], counted: BoolArray, scaled: NDArray[np.float32], queries: PlaceArray, most: int
 ) -> tuple[Neighbours, Neighbours]:
     """Return the nearest rows of some rows, by either half of the members.
