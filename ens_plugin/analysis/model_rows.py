@@ -68,6 +68,8 @@ class ModelRows:
         Places of these rows among those given; None where they are all of them.
     is_sorted : bool
         Whether the target or a column of training rows is in order.
+    table : ndarray of two dimensions, CSR matrix, DataFrame or None
+        Training rows without groups, as far as they are a table.
     doubts, warnings : tuples of str
         What casts doubt on the rows.
     """
@@ -83,6 +85,7 @@ class ModelRows:
     chances: FloatArray | None = None
     positions: NDArray[np.intp] | None = None
     is_sorted: bool = False
+    table: Any = None
     doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -108,11 +111,12 @@ class ModelRows:
             bags=self.bags.take(chosen),
             chances=None if self.chances is None else self.chances[chosen],
             positions=chosen,
+            table=None,
         )
 
     def without_features(self) -> ModelRows:
         """Return the rows without features and bags, which need most memory, once the members' outputs are read."""
-        return replace(self, features=None, bags=None)
+        return replace(self, features=None, bags=None, table=None)
 
     def place(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the positions of some of these rows among those that the user gave."""
@@ -162,7 +166,7 @@ def read_rows(
     rows = _with_bags(rows, training_bags(adapter, X, features, labels, target))
     if table is None or likeness.groups is not None:
         return rows
-    return replace(rows, doubts=near_copy_doubts(table, target), is_sorted=is_sorted(table, target))
+    return replace(rows, doubts=near_copy_doubts(table, target), is_sorted=is_sorted(table, target), table=table)
 
 
 def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:

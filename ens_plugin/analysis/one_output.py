@@ -14,6 +14,7 @@ from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
 from ens_plugin.analysis.checks.row_order import order_findings
+from ens_plugin.analysis.checks.subject_rows import subject_doubts
 from ens_plugin.analysis.checks.unequal_bags import unequal_bag_doubts
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.analysis.label_errors import with_label_errors
@@ -71,12 +72,13 @@ def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progr
 
 
 def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
-    """Return training rows with doubts where bags are unequal, and where rows that follow each other belong together.
+    """Return training rows with doubts where bags are unequal, and where rows belong together.
 
     Parameters
     ----------
     rows : ModelRows
-        Their order is looked at without groups only, and where they are all of the training rows.
+        Whether they belong together is looked at without groups only, where they are all of the training rows, and
+        by the columns where nothing else is doubted.
     sample : Sample
         Of these rows.
     """
@@ -87,6 +89,8 @@ def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
     if rows.groups is not None or rows.positions is not None:
         return rows
     doubts, warnings = order_findings(rows.adapter, sample, rows.bags, sorted_rows=rows.is_sorted)
+    if rows.table is not None and not rows.doubts and not doubts:
+        doubts = subject_doubts(rows.adapter, sample, rows.table)
     return replace(rows, doubts=(*rows.doubts, *doubts), warnings=(*rows.warnings, *warnings))
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "estimator_words",
     "finite_words",
     "group_words",
+    "independence_words",
     "interval_text",
     "label_words",
     "level_text",
@@ -241,6 +242,17 @@ def group_words(n_groups: int | None, n_rows: int) -> str:
     if n_groups == n_rows:
         return "every row is a group of its own, so that groups change no figure"
     return f"{n_groups}, whose rows are taken to depend on each other"
+
+
+def independence_words(n_groups: int | None) -> str:
+    """Return, after the number of rows, that these are taken as independent; empty where groups were given.
+
+    Examples
+    --------
+    >>> independence_words(None), independence_words(12)
+    (', taken as independent', '')
+    """
+    return ", taken as independent" if n_groups is None else ""
 
 
 def aggregation_words(report: ReportContent) -> str:

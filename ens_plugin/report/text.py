@@ -18,6 +18,7 @@ from ens_plugin.report.quantities import (
     estimator_words,
     finite_words,
     group_words,
+    independence_words,
     interval_text,
     label_words,
     level_text,
@@ -408,7 +409,8 @@ def _origin(report: ReportContent) -> list[str]:
     groups = group_words(report.basis.n_groups, report.n_rows)
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
-        f"Data: {counted(report.n_rows, kind)}{left_out}, {report.mean_oob_members:.1f} members per row on average.",
+        f"Data: {counted(report.n_rows, kind)}{independence_words(report.basis.n_groups)}{left_out}, "
+        f"{report.mean_oob_members:.1f} members per row on average.",
         *own,
         *([f"Groups: {groups}."] if groups else []),
         f"In-bag rows: {bag_words(report)}.",

@@ -60,6 +60,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "checks.attacks",
         "checks.copies",
         "checks.row_order",
+        "checks.shuffled_subjects",
         "checks.training_rows",
         "coverage.comparisons",
         "coverage.importance",

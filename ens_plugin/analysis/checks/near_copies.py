@@ -13,7 +13,7 @@ from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.records import record
 
-__all__ = ["SEPARATE_CASES", "near_copy_doubts"]
+__all__ = ["SEPARATE_CASES", "near_copy_doubts", "numbers", "numeric_columns"]
 
 QUERIES = 200
 # Of ordinary tables, an eighth of these rows is enough to see that they are.
@@ -99,7 +99,7 @@ class _ScaledColumns:
 
     def __getitem__(self, rows: Any, /) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
-            values = _numbers(self.table, rows, self.chosen) - self.mean
+            values = numbers(self.table, rows, self.chosen) - self.mean
             values /= self.spread
         is_known = np.isfinite(values)
         return values if is_known.all() else np.where(is_known, values, 0.0)
@@ -110,9 +110,9 @@ def _compared_columns(table: Any) -> tuple[_ScaledColumns, NDArray[np.bool_]]:
 
     Mean, variance and number of values are those of up to 1000 rows.
     """
-    numeric = _numeric_columns(table)
+    numeric = numeric_columns(table)
     columns = numeric[spread_rows(numeric.size, MOST_COLUMNS)]
-    some = _numbers(table, spread_rows(table.shape[0], LOOKED_AT), columns).astype(np.float64)
+    some = numbers(table, spread_rows(table.shape[0], LOOKED_AT), columns).astype(np.float64)
     is_known = np.isfinite(some)
     n_known = np.maximum(is_known.sum(axis=0), 1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -124,7 +124,7 @@ def _compared_columns(table: Any) -> tuple[_ScaledColumns, NDArray[np.bool_]]:
     return _ScaledColumns(table, columns[chosen], mean[chosen], spread[chosen]), is_real
 
 
-def _numeric_columns(table: Any) -> NDArray[np.intp]:
+def numeric_columns(table: Any) -> NDArray[np.intp]:
     """Return the positions of the numeric columns; of none for sparse rows."""
     if isinstance(table, pd.DataFrame):
         return np.flatnonzero([_is_numeric(dtype) for dtype in table.dtypes])
@@ -132,10 +132,10 @@ def _numeric_columns(table: Any) -> NDArray[np.intp]:
     return np.arange(table.shape[1] if is_numeric else 0)
 
 
-def _numbers(table: Any, rows: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
+def numbers(table: Any, rows: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
     """Return some columns of the rows at a slice or an array of positions, shape (..., n_columns)."""
     if isinstance(rows, np.ndarray) and rows.ndim > 1:
-        return _numbers(table, rows.ravel(), columns).reshape(*rows.shape, columns.size)
+        return numbers(table, rows.ravel(), columns).reshape(*rows.shape, columns.size)
     if columns.size == 0:
         return np.empty((rows.size, 0))
     if isinstance(table, pd.DataFrame):

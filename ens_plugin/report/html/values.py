@@ -85,7 +85,11 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
     versions = ", ".join(f"{_shown(name, 60)} {_shown(version, 60)}" for name, version in report.versions.items())
     facts = [
         ("Model", f"{_shown(report.model, 80)}, {quantities.members_text(report.n_members)}, {report.task}"),
-        ("Rows used", f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"),
+        (
+            "Rows used",
+            f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"
+            f"{quantities.independence_words(report.basis.n_groups)}",
+        ),
         (
             "Rows left out",
             f"{report.rows_without_oob} (too few members out of bag)" if report.rows_without_oob else "",

@@ -1,0 +1,135 @@
+"""Rows of subjects and of series are doubted in any order, and independent rows are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_friedman1, make_friedman2
+from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.model_selection import GroupKFold, cross_val_predict
+
+import ens_plugin
+from ens_plugin import EnsembleReport
+from ens_plugin.errors import InputError
+from ens_plugin.report import markdown_summary
+from tests.extras import lightgbm, xgboost
+
+Table = tuple[pd.DataFrame, NDArray[Any]]
+FOUND = "on the row nearest to a row err more on it"
+
+
+def panel(seed: int = 0, n_subjects: int = 120) -> tuple[pd.DataFrame, NDArray[np.float64], NDArray[np.intp]]:
+    """Subjects in six years each, in random order, with columns that move slowly, and their effect on the target."""
+    rng = np.random.default_rng(seed)
+    subject = np.repeat(np.arange(n_subjects), 6)
+    year = np.tile(np.arange(2000, 2006), n_subjects)
+    level = rng.normal(size=(n_subjects, 3))[subject] + 0.12 * rng.normal(size=(subject.size, 3))
+    y = rng.normal(size=n_subjects)[subject] + 0.1 * (year - 2000) + 0.2 * rng.normal(size=subject.size)
+    X = pd.DataFrame(level, columns=["size", "wealth", "income"]).assign(year=year)
+    order = rng.permutation(subject.size)
+    return X.iloc[order].reset_index(drop=True), y[order], subject[order]
+
+
+def equal_rows(n_labels: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    rng = np.random.default_rng(seed)
+    subject = rng.permutation(np.repeat(np.arange(150), 4))
+    y = rng.normal(size=150)[subject] + 0.3 * rng.normal(size=600)
+    return rng.normal(size=(150, 5))[subject], y if n_labels == 0 else (y > 0).astype(np.int64)
+
+
+def found(report: EnsembleReport) -> bool:
+    return any(FOUND in text for text in report.basis.doubts)
+
+
+def models() -> list[Any]:
+    return [
+        pytest.param(lambda: RandomForestRegressor(100, random_state=0), id="forest"),
+        pytest.param(lambda: BaggingRegressor(n_estimators=100, random_state=0), id="bagging"),
+        pytest.param(
+            lambda: lightgbm.LGBMRegressor(
+                boosting_type="rf", n_estimators=100, bagging_fraction=0.6, bagging_freq=1, min_child_samples=2,
+                num_leaves=200, random_state=0, verbose=-1,
+            ),
+            id="lightgbm",
+        ),
+        pytest.param(
+            lambda: xgboost.XGBRFRegressor(n_estimators=100, subsample=0.6, max_depth=12, random_state=0),
+            id="xgboost",
+        ),
+    ]  # fmt: skip
+
+
+@pytest.mark.fast_cases("forest")
+@pytest.mark.parametrize("model", models())
+def test_a_shuffled_panel_is_doubted_and_the_remedy_is_right(model: Any) -> None:
+    X, y, subject = panel()
+    ensemble = model().fit(X, y)
+    report = ens_plugin.analyze(ensemble, X, y)
+    assert found(report)
+    assert "'year'" in report.basis.doubts[-1]
+    assert not report.is_actionable
+    assert not found(ens_plugin.analyze(ensemble, X, y, groups=np.arange(y.size)))
+    others = cross_val_predict(model(), X, y, groups=subject, cv=GroupKFold(5))
+    assert np.mean((others - y) ** 2) > report.error_interval[1]
+
+
+@pytest.mark.fast_cases("forest")
+@pytest.mark.parametrize("model", models())
+def test_equal_rows_of_subjects_are_doubted(model: Any) -> None:
+    X, y = equal_rows(0)
+    assert found(ens_plugin.analyze(model().fit(X, y), X, y))
+
+
+def test_equal_rows_of_subjects_with_labels_are_refused_as_copies() -> None:
+    X, y = equal_rows(2)
+    with pytest.raises(InputError, match="probably copies"):
+        ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
+
+
+def test_a_shuffled_series_is_doubted_with_and_without_its_dates() -> None:
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.normal(size=(500, 5)), axis=0)
+    order = rng.permutation(500)
+    frame, y = pd.DataFrame(walk[order]), walk.sum(axis=1)[order]
+    for X in (frame, frame[[0]].assign(day=order)):
+        X.columns = X.columns.astype(str)
+        assert found(ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y))
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_diabetes])
+@pytest.mark.parametrize("shuffles", [False, True], ids=["file order", "random order"])
+def test_independent_rows_are_not_doubted(load: Any, shuffles: bool) -> None:
+    X, y = load(return_X_y=True)
+    order = np.random.default_rng(0).permutation(y.size) if shuffles else np.arange(y.size)
+    X, y = X[order], y[order]
+    kind = RandomForestRegressor if load is load_diabetes else RandomForestClassifier
+    assert ens_plugin.analyze(kind(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
+
+
+@pytest.mark.parametrize("draw", [make_friedman1, make_friedman2])
+def test_a_function_without_noise_is_not_doubted_though_neighbours_help(draw: Any) -> None:
+    X, y = draw(500, noise=0.0, random_state=0)
+    assert ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
+
+
+def test_categories_with_an_effect_are_not_doubted() -> None:
+    rng = np.random.default_rng(0)
+    category = rng.integers(0, 12, 600)
+    X = pd.DataFrame({"kind": category, "size": rng.normal(size=600), "age": rng.integers(20, 70, 600)})
+    y = rng.normal(size=12)[category] + 0.3 * rng.normal(size=600)
+    assert ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
+
+
+def test_every_report_without_groups_states_that_rows_are_taken_as_independent() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = RandomForestRegressor(50, max_samples=0.3, random_state=0).fit(X, y)
+    report = ens_plugin.analyze(model, X, y)
+    for text in (report.summary(), markdown_summary(report), report.to_html()):
+        assert "taken as independent" in " ".join(text.split())
+    grouped = ens_plugin.analyze(model, X, y, groups=np.arange(y.size) // 2)
+    for text in (grouped.summary(), markdown_summary(grouped), grouped.to_html()):
+        assert "taken as independent" not in " ".join(text.split())
