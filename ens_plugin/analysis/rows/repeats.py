@@ -47,7 +47,7 @@ UNSURE = (
 REMEDIES = (
     "Train without the copies, and to balance labels draw inside each bag (class_weight='balanced_subsample', or "
     "imbalanced-learn's BalancedRandomForestClassifier). Or pass groups='identical', which counts a row as in bag "
-    f"wherever a copy of it is; for rows of many copies this needs small bags. {SEPARATE}"
+    "wherever a copy of it is."
 )
 
 
@@ -67,6 +67,8 @@ class RepeatedRows:
         Code of that label.
     is_sure : bool
         Whether the copied rows are hardly ordinary ties of a table of few values.
+    reach : str
+        A sentence on the groups of copies that can be judged with the model's bags.
     """
 
     repeated: NDArray[np.bool_]
@@ -74,6 +76,7 @@ class RepeatedRows:
     appended: int = 0
     appended_label: int = 0
     is_sure: bool = True
+    reach: str = ""
 
     def take(self, rows: NDArray[np.intp]) -> RepeatedRows:
         """Return the repeats of some of the rows, with flags as among all rows."""
@@ -168,7 +171,8 @@ def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
         raise InputError(
             f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} rows have the same features and target as "
             "another row, and are probably copies (an oversampler leaves them, or a join). A member that was trained "
-            f"on a copy of a row has fitted the row too, so the out-of-bag error would be far too low. {REMEDIES}"
+            f"on a copy of a row has fitted the row too, so the out-of-bag error would be far too low. "
+            f"{REMEDIES} {repeats.reach} {SEPARATE}"
         )
 
 
@@ -206,10 +210,10 @@ def copies_findings(
     if _hidden_loss(copied, losses, target, share) <= standard_error:
         return (), (f"{found} They may bias the error, by less than its own standard error.",)
     if not repeats.is_sure:
-        return (f"{found} {UNSURE}{REMEDIES}",), ()
+        return (f"{found} {UNSURE}{REMEDIES} {repeats.reach} {SEPARATE}",), ()
     return (
         f"{found} Members that were trained on a copy of a row have fitted it too, so the error may be far too low. "
-        f"{REMEDIES}",
+        f"{REMEDIES} {repeats.reach} {SEPARATE}",
     ), ()
 
 
