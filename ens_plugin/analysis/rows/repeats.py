@@ -15,6 +15,7 @@ from ens_plugin.core.likeness.repeated_rows import (
     column_halves,
     copied_rows,
     numbered,
+    point_masses,
 )
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
@@ -114,7 +115,11 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
         nothing = np.broadcast_to(np.False_, target.size)
         return RepeatedRows(nothing, nothing, *appended)
     halves = row_hashes(rows.table, column_halves(rows.table.shape[1]))
-    copied, is_sure = copied_rows(records, halves, target if has_labels else None), True
+    labels = target if has_labels else None
+    copied, is_sure = copied_rows(records, halves, labels), True
+    # Rows of a point mass, as a blank form, are no copies: fresh rows are of that record as often.
+    apart = ~point_masses(records, labels) if copied.any() else np.ones(target.size, dtype=bool)
+    copied = copied & apart
     if copied.any():
         # Few tables have copies.
         from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
@@ -122,7 +127,9 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
         copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
     repeated = np.asarray(np.bincount(records)[records] > 1)
     if has_labels and np.mean(copied) < REFUSED_SHARE:
-        drawn_again = repeated & np.isin(target, oversampled_labels(records, halves, target))
+        rest = numbered(records[apart].astype(np.uint64))
+        found = oversampled_labels(rest, halves[:, apart], target[apart])
+        drawn_again = repeated & apart & np.isin(target, found)
         copied, is_sure = copied | drawn_again, is_sure and not drawn_again.any()
     return RepeatedRows(repeated, copied, *appended, is_sure)
 
