@@ -91,12 +91,14 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         rows = features.frame if isinstance(features, FrameRows) else features
         models, target = [(model, rows) for model in self.model.models], np.asarray(y).reshape(-1)
         target = target if self.classes is None else label_codes(target, self.classes)
-        return judge_origin(
-            kept_rows.hold_kept_rows(models),
-            kept_rows.tree_cells(models, target, self.classes),
-            target.size,
-            lambda: kept_rows.keep_rows(self.model.models),
-        )
+        known = kept_rows.known_rows(models, target, self.classes, self._draw)
+        cells = kept_rows.tree_cells(models, target, self.classes)
+        return judge_origin(known.are_given(), cells, target.size, known.would_show)
+
+    def _draw(self, member: int) -> NDArray[np.integer[Any]] | None:
+        """Return the training rows that a model was given, if the user gave them in order."""
+        bags = self.model.in_bag
+        return None if bags is None else bags.drawn(member)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that models split, where they are trees."""

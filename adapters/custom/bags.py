@@ -73,6 +73,11 @@ class GivenBags:
         rule: DrawRule = "with_replacement" if repeats else "without_replacement"
         return counts_of_rows(self.rows, len(self.rows), n_rows, rule)
 
+    def drawn(self, member: int) -> NDArray[np.intp]:
+        """Return the rows of a member, in ascending order where the user gave a mask."""
+        rows = self.rows[member]
+        return np.flatnonzero(rows) if isinstance(self.rows, np.ndarray) else np.asarray(rows)
+
     def first(self, n_members: int) -> GivenBags:
         """Return a copy of the bags of the first `n_members` members."""
         return replace(self, rows=self.rows[:n_members].copy())

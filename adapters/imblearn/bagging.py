@@ -21,7 +21,7 @@ from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
 from ens_plugin.adapters.sklearn.data import check_fitted, check_learner, check_row_count, redrawable, training_target
 from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all
-from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
+from ens_plugin.adapters.sklearn.recognition.kept_rows import KnownRows, known_rows
 from ens_plugin.adapters.sklearn.trees.outputs import are_recognised, checked_members, growth_is_known
 from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
 from ens_plugin.core.tallies.bags import BagProof, Bags
@@ -121,13 +121,17 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         return bags.with_proof(BagProof(rows=self.bagging.grow_as_trees or target is not None, target=is_proved))
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return whether rows are training rows, by the growth of three trees and the values that trees split at."""
-        if not self.bagging.grow_as_trees:
-            return "unknown"
-        members = self.bagging.model.estimators_
-        trees = [(tree, self._columns(features, member)) for member, tree in enumerate(members)]
-        is_training = self._grew_on(features, y) or hold_node_values(trees)
-        return judge_origin(is_training, (), features.shape[0], lambda: show_node_values(trees))
+        """Return whether rows are training rows, by the growth of trees and the values or rows that members store."""
+        members = [(own, self._columns(features, member)) for member, own in enumerate(self.bagging.model.estimators_)]
+        if self.bagging.grow_as_trees:
+            known = KnownRows(members, [])
+        else:
+            target = training_target(y, self.classes, features.shape[0])
+            assert target is not None
+            assert self.classes is not None
+            known = known_rows(members, target, np.arange(len(self.classes)), self._bag)
+        is_training = (self.bagging.grow_as_trees and self._grew_on(features, y)) or known.are_given()
+        return judge_origin(is_training, (), features.shape[0], known.would_show)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""
@@ -150,8 +154,10 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         return self.model.estimators_[member][0]
 
     def _columns(self, features: Any, member: int) -> Any:
-        """Return rows as a member that is a tree takes them."""
-        return features[:, self.model.estimators_features_[member]].astype(np.float32, copy=False)
+        """Return rows as a member takes them: with its columns, and as trees take them for a tree."""
+        columns = self.model.estimators_features_[member]
+        rows = features if np.array_equal(columns, np.arange(features.shape[1])) else features[:, columns]
+        return rows.astype(np.float32, copy=False) if self.bagging.grow_as_trees else rows
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
         """Raise DataMismatchError unless three members can have been trained on these rows and labels."""

@@ -45,13 +45,8 @@ from ens_plugin.adapters.sklearn.data import (
 from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
 from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all, leaf_counts
 from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
-from ens_plugin.adapters.sklearn.recognition.kept_rows import hold_kept_rows, keep_rows
-from ens_plugin.adapters.sklearn.recognition.known_rows import (
-    are_outputs_of_known_rows,
-    are_shuffled_rows,
-    hold_node_values,
-    show_node_values,
-)
+from ens_plugin.adapters.sklearn.recognition.kept_rows import KnownRows, known_rows
+from ens_plugin.adapters.sklearn.recognition.known_rows import are_outputs_of_known_rows, are_shuffled_rows
 from ens_plugin.adapters.sklearn.row_bags import RecordedBags
 from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
 from ens_plugin.adapters.sklearn.trees.outputs import (
@@ -248,11 +243,12 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         """Return whether rows are training rows, by the growth, errors, stored rows and leaves of the members."""
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
+        known = self._known_rows(features, target)
         return judge_origin(
-            self._are_training_rows(features, target),
+            known.are_given() or self._are_training_rows(features, target),
             self._leaf_counts(features, target),
             target.size,
-            lambda: self._show_known_rows(features),
+            known.would_show,
         )
 
     def fingerprint(self) -> tuple[bytes, ...]:
@@ -264,8 +260,6 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return features, tree_splits(self.model.estimators_, self._columns) if self.grow_as_trees else ()
 
     def _are_training_rows(self, features: Any, target: NDArray[Any]) -> bool:
-        if self._hold_known_rows(features):
-            return True
         # Seeds of the last members only, as after a warm start, redraw no member's rows.
         if len(self.model._seeds) != self.n_members:
             return False
@@ -273,19 +267,16 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
             return True
         return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
 
-    def _hold_known_rows(self, features: Any) -> bool:
-        members = self._members_with_rows(features)
-        return hold_node_values(members) if self.grow_as_trees else hold_kept_rows(members)
-
-    def _show_known_rows(self, features: Any) -> bool:
-        """Return whether training rows would be recognised: by members with midpoint splits, or that store rows."""
-        if self.grow_as_trees:
-            return show_node_values(self._members_with_rows(features))
-        return keep_rows(self.model.estimators_)
-
-    def _members_with_rows(self, features: Any) -> list[tuple[Any, Any]]:
+    def _known_rows(self, features: Any, target: NDArray[Any]) -> KnownRows:
+        """Return what the members store of their training rows."""
         rows = _as_trees_take(features) if self.grow_as_trees else features
-        return [(member, self._member_rows(index, rows)) for index, member in enumerate(self.model.estimators_)]
+        members = [(member, self._member_rows(index, rows)) for index, member in enumerate(self.model.estimators_)]
+        if self.grow_as_trees:
+            return KnownRows(members, [])
+        # Members are given the codes of labels.
+        codes = None if self.classes is None else np.arange(len(self.classes))
+        is_drawn = len(self.model._seeds) == self.n_members
+        return known_rows(members, target, codes, self._draw if is_drawn else lambda member: None)
 
     def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the numbers of training and given rows in the leaves of each member; nothing unless all are trees."""

@@ -18,7 +18,7 @@ from ens_plugin.analysis.criteria import rare_label_caution, single_row_caution,
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.row_blocks import label_count
-from ens_plugin.analysis.rows.groups import group_doubts, refuse_groups_in_bags, with_groups
+from ens_plugin.analysis.rows.groups import group_doubts, missing_weight, refuse_groups_in_bags, with_groups
 from ens_plugin.analysis.rows.repeats import RepeatedRows, appended_doubt, copies_findings
 from ens_plugin.analysis.rows.shares import RowShares, refuse_unweighable, row_shares
 from ens_plugin.analysis.tallied_rows import TalliedRows
@@ -178,9 +178,9 @@ def _with_repeats(
 def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
     """Return which rows have enough out-of-bag members: one for hard votes, else two, which a variance needs."""
     tally, weight = evidence.tally, evidence.weight
-    refuse_groups_in_bags(weight, tally.trials >= 2)
+    refuse_groups_in_bags(weight, tally.trials >= 2, missing_weight(evidence, n_members, 2))
     few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))
-    if few > weight.n_rows / 2:
+    if few > weight.n_rows / 2 and weight.groups is None:
         _refuse_one_bag(tally.trials, weight, n_members)
         mean = weight.row_sum(tally.trials) / weight.n_rows
         found = counted(few, "has", "have", of=f"{weight.n_rows} rows")
@@ -286,6 +286,7 @@ def _report(
     cautions = _cautions(adapter, evidence.proof, estimates, used.n_effective, dropped, settings)
     cautions += rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
     cautions += single_row_caution(estimates.recommendation, estimates.error_draws, used.n_rows)
+    missing = missing_weight(replace(evidence, weight=given), adapter.n_members, _members_needed(evidence))
     return EnsembleReport(
         task=adapter.info.task,
         model=type(adapter.model).__name__,
@@ -312,7 +313,7 @@ def _report(
             usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
             n_effective=used.n_effective,
             n_groups=None if used.groups is None else int(np.unique(used.groups).size),
-            doubts=(*adapter.doubts(), *shares.doubts, *group_doubts(weight, usable), *estimates.doubts),
+            doubts=(*adapter.doubts(), *shares.doubts, *group_doubts(weight, usable, missing), *estimates.doubts),
         ),
         fingerprint=tuple(part.hex() for part in adapter.fingerprint()),
     )

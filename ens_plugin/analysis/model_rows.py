@@ -18,6 +18,7 @@ from ens_plugin.analysis.checks.near_copies import near_copy_doubts
 from ens_plugin.analysis.checks.refused_rows import training_bags
 from ens_plugin.analysis.checks.row_order import is_sorted
 from ens_plugin.analysis.row_blocks import BlockReader
+from ens_plugin.analysis.rows.groups import reach_of_groups
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import held_out_copies, refuse_copies
 from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
@@ -217,12 +218,14 @@ def _with_bags(rows: ModelRows, bags: Bags) -> ModelRows:
     adapter, likeness, chances = rows.adapter, rows.likeness, None
     if likeness.groups is None and isinstance(adapter, CountsDraws):
         chances = adapter.left_out_chances()
-    if likeness.repeats is not None:
-        refuse_copies(likeness.repeats, rows.weight)
+    if likeness.repeats is not None and likeness.repeats.copied.any():
+        repeats = replace(likeness.repeats, reach=reach_of_groups(bags))
+        refuse_copies(repeats, rows.weight)
+        likeness = replace(likeness, repeats=repeats)
     if likeness.groups is not None:
         compare_rows_with_stored(adapter, rows.features, bags, rows.target)
         bags = bags.by_group(likeness.groups)
-    return replace(rows, bags=bags, proof=bags.proof, chances=chances)
+    return replace(rows, bags=bags, likeness=likeness, proof=bags.proof, chances=chances)
 
 
 def _prepared(adapter: EnsembleAdapter, X: Any, n_targets: int) -> Any:

@@ -21,6 +21,7 @@ from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.model_rows import ModelRows
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.row_blocks import Progress, tally_rows
+from ens_plugin.analysis.rows.groups import group_chances, with_reach
 from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
 from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.subsets import Sample
@@ -67,8 +68,11 @@ def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progr
     )
     if rows.adapter.classes is not None:
         evidence = evidence.sort_samples()
+    chance = rows.chances
+    if rows.groups is not None and rows.bags is not None:
+        chance = group_chances(rows.groups, evidence.tally.trials, rows.adapter.n_members)
     weight = replace(evidence.weight, groups=rows.groups)
-    return replace(evidence, weight=weight, chance=rows.chances, proof=rows.proof)
+    return replace(evidence, weight=weight, chance=chance, proof=rows.proof)
 
 
 def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
@@ -91,7 +95,8 @@ def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
     doubts, warnings = order_findings(rows.adapter, sample, rows.bags, sorted_rows=rows.is_sorted)
     if rows.table is not None and not rows.doubts and not doubts:
         doubts = subject_doubts(rows.adapter, sample, rows.table)
-    return replace(rows, doubts=(*rows.doubts, *doubts), warnings=(*rows.warnings, *warnings))
+    doubts = with_reach((*rows.doubts, *doubts), rows.bags)
+    return replace(rows, doubts=doubts, warnings=(*rows.warnings, *warnings))
 
 
 def report_on_rows(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis.rows.hashes import hash_rows, row_hashes
 from ens_plugin.analysis.rows.repeats import REFUSED_SHARE, RepeatedRows, record_hashes
-from ens_plugin.core.likeness.repeated_rows import column_halves, too_even
+from ens_plugin.core.likeness.repeated_rows import column_halves, point_masses, too_even
 from ens_plugin.errors import InputError
 
 __all__ = ["Marks", "copies_finding", "merge_marks", "row_marks"]
@@ -71,17 +71,31 @@ def merge_marks(marks: list[Marks]) -> Marks:
 def repeated_shares(marks: Marks) -> tuple[float, float]:
     """Return the share of rows whose record occurs more than once, and of rows that look like copies.
 
-    The first is exact for the sampled records; the second counts, for each split of the columns, repeated rows
-    without near misses in the worse of its halves (:func:`ens_plugin.core.likeness.repeated_rows.copied_rows`).
+    The first is exact for the sampled records; the second leaves out those of a few records that occur far more often
+    than the others (:func:`ens_plugin.core.likeness.repeated_rows.point_masses`), and counts, for each split of the
+    columns, repeated rows without near misses in the worse of its halves
+    (:func:`ens_plugin.core.likeness.repeated_rows.copied_rows`).
     """
-    whole = marks[1, marks[0] == WHOLE]
-    counts = np.unique(whole, return_counts=True)[1]
-    repeated = float(counts[counts > 1].sum() / max(whole.size, 1))
-    if repeated == 0.0 or too_even(counts):
-        return repeated, repeated
-    lone = [_lone_share(marks[1:, marks[0] == half]) for half in range(1, 2 * N_SPLITS + 1)]
+    whole = marks[1:, marks[0] == WHOLE]
+    n_rows, repeated = max(whole.shape[1], 1), _repeated(whole)
+    apart = _repeated(_without_masses(whole))
+    if not apart.any() or too_even(np.unique(whole[0], return_counts=True)[1]):
+        return repeated.sum() / n_rows, apart.sum() / n_rows
+    lone = [_lone_share(_without_masses(marks[1:, marks[0] == half])) for half in range(1, 2 * N_SPLITS + 1)]
     worse = np.maximum(lone[::2], lone[1::2])
-    return repeated, repeated * float(np.mean(worse))
+    return repeated.sum() / n_rows, apart.sum() / n_rows * float(np.mean(worse))
+
+
+def _repeated(marks: Marks) -> NDArray[np.bool_]:
+    """Return which rows are of a record that occurs more than once."""
+    _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
+    return np.asarray(copies[record] > 1)
+
+
+def _without_masses(marks: Marks) -> Marks:
+    """Return the marks of rows that are of no point mass."""
+    record = np.unique(marks[1], return_inverse=True)[1]
+    return marks[:, ~point_masses(record)] if record.size else marks
 
 
 def _lone_share(marks: Marks) -> float:

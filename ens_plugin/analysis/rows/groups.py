@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +11,41 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.core import uncertainty
+from ens_plugin.core.tallies.bags import Bags
+from ens_plugin.core.tallies.representation import represent
 from ens_plugin.core.tallies.row_groups import design_effect, small_number_factor
 from ens_plugin.core.tallies.tally import AnyTally, ValueTally
-from ens_plugin.core.validation import IntArray, counted, shown, with_missing
+from ens_plugin.core.validation import FloatArray, IntArray, counted, shown, with_missing
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
+from ens_plugin.report.result import FEWEST_ROWS
 
 if TYPE_CHECKING:
+    from ens_plugin.analysis.tallied_rows import TalliedRows
     from ens_plugin.core.tallies.row_weight import RowWeight
 
-__all__ = ["encode_groups", "group_doubts", "refuse_groups_in_bags", "with_groups"]
+__all__ = [
+    "encode_groups",
+    "group_chances",
+    "group_doubts",
+    "largest_group",
+    "missing_weight",
+    "reach_of_groups",
+    "refuse_groups_in_bags",
+    "with_groups",
+    "with_reach",
+]
 
 FEWEST_GROUPS = 10
 REFUSED_WEIGHT = 0.2
+# Where fewer groups have two members, most usable ones have no more, from which the error was too low by a third.
+MOST_LOST = 0.75
 DOUBTED_WEIGHT = 0.05
+HALVINGS = 60
+LOOKED_AT = 10
+# Advice to name groups; that every row is one of its own is no such advice.
+ADVICE = re.compile(r"groups=(?!np\.arange)")
+# Limits of chance, as of rows: the relative spread of the numbers of members, and its standard errors.
+MOST_DISPERSION, MOST_DEVIATIONS = 1.25, 5.0
 
 
 def encode_groups(groups: Any, n_rows: int) -> IntArray:
@@ -116,7 +139,7 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
     return replace(weight, design_effect=effect * factor if is_grouped else 1.0)
 
 
-def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_]) -> None:
+def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_], missing: float = 1.0) -> None:
     """Raise TooFewMembersError if too many groups have a row in nearly every bag.
 
     Parameters
@@ -125,16 +148,20 @@ def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_]) -> None:
         With groups; of all rows.
     usable : ndarray of bool, shape (n_rows,)
         Rows that enough members predict.
+    missing : float
+        Share of the weight on groups that no usable ones represent.
 
     Raises
     ------
     TooFewMembersError
-        If rows that are not usable have more than a fifth of the weight.
+        If rows that are not usable have more than a fifth of the weight, and the usable ones do not represent them, are
+        of fewer than 30 groups, or have less than a quarter of the weight.
     """
     if weight.groups is None:
         return
     lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
-    if lost > REFUSED_WEIGHT:
+    are_few = lost > MOST_LOST or np.unique(weight.groups[usable]).size < FEWEST_ROWS
+    if lost > REFUSED_WEIGHT and (are_few or missing > REFUSED_WEIGHT):
         n_groups = np.unique(weight.groups).size
         left = np.unique(weight.groups[usable]).size
         finding = (
@@ -147,21 +174,127 @@ def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_]) -> None:
         )
 
 
+def missing_weight(evidence: TalliedRows, n_members: int, needed: int) -> float:
+    """Return the share of the weight on groups that are in nearly every bag, and that no usable groups represent."""
+    if evidence.weight.groups is None:
+        return 0.0
+    trials = evidence.tally.trials
+    found = represent(
+        np.zeros(trials.size, dtype=np.int64), trials, evidence.weight.total,
+        n_labels=1, n_members=n_members, needed=needed, chance=evidence.chance,
+    )  # fmt: skip
+    return float(found.missing[0])
+
+
+def group_chances(groups: IntArray, trials: FloatArray, n_members: int) -> FloatArray | None:
+    r"""Return the chance of each row's group to be out of one bag, by the size of the group.
+
+    Parameters
+    ----------
+    groups : ndarray of int, shape (n_rows,)
+        Group of each row, from 0 without gaps.
+    trials : ndarray, shape (n_rows,)
+        Number of members whose bags hold no row of the group.
+    n_members : int
+
+    Returns
+    -------
+    ndarray, shape (n_rows,), or None
+        None where the groups' numbers of members vary more than these chances explain, as if bags were drawn by weight.
+
+    Notes
+    -----
+    Where rows are drawn alike, a group of s rows is left out with a chance of about :math:`e^{-\lambda s}`.  Lambda is
+    the likeliest one, at which :math:`\sum_g s_g (M q_g - n_g) / (1 - q_g) = 0`.
+
+    Examples
+    --------
+    >>> chance = group_chances(np.array([0, 1, 1]), np.array([37.0, 13.0, 13.0]), 100)
+    >>> chance.round(2).tolist()
+    [0.37, 0.13, 0.13]
+    """
+    size = np.bincount(groups).astype(np.float64)
+    own = np.zeros(size.size)
+    own[groups] = trials
+
+    def chance(rate: float) -> FloatArray:
+        return np.clip(np.exp(-rate * size), 1e-300, 1.0 - 1e-12)
+
+    low, high = 1e-6, 50.0
+    for _ in range(HALVINGS):
+        middle = np.sqrt(low * high)
+        q = chance(middle)
+        low, high = (middle, high) if size @ ((n_members * q - own) / (1.0 - q)) > 0 else (low, middle)
+    q = chance(low)
+    expected = n_members * q * (1.0 - q)
+    most = MOST_DISPERSION * expected.sum() + MOST_DEVIATIONS * np.sqrt((expected + 2.0 * expected**2).sum())
+    return q[groups] if np.square(own - n_members * q).sum() <= most else None
+
+
 def _remedies(weight: RowWeight, usable: NDArray[np.bool_]) -> str:
     """Return how to get members that were trained on no row of the groups without usable rows."""
     assert weight.groups is not None
     left_out = weight.groups if usable.all() else weight.groups[~usable]
     size = float(np.median(np.bincount(weight.groups)[left_out]))
     return (
-        f"Train on smaller bags (with groups of {size:.3g} rows, about {1.0 / size:.2g} of the rows for each member: "
-        "max_samples of scikit-learn, bagging_fraction of LightGBM, subsample of XGBoost), or draw whole groups "
-        "(train the members yourself and pass CustomEnsemble.from_estimators), or pass rows of other groups with "
-        "{data='holdout'}."
+        "For the model as it is, pass rows of other groups, with their groups, as held out ({data='holdout'}). To "
+        "judge groups without such rows, draw whole groups for each member (train the members yourself and pass "
+        f"CustomEnsemble.from_estimators), or train on smaller bags: with groups of {size:.3g} rows, about "
+        f"{1.0 / max(size, 1.0):.2g} of the rows for each member (max_samples of scikit-learn, bagging_fraction of "
+        "LightGBM, subsample of XGBoost)."
     )
 
 
-def group_doubts(weight: RowWeight, usable: NDArray[np.bool_]) -> list[str]:
-    """Return doubts about estimates from groups: too few groups, or large ones without usable rows."""
+def largest_group(bags: Bags) -> int:
+    """Return the size up to which a quarter of the groups of rows are out of bag for two members or more; 0 for none.
+
+    Parameters
+    ----------
+    bags : Bags
+        Of rows that are drawn alike, without regard to groups.
+
+    Examples
+    --------
+    >>> from ens_plugin.core.tallies.bags import Bags
+    >>> largest_group(Bags.from_mask(np.random.default_rng(0).random((100, 200)) < 0.632))
+    4
+    """
+    chosen = range(0, bags.n_members, max(bags.n_members // LOOKED_AT, 1))
+    left_out = 1.0 - float(np.mean([bags.member(member).mean() for member in chosen]))
+    if bags.n_members * left_out < 1.0:
+        return 0
+    # One member on average is two or more for a quarter of the groups.
+    return int(np.log(bags.n_members) / -np.log(min(left_out, 1.0 - 1e-9)))
+
+
+def with_reach(findings: tuple[str, ...], bags: Bags) -> tuple[str, ...]:
+    """Return findings, the first of which that advises to name groups states for which ones this model allows that."""
+    first = next((place for place, found in enumerate(findings) if ADVICE.search(found)), None)
+    if first is None:
+        return findings
+    return (*findings[:first], f"{findings[first]} {reach_of_groups(bags)}", *findings[first + 1 :])
+
+
+def reach_of_groups(bags: Bags) -> str:
+    """Return a sentence on the groups that can be judged out of bag, and on what to do about larger ones."""
+    size = largest_group(bags)
+    otherwise = (
+        "pass rows of other groups, with their groups, as held out ({data='holdout'}), or train each member on rows of "
+        "whole groups (CustomEnsemble.from_estimators)."
+    )
+    if size < 2:
+        return spelled(
+            "With this model's bags, groups of rows cannot be judged out of bag, because hardly a member left out all "
+            f"rows of a group, unless the bags hold whole groups. Otherwise {otherwise}"
+        )
+    return spelled(
+        f"With this model's bags, groups= works for groups of up to {size} rows, or where the bags hold whole groups. "
+        f"Otherwise {otherwise}"
+    )
+
+
+def group_doubts(weight: RowWeight, usable: NDArray[np.bool_], missing: float) -> list[str]:
+    """Return doubts about estimates from groups: too few groups, or large ones that no usable rows represent."""
     if weight.groups is None:
         return []
     found = []
@@ -170,9 +303,9 @@ def group_doubts(weight: RowWeight, usable: NDArray[np.bool_]) -> list[str]:
         found.append(
             f"Only {counted(n_groups, 'group')} of rows: too few to estimate how much groups differ. Pass more groups."
         )
-    lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
     sizes = np.bincount(weight.groups)[weight.groups]
-    if lost > DOUBTED_WEIGHT:
+    lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
+    if min(missing, lost) > DOUBTED_WEIGHT:
         found.append(
             f"Rows with {100 * lost:.3g} % of the weight have too few members whose bags hold no row of their group; "
             f"their groups have {sizes[~usable].mean():.3g} rows on average, the others {sizes[usable].mean():.3g}. "

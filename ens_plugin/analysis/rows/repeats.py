@@ -15,6 +15,7 @@ from ens_plugin.core.likeness.repeated_rows import (
     column_halves,
     copied_rows,
     numbered,
+    point_masses,
 )
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError
@@ -47,7 +48,7 @@ UNSURE = (
 REMEDIES = (
     "Train without the copies, and to balance labels draw inside each bag (class_weight='balanced_subsample', or "
     "imbalanced-learn's BalancedRandomForestClassifier). Or pass groups='identical', which counts a row as in bag "
-    f"wherever a copy of it is; for rows of many copies this needs small bags. {SEPARATE}"
+    "wherever a copy of it is."
 )
 
 
@@ -67,6 +68,8 @@ class RepeatedRows:
         Code of that label.
     is_sure : bool
         Whether the copied rows are hardly ordinary ties of a table of few values.
+    reach : str
+        A sentence on the groups of copies that can be judged with the model's bags.
     """
 
     repeated: NDArray[np.bool_]
@@ -74,6 +77,7 @@ class RepeatedRows:
     appended: int = 0
     appended_label: int = 0
     is_sure: bool = True
+    reach: str = ""
 
     def take(self, rows: NDArray[np.intp]) -> RepeatedRows:
         """Return the repeats of some of the rows, with flags as among all rows."""
@@ -111,7 +115,11 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
         nothing = np.broadcast_to(np.False_, target.size)
         return RepeatedRows(nothing, nothing, *appended)
     halves = row_hashes(rows.table, column_halves(rows.table.shape[1]))
-    copied, is_sure = copied_rows(records, halves, target if has_labels else None), True
+    labels = target if has_labels else None
+    copied, is_sure = copied_rows(records, halves, labels), True
+    # Rows of a point mass, as a blank form, are no copies: fresh rows are of that record as often.
+    apart = ~point_masses(records, labels) if copied.any() else np.ones(target.size, dtype=bool)
+    copied = copied & apart
     if copied.any():
         # Few tables have copies.
         from ens_plugin.analysis.rows.ordinary_rows import without_ordinary
@@ -119,7 +127,9 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
         copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
     repeated = np.asarray(np.bincount(records)[records] > 1)
     if has_labels and np.mean(copied) < REFUSED_SHARE:
-        drawn_again = repeated & np.isin(target, oversampled_labels(records, halves, target))
+        rest = numbered(records[apart].astype(np.uint64))
+        found = oversampled_labels(rest, halves[:, apart], target[apart])
+        drawn_again = repeated & apart & np.isin(target, found)
         copied, is_sure = copied | drawn_again, is_sure and not drawn_again.any()
     return RepeatedRows(repeated, copied, *appended, is_sure)
 
@@ -168,7 +178,8 @@ def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
         raise InputError(
             f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} rows have the same features and target as "
             "another row, and are probably copies (an oversampler leaves them, or a join). A member that was trained "
-            f"on a copy of a row has fitted the row too, so the out-of-bag error would be far too low. {REMEDIES}"
+            f"on a copy of a row has fitted the row too, so the out-of-bag error would be far too low. "
+            f"{REMEDIES} {repeats.reach} {SEPARATE}"
         )
 
 
@@ -206,10 +217,10 @@ def copies_findings(
     if _hidden_loss(copied, losses, target, share) <= standard_error:
         return (), (f"{found} They may bias the error, by less than its own standard error.",)
     if not repeats.is_sure:
-        return (f"{found} {UNSURE}{REMEDIES}",), ()
+        return (f"{found} {UNSURE}{REMEDIES} {repeats.reach} {SEPARATE}",), ()
     return (
         f"{found} Members that were trained on a copy of a row have fitted it too, so the error may be far too low. "
-        f"{REMEDIES}",
+        f"{REMEDIES} {repeats.reach} {SEPARATE}",
     ), ()
 
 

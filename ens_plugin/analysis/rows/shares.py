@@ -151,7 +151,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
     measures = _measures(labels, change, trials[usable])
     if measures or not found.looks_even:
         said = [unevenness, *measures]
-        if evidence.chance is not None and not np.ptp(evidence.weight.total):
+        if evidence.chance is not None and evidence.weight.groups is None and not np.ptp(evidence.weight.total):
             said.append(BY_WEIGHT)
         cautions = (" ".join(said), *cautions)
     return RowShares(_weighed(evidence, found.factor), False, change, labels, cautions, doubts, unevenness)

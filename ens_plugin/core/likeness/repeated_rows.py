@@ -15,6 +15,7 @@ __all__ = [
     "is_of_few_cells",
     "near_missed",
     "numbered",
+    "point_masses",
     "too_even",
 ]
 
@@ -27,6 +28,8 @@ LEAST_APPENDED = 20
 RUN_RATIO = 10
 MOST_CELLS = 50
 ROWS_PER_CELL = 10
+# A record that occurs so many times as often as half of the others is a point at which rows lie, if such are few.
+TIMES_TYPICAL, MOST_MASSES = 10, 10
 
 
 def numbered(hashes: Hashes) -> NDArray[np.int32]:
@@ -132,6 +135,44 @@ def is_of_few_cells(counts: IntArray) -> bool:
     """
     n_records = np.count_nonzero(counts)
     return bool(n_records <= MOST_CELLS and counts.sum() >= ROWS_PER_CELL * n_records)
+
+
+def point_masses(records: IntArray, labels: IntArray | None = None) -> NDArray[np.bool_]:
+    """Return which rows are of a few records that occur far more often than the others, as a blank form does.
+
+    Fresh rows are of these records as often, so that such rows hide no error, as copies do.  Copying repeats many
+    records, or all records of a label, and none far more often than most others.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's record, from 0 without gaps.
+    labels : ndarray of int, shape (n_rows,), or None
+        Label codes, which are equal in the rows of a record; None for values.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_rows,)
+        Of up to ten records that occur ten times as often as the median record of their label; all False where more do.
+
+    Examples
+    --------
+    >>> records = np.append(np.arange(50), np.full(30, 50))
+    >>> int(point_masses(records).sum()), int(point_masses(np.arange(300) // 3).sum())
+    (30, 0)
+    """
+    counts = np.bincount(records)
+    label = np.zeros(counts.size, dtype=np.intp)
+    if labels is not None:
+        label[records] = labels
+    order = np.lexsort((counts, label))
+    sizes = np.bincount(label)
+    first = np.cumsum(sizes) - sizes
+    middle = counts[order][np.minimum(first + sizes // 2, counts.size - 1)]
+    # The only record of a label is compared with those of all labels.
+    middle = np.where(sizes == 1, np.sort(counts)[counts.size // 2], middle)
+    are_masses = counts >= TIMES_TYPICAL * middle[label]
+    return np.asarray((are_masses & (np.count_nonzero(are_masses) <= MOST_MASSES))[records])
 
 
 def near_missed(records: IntArray, halves: Hashes) -> NDArray[np.bool_]:

@@ -1,23 +1,28 @@
-r"""Recognition of training rows: in whatever order, or changed since, by the errors of the members that drew them."""
+r"""Recognition of training rows, in whatever order or changed since, by members' errors or by the rows they store."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
 from scipy.sparse.csgraph import maximum_bipartite_matching
-from scipy.special import gammaln
+from scipy.special import bdtrc, gammaln
 
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.validation import BoolArray
 
 __all__ = [
+    "are_records_of",
     "are_wrong_too_often",
     "chance_to_match",
     "drawn_share_of_error",
     "is_lower_where_drawn",
     "match_training_rows",
     "may_be_known",
+    "would_be_records_of",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -36,6 +41,13 @@ PART_ROWS = 65_536
 FEWEST_COMPARED = 30
 FEWEST_STANDARD_ERRORS = 6.0
 LARGEST_SHARE = 0.8
+# Records that occur as often as this in a table are compared with those that occur less often.
+COMPARED_COUNTS = (1, 2, 3)
+FEWEST_RECORDS, RECORDS_CHANCE = 6, 1e-9
+# Bound on the expected number of records that a table holds and none was found of, with a confidence of 98 %.
+UNSEEN = 4.0
+# Fresh rows may be from a part of the table whose records are by so much likelier to be in it.
+LIKELIER = 3.0
 
 
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
@@ -198,6 +210,67 @@ def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
     standard_error = float(differences.std(ddof=1)) / np.sqrt(differences.size)
     is_clear = float(differences.mean()) > FEWEST_STANDARD_ERRORS * standard_error
     return bool(is_clear and drawn_share_of_error(errors, in_bag) <= LARGEST_SHARE)
+
+
+def are_records_of(sample: NDArray[np.integer], table: NDArray[np.integer]) -> bool:
+    r"""Return whether the records of a sample are so often among those of a table that they are some of its rows.
+
+    Parameters
+    ----------
+    sample, table : ndarrays of int, shapes (n_sample,) and (n_table,)
+        Number of each row's record, which is equal where the rows are.
+
+    Notes
+    -----
+    A fresh row's record occurs c times in the table with a chance of about :math:`(c + 1) f_{c + 1} / n`, where
+    :math:`f_c` records of the n rows occur c times (Good and Turing): as often as a row of the table is equal to c
+    others.  That of a row of the table occurs c times with a chance of :math:`c f_c / n`.  For c = 1, 2 and 3, the
+    records that occur c times are compared with those that occur less often.  Fresh rows from some part of all rows
+    may be among frequent records more often than others; so the odds of the chance are taken three times as large.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.geometric(0.005, size=800)
+    >>> are_records_of(rng.permutation(rows[:400]), rows[:400]), are_records_of(rows[400:], rows[:400])
+    (True, False)
+    """
+    occurring = np.bincount(_counts(table, np.unique(sample)))
+    return any(_are_too_many(occurring, count, odds) for count, odds in _odds_of_fresh_rows(table))
+
+
+def would_be_records_of(n_sample: int, table: NDArray[np.integer]) -> bool:
+    """Return whether :func:`are_records_of` would recognise so many of the rows of a table, drawn at random.
+
+    Examples
+    --------
+    >>> would_be_records_of(20, np.arange(100)), would_be_records_of(20, np.arange(100) % 10)
+    (True, False)
+    """
+    occurring = np.bincount(_counts(table, np.unique(table)), minlength=max(COMPARED_COUNTS) + 1)
+    expected = np.floor(occurring * np.minimum(np.arange(occurring.size) * n_sample / table.size, 1.0))
+    return any(_are_too_many(expected, count, odds) for count, odds in _odds_of_fresh_rows(table))
+
+
+def _are_too_many(occurring: NDArray[Any], count: int, odds: float) -> bool:
+    """Return whether more records occur `count` times, and not less often, than such odds explain."""
+    at, below = int(occurring[count : count + 1].sum()), int(occurring[:count].sum())
+    return bool(at >= FEWEST_RECORDS and bdtrc(at - 1, at + below, odds / (1.0 + odds)) < RECORDS_CHANCE)
+
+
+def _odds_of_fresh_rows(table: NDArray[np.integer]) -> Iterator[tuple[int, float]]:
+    """Yield some counts, and the largest odds that a fresh row's record occurs so often in a table, and not less."""
+    last = max(COMPARED_COUNTS) + 1
+    rows = np.bincount(_counts(table, np.unique(table)), minlength=last + 1)[: last + 1] * np.arange(last + 1)
+    for count in COMPARED_COUNTS:
+        yield count, LIKELIER * (rows[count + 1] + UNSEEN) / max(rows[: count + 1].sum(), 1)
+
+
+def _counts(table: NDArray[np.integer], records: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return how often each of some records occurs in a table."""
+    found, counts = np.unique(table, return_counts=True)
+    place = np.minimum(np.searchsorted(found, records), found.size - 1)
+    return np.where(found[place] == records, counts[place], 0)
 
 
 def _are_informative(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:

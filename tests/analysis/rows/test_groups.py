@@ -14,6 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin.analysis.rows import encode_groups
+from ens_plugin.analysis.rows.groups import group_chances, largest_group
+from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 
 
@@ -144,6 +146,62 @@ def test_groups_in_every_bag_are_refused() -> None:
     X, y, groups = grouped(30, 20)
     with pytest.raises(TooFewMembersError, match=r"groups of 20 rows, about 0\.05 of the rows for each member"):
         ens_plugin.analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y, groups=groups)
+
+
+@pytest.mark.parametrize(("size", "n_trees"), [(3, 50), (4, 100)])
+def test_groups_that_some_members_left_out_are_judged(size: int, n_trees: int) -> None:
+    """A fifth of the weight and more has too few members, but as by lot: all groups are equally large."""
+    X, y, groups = grouped(200, size, spread=0.3)
+    fresh, labels, _ = grouped(3000, 1, spread=0.3, seed=1)
+    model = RandomForestClassifier(n_trees, random_state=0).fit(X, y)
+    report = ens_plugin.analyze(model, X, y, groups=groups)
+    assert report.error_interval[0] <= 1 - model.score(fresh, labels) <= report.error_interval[1]
+    assert not any("weight" in doubt for doubt in report.basis.doubts)
+
+
+@pytest.mark.slow
+def test_larger_groups_with_other_errors_are_represented() -> None:
+    """Labels of larger groups follow less from their features; they are out of bag for fewer members."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+
+        def draw(n_groups: int, rng: np.random.Generator = rng) -> tuple[NDArray[Any], ...]:
+            size = rng.integers(1, 6, n_groups)
+            centres, noise = rng.normal(size=(n_groups, 5)), rng.normal(size=n_groups) * np.where(size > 3, 3.0, 0.1)
+            groups = np.repeat(np.arange(n_groups), size)
+            X = centres[groups] + 0.3 * rng.normal(size=(groups.size, 5))
+            return X, (centres[:, 0] + noise > 0).astype(int)[groups], groups
+
+        X, y, groups = draw(400)
+        fresh, labels, _ = draw(3000)
+        model = RandomForestClassifier(300, random_state=seed).fit(X, y)
+        report = ens_plugin.analyze(model, X, y, groups=groups)
+        assert report.error_interval[0] <= 1 - model.score(fresh, labels) <= report.error_interval[1]
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 1.7])
+def test_chances_of_groups_are_those_by_which_they_were_left_out(rate: float) -> None:
+    rng = np.random.default_rng(0)
+    size = rng.integers(1, 7, 400)
+    groups = np.repeat(np.arange(400), size)
+    chance = np.exp(-rate * size)
+    found = group_chances(groups, rng.binomial(200, chance)[groups].astype(float), 200)
+    assert found is not None
+    np.testing.assert_allclose(found, chance[groups], rtol=0.15)
+    # Groups drawn by weight are left out more and less often than their size tells.
+    assert group_chances(groups, rng.binomial(200, rng.random(400))[groups].astype(float), 200) is None
+
+
+def test_doubts_that_advise_to_name_groups_tell_which_groups_the_model_allows() -> None:
+    X, y, groups = grouped(60, 8)
+    report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
+    assert "groups= works for groups of up to 4 rows" in " ".join(report.basis.doubts)
+    copies = np.repeat(np.arange(groups.size), 3)
+    model = RandomForestClassifier(2, random_state=0).fit(X[copies], y[copies])
+    with pytest.raises(InputError, match="groups of rows cannot be judged out of bag"):
+        ens_plugin.analyze(model, X[copies], y[copies])
+    bags = Bags.from_mask(np.random.default_rng(0).random((500, 300)) < 0.2)
+    assert 24 <= largest_group(bags) <= 32
 
 
 def test_large_groups_left_out_are_refused_or_doubted() -> None:

@@ -303,3 +303,52 @@ def test_refusals_are_errors_of_ours() -> None:
     X, y = noisy(60)
     with pytest.raises(EnsPluginError):
         analysed(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+
+
+def blank_forms(seed: int, share: float = 0.3, n_rows: int = 600) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Rows of real numbers, of which a share is one blank record, with both labels."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n_rows, 1)) < share, 0.0, rng.normal(size=(n_rows, 4)))
+    return X, (X[:, 0] + rng.normal(size=n_rows) > 0).astype(np.int64)
+
+
+def test_rows_of_one_blank_record_are_no_copies() -> None:
+    for seed in range(5):
+        X, y = blank_forms(seed, share=float(np.random.default_rng(seed).uniform(0.1, 0.6)))
+        two = X.copy()
+        two[::6] = 5.0
+        is_blank = X[:, 0] == 0
+        for table, target in ((X, y), (two, y), (X, np.where(is_blank, 1, y)), (X, np.where(is_blank, 0.0, X[:, 1]))):
+            found = find_repeats(hash_rows(None, table), target)
+            assert found.repeated.any()
+            assert not found.copied.any()
+
+
+def test_an_error_out_of_bag_is_right_where_many_rows_are_one_blank_record() -> None:
+    X, y = blank_forms(0)
+    fresh, labels = blank_forms(1, n_rows=5000)
+    model = RandomForestClassifier(100, random_state=0).fit(X, y)
+    report = ens_plugin.analyze(model, X, y)
+    assert report.basis.doubts == ()
+    assert report.error_interval[0] <= 1 - model.score(fresh, labels) <= report.error_interval[1]
+
+
+@pytest.mark.parametrize("n_originals", [2, 5, 30, 100])
+def test_copies_among_rows_of_a_blank_record_are_copies(n_originals: int) -> None:
+    """An oversampled label has few records, all of which are frequent."""
+    X, _ = blank_forms(0)
+    rng = np.random.default_rng(1)
+    y = np.repeat([0, 1], [500, 400])
+    others = rng.normal(size=(n_originals, 4))[rng.integers(0, n_originals, 400)]
+    found = find_repeats(hash_rows(None, np.append(X[:500], others, axis=0)), y)
+    assert found.copied[500:].mean() > 0.8
+    assert not found.copied[:500].any()
+
+
+def test_a_table_that_is_tripled_is_copied_but_for_its_blank_record() -> None:
+    X, y = blank_forms(0)
+    X, y = np.repeat(X, 3, axis=0), np.repeat(y, 3)
+    found = find_repeats(hash_rows(None, X), y)
+    np.testing.assert_array_equal(found.copied, X[:, 0] != 0)
+    with pytest.raises(InputError, match="copies"):
+        refuse_copies(found, np.ones(y.size))
