@@ -37,6 +37,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.oob_search",
         "accuracy.recommendation",
         "accuracy.prediction_intervals",
+        "accuracy.standard_errors",
         "cost.profile",
         "learners.pruning",
         "cost.speed",
