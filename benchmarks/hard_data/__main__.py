@@ -9,6 +9,7 @@ __all__ = ["SCRIPTS", "main"]
 
 SCRIPTS = (
     "labels",
+    "many_labels",
     "scores",
     "sizes",
     "curves",

@@ -31,6 +31,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.few_booster_trees",
         "hard_data.training_variance",
         "hard_data.labels",
+        "hard_data.many_labels",
         "hard_data.cells",
         "hard_data.seeds",
         "accuracy.intervals",

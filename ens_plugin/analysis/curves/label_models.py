@@ -85,8 +85,8 @@ def row_models(
         return [_of_rows(rougher, sample.rows)]
     model = _of_rows(fits.fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
     if not has_scores:
-        shift, shift_size = _rival_shift(sample)
-        return [replace(model, shift=shift, shift_size=shift_size)]
+        shift, shift_loss = _rival_shift(sample)
+        return [replace(model, shift=shift, shift_loss=shift_loss)]
     if crossed is None and np.array_equal(tally.mean, tally.cross_mean):
         return [model]
     return [model, _crossed_model(tally, weight, crossed, sample)]
@@ -230,4 +230,8 @@ def _without_correction(models: list[RowModel]) -> RowModel | None:
         return models[1]
     if isinstance(first, Mixture):  # of two labels, which need no correction
         return None
-    return replace(first, shift=0.0) if isinstance(first, fits.MarginModel) and first.shift != 0.0 else None
+    return (
+        replace(first, shift=0.0, shift_loss=0.0)
+        if isinstance(first, fits.MarginModel) and first.shift != 0.0
+        else None
+    )
