@@ -42,6 +42,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.accuracy.few_booster_trees
 	$(BIN)/python -m benchmarks.accuracy.intervals
 	$(BIN)/python -m benchmarks.accuracy.prediction_intervals
+	$(BIN)/python -m benchmarks.accuracy.standard_errors
 	$(BIN)/python -m benchmarks.hard_data
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.coverage

@@ -10,6 +10,7 @@ __all__ = ["SCRIPTS", "main"]
 SCRIPTS = (
     "labels",
     "rare_labels",
+    "many_labels",
     "scores",
     "sizes",
     "curves",

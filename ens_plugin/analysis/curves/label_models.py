@@ -88,7 +88,7 @@ def row_models(
     model = _of_rows(fits.fit_margins(tally.mean, tally.sd, tally.trials, weight), sample.rows)
     if not has_scores:
         found = _rival_shift(sample)
-        return [replace(model, shift=found.shift, shift_size=found.shift_size, left_out_shifts=found.left_out)]
+        return [replace(model, shift=found.shift, shift_loss=found.shift_loss, left_out_shifts=found.left_out)]
     if crossed is None and np.array_equal(tally.mean, tally.cross_mean):
         return [model]
     return [model, _crossed_model(tally, weight, crossed, sample)]
@@ -206,7 +206,7 @@ def shift_errors(model: RowModel, sizes: FloatArray) -> FloatArray:
     """
     if isinstance(model, Mixture) or not isinstance(model, fits.MarginModel) or model.left_out_shifts is None:
         return np.empty((0, sizes.size))
-    shifted = [replace(model, shift=shift, shift_size=size) for shift, size in model.left_out_shifts]
+    shifted = [replace(model, shift=shift, shift_loss=loss) for shift, loss in model.left_out_shifts]
     left_out = np.array([model_error(each, sizes) for each in shifted])
     return np.asarray(np.sqrt(1.0 - 1.0 / len(left_out)) * (left_out - left_out.mean(axis=0)))
 
@@ -250,4 +250,8 @@ def _without_correction(models: list[RowModel]) -> RowModel | None:
         return models[1]
     if isinstance(first, Mixture):  # of two labels, which need no correction
         return None
-    return replace(first, shift=0.0) if isinstance(first, fits.MarginModel) and first.shift != 0.0 else None
+    return (
+        replace(first, shift=0.0, shift_loss=0.0)
+        if isinstance(first, fits.MarginModel) and first.shift != 0.0
+        else None
+    )

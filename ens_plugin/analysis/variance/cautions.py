@@ -8,15 +8,13 @@ from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.shared.draws import DrawCounts
 from ens_plugin.core.validation import FloatArray, counted
 
-__all__ = ["FEWEST_ROWS", "cautions_of_draws", "cautions_of_noise", "cautions_of_rows"]
+__all__ = ["FEWEST_ROWS", "cautions_of_formula", "cautions_of_noise", "cautions_of_rows", "cautions_of_sampling"]
 
 FEWEST_ROWS = 30
 
 
-def cautions_of_draws(
-    adapter: EnsembleAdapter, draws: DrawCounts, oob_chance: FloatArray | None, n_units: int
-) -> tuple[str, ...]:
-    """Return the warnings that follow from how bags were drawn from `n_units` rows or groups."""
+def cautions_of_sampling(adapter: EnsembleAdapter, draws: DrawCounts, n_units: int) -> tuple[str, ...]:
+    """Return the warnings about few rows or groups, `n_units` of them, and about weights taken from them."""
     cautions = []
     if n_units < FEWEST_ROWS:
         cautions.append(
@@ -32,6 +30,12 @@ def cautions_of_draws(
             "class_weight='balanced' takes the share of each label from the whole training set; the variance of these "
             "shares over training sets is not corrected for."
         )
+    return tuple(cautions)
+
+
+def cautions_of_formula(draws: DrawCounts, oob_chance: FloatArray | None) -> tuple[str, ...]:
+    """Return the warnings about the jackknives that these bags allow."""
+    cautions = []
     if draws.rule == "with_replacement":
         cautions.append(
             "The infinitesimal jackknife tends to be too small where members choose among few features or split to the "

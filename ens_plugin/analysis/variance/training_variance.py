@@ -16,7 +16,13 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.rows.targets import target_array
-from ens_plugin.analysis.variance.cautions import FEWEST_ROWS, cautions_of_draws, cautions_of_noise, cautions_of_rows
+from ens_plugin.analysis.variance.cautions import (
+    FEWEST_ROWS,
+    cautions_of_formula,
+    cautions_of_noise,
+    cautions_of_rows,
+    cautions_of_sampling,
+)
 from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     FEWEST_MEMBERS,
@@ -26,8 +32,17 @@ from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
 )
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
+from ens_plugin.records import record
 
-__all__ = ["TrainingVariance", "training_variance"]
+__all__ = [
+    "TrainingDraws",
+    "TrainingVariance",
+    "blocks_of_rows",
+    "deletion_scale",
+    "member_predictions",
+    "read_draws",
+    "training_variance",
+]
 
 CELLS = 4_000_000
 LINK_STEP = 1e-6
@@ -151,11 +166,51 @@ def training_variance(
     >>> found.variance.shape, bool(found.mean_variance < found.uncorrected.mean())
     ((20,), True)
     """
-    with model_errors(model):
-        return _training_variance(model, X_train, X_new, y_train, groups)
+    with model_errors(model), granted_threads(1):
+        return _estimated(read_draws(model, X_train, X_new, y_train, groups))
 
 
-def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, groups: Any) -> TrainingVariance:
+@record
+class TrainingDraws:
+    """An ensemble, how often its members drew each training row, and the rows to predict.
+
+    Attributes
+    ----------
+    adapter : EnsembleAdapter
+    features, new : prepared rows
+        Those of training, and those to predict.
+    draws : DrawCounts
+        Of the training rows.
+    units : DrawCounts
+        Of what was drawn from the population independently: rows, or groups of rows.
+    codes : ndarray of int, shape (n_training_rows,)
+        The unit of each training row.
+    oob_chance : ndarray of float64, shape (n_units,), or None
+        Chance of each unit to be out of bag for a member; None where unknown or too small.
+    n_repeated : int
+        Training rows that are equal to an earlier one, where rows are the units.
+    """
+
+    adapter: EnsembleAdapter
+    features: Any
+    new: Any
+    draws: DrawCounts
+    units: DrawCounts
+    codes: NDArray[np.intp]
+    oob_chance: FloatArray | None
+    n_repeated: int
+
+    def sampled_cautions(self) -> tuple[str, ...]:
+        """Return the warnings about how units were sampled, whatever is estimated from them."""
+        return cautions_of_sampling(self.adapter, self.draws, self.units.counts.shape[1])
+
+    def repeated_cautions(self) -> tuple[str, ...]:
+        """Return a warning about rows that are equal to an earlier one, if there are any."""
+        return cautions_of_rows(self.n_repeated, self.draws.counts.shape[1])
+
+
+def read_draws(model: Any, X_train: Any, X_new: Any, y_train: Any, groups: Any) -> TrainingDraws:
+    """Return how often members drew the training rows, after the checks of :func:`training_variance`."""
     ensemble, rows = unwrap(model, X_train)
     adapter = find_adapter(ensemble)
     if adapter.n_members < FEWEST_MEMBERS:
@@ -164,12 +219,15 @@ def _training_variance(model: Any, X_train: Any, X_new: Any, y_train: Any, group
             f"sets needs at least {FEWEST_MEMBERS}, and some hundreds to be precise. Train more members."
         )
     new = adapter.prepare(unwrap(model, X_new)[1])
-    with granted_threads(1):
-        features = adapter.prepare(rows)
-        labels = None if y_train is None else target_array(y_train, "y_train")
-        draws = _draw_counts(adapter, rows, features, labels)
-        _check_own_bags(draws, ensemble)
-        return _estimated(adapter, draws, new, _group_codes(groups, features.shape[0]), _repeated(features, labels))
+    features = adapter.prepare(rows)
+    labels = None if y_train is None else target_array(y_train, "y_train")
+    draws = _draw_counts(adapter, rows, features, labels)
+    _check_own_bags(draws, ensemble)
+    codes = _group_codes(groups, features.shape[0])
+    units = draws if codes is None else _by_group(draws, codes)
+    n_repeated = _repeated(features, labels) if codes is None else 0
+    own = np.arange(features.shape[0]) if codes is None else codes
+    return TrainingDraws(adapter, features, new, draws, units, own, _oob_chance(units), n_repeated)
 
 
 def _draw_counts(adapter: EnsembleAdapter, rows: Any, features: Any, labels: Any) -> DrawCounts:
@@ -182,15 +240,12 @@ def _draw_counts(adapter: EnsembleAdapter, rows: Any, features: Any, labels: Any
     )
 
 
-def _estimated(
-    adapter: EnsembleAdapter, draws: DrawCounts, new: Any, groups: NDArray[np.intp] | None, n_repeated: int
-) -> TrainingVariance:
-    units = draws if groups is None else _by_group(draws, groups)
+def _estimated(known: TrainingDraws) -> TrainingVariance:
+    adapter, units, oob_chance = known.adapter, known.units, known.oob_chance
     counts, n_units = units.counts, units.counts.shape[1]
-    oob_chance = _oob_chance(units)
     parts = []
-    for block in _blocks(adapter, draws, new.shape[0]):
-        outputs = _predictions(adapter, new[block])
+    for block in blocks_of_rows(adapter, known.new.shape[0]):
+        outputs = member_predictions(adapter, known.new[block])
         shape = outputs.shape[1:]
         flat = outputs.reshape(outputs.shape[0], -1)
         infinitesimal = None
@@ -198,8 +253,7 @@ def _estimated(
             infinitesimal = squared_covariance(counts, flat, np.ones(n_units))
         deleted = None
         if oob_chance is not None:
-            scale = np.sqrt((n_units - 1) / n_units) / oob_chance
-            deleted = squared_covariance(counts == 0, flat, scale)
+            deleted = squared_covariance(counts == 0, flat, deletion_scale(oob_chance))
         chosen = infinitesimal or deleted
         assert chosen is not None
         jackknife = deleted.unbiased if infinitesimal is not None and deleted is not None else None
@@ -219,29 +273,37 @@ def _estimated(
         noise=noise,
         classes=adapter.classes,
         n_members=adapter.n_members,
-        n_training_rows=draws.counts.shape[1],
+        n_training_rows=known.draws.counts.shape[1],
         warnings=(
-            *cautions_of_draws(adapter, draws, oob_chance, n_units),
-            *cautions_of_rows(n_repeated if groups is None else 0, draws.counts.shape[1]),
+            *known.sampled_cautions(),
+            *cautions_of_formula(known.draws, oob_chance),
+            *known.repeated_cautions(),
             *cautions_of_noise(variance, noise, adapter.n_members),
         ),
     )
+
+
+def deletion_scale(oob_chance: FloatArray) -> FloatArray:
+    """Return the factors with which absences give the jackknife after the bootstrap."""
+    n_units = oob_chance.size
+    scale: FloatArray = np.sqrt((n_units - 1) / n_units) / oob_chance
+    return scale
 
 
 def _columns(found: SquaredCovariance) -> tuple[FloatArray, FloatArray, FloatArray]:
     return found.unbiased, found.raw, found.noise
 
 
-def _blocks(adapter: EnsembleAdapter, draws: DrawCounts, n_new: int) -> list[slice]:
+def blocks_of_rows(adapter: EnsembleAdapter, n_new: int) -> list[slice]:
     """Return slices of the new rows, so small that their outputs and covariances fit into memory."""
     if n_new == 0:
         raise InputError("X_new has no rows; pass the rows to predict.")
     n_labels = 1 if adapter.classes is None else len(adapter.classes)
-    height = max(1, CELLS // (draws.counts.shape[0] * n_labels))
+    height = max(1, CELLS // (adapter.n_members * n_labels))
     return [slice(start, min(start + height, n_new)) for start in range(0, n_new, height)]
 
 
-def _predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
+def member_predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
     """Return the members' outputs in the form that the ensemble averages: values, or one number for each label."""
     outputs = adapter.outputs(features)
     if adapter.classes is None:

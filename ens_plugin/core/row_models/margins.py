@@ -64,8 +64,8 @@ class MarginModel:
         See RowModel.
     shift : float
         Distance by which the margins are too low, because the strongest rival was selected by its noisy votes.
-    shift_size : float, or ndarray with one for each size whose error is wanted
-        Size of ensembles whose own choice among rivals is so noisy that only half of the shift applies.
+    shift_loss : float
+        An ensemble of B members chooses among rivals by noisy votes too: its shift is less by `shift_loss` / B.
     left_out_shifts : ndarray, shape (n_simulations, 2), or None
         Both without each of the simulations that they are from; None where nothing is shifted.
     """
@@ -79,7 +79,7 @@ class MarginModel:
     group: IntArray
     point_weights: FloatArray
     shift: float = 0.0
-    shift_size: float | FloatArray = 0.0
+    shift_loss: float = 0.0
     left_out_shifts: FloatArray | None = None
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
@@ -90,8 +90,12 @@ class MarginModel:
         return np.asarray(error)
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Return the probability that the mean margin has the sign of its limit at infinity, shape (n_sizes, 400)."""
-        return np.asarray(ndtr(np.abs(self._standardized(as_sizes(sizes)))))
+        """Return the probability that the mean margin has the sign of its limit at infinity, shape (n_sizes, 400).
+
+        It is that of one rival: the ensemble's own choice among rivals moves labels on other rows too, which the
+        subsets that correct an agreement show.
+        """
+        return np.asarray(ndtr(np.abs(_root(as_sizes(sizes))[:, None] * (self.distance + self.shift))))
 
     def slope_by_point(self, size: float) -> FloatArray:
         """Return the derivative of the error in the mean margin at each grid point, shape (400,)."""
@@ -101,10 +105,8 @@ class MarginModel:
 
     def _standardized(self, sizes: FloatArray) -> FloatArray:
         """Return the mean margin over its standard deviation, for each size, shape (n_sizes, 400)."""
-        shift = self.shift / (1.0 + self.shift_size / sizes)
-        # At infinity, a distance of 0 must stay 0 and not become NaN.
-        root = np.sqrt(np.minimum(sizes, LARGEST_SIZE))
-        return np.asarray(root[:, None] * (self.distance + shift[:, None]))
+        shift = self.shift - self.shift_loss / sizes
+        return np.asarray(_root(sizes)[:, None] * (self.distance + shift[:, None]))
 
     def _share_below_zero(self) -> FloatArray:
         """Return the part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
@@ -170,6 +172,11 @@ def fit_margins(
     spread = np.interp(support, margins, spreads)
     prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights)
     return replace(prior, point_weights=mean_posterior(prior, density.weights))
+
+
+def _root(sizes: FloatArray) -> FloatArray:
+    # At infinity, a distance of 0 must stay 0 and not become NaN.
+    return np.asarray(np.sqrt(np.minimum(sizes, LARGEST_SIZE)))
 
 
 def _spread_function(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from ens_plugin.core.row_models.label_shares import LabelVotes, fit_label_shares
 from ens_plugin.core.row_models.margins import MarginModel, fit_margins
@@ -23,7 +23,6 @@ DRAWN_ROWS = 6_000
 # With few rows, the sampling error of the shift is far larger than that of the simulation.
 FEWEST_DRAWS, MOST_DRAWS = 2, 12
 SIZES_PER_MEMBER = (1.0, 3.0, 9.0)
-SHIFT_SIZES: FloatArray = np.geomspace(0.1, 30.0, 25)
 
 
 class RivalShift(NamedTuple):
@@ -31,19 +30,19 @@ class RivalShift(NamedTuple):
 
     Attributes
     ----------
-    shift, shift_size : float
+    shift, shift_loss : float
         See :class:`ens_plugin.core.row_models.margins.MarginModel`.
     left_out : ndarray, shape (n_simulations, 2)
         Both without each of the independent simulations that they are from.
     """
 
     shift: float
-    shift_size: float
+    shift_loss: float
     left_out: FloatArray
 
 
 def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> RivalShift:
-    """Fit the shift that corrects margins for noisily selected rivals, and the size at which half of it applies.
+    """Fit the shift that corrects margins for noisily selected rivals, and by how much it is less in small ensembles.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> RivalShift:
     def fitted(kept: Sequence[int]) -> tuple[float, float]:
         used, truth = [models[place] for place in kept], np.mean([errors[place] for place in kept], axis=0)
         shift = _shift(used, float(truth[-1]))
-        return shift, _shift_size(used, shift, sizes[:-1], truth[:-1]) * typical
+        return shift, _shift_loss(used, shift, sizes[:-1], truth[:-1])
 
     every = range(len(models))
     left_out = [fitted([place for place in every if place != one]) for one in every]
@@ -109,17 +108,17 @@ def _shift(models: Sequence[MarginModel], truth: float) -> float:
     return 0.0
 
 
-def _shift_size(models: Sequence[MarginModel], shift: float, sizes: FloatArray, truth: FloatArray) -> float:
-    """Return the size, in typical members of a row, at which applying half of the shift fits the true errors best."""
-    # All at once: an error at few sizes takes as long as one at many.
-    shift_sizes, each = np.repeat(SHIFT_SIZES * sizes[0], sizes.size), np.tile(sizes, SHIFT_SIZES.size)
-    errors = _mean_error(models, shift, shift_sizes, each).reshape(SHIFT_SIZES.size, sizes.size)
-    return float(SHIFT_SIZES[int(np.argmin(np.sum((errors - truth) ** 2, axis=1)))])
+def _shift_loss(models: Sequence[MarginModel], shift: float, sizes: FloatArray, truth: FloatArray) -> float:
+    """Return the loss of shift by 1/size with which the models fit the true errors at finite sizes best."""
+
+    def miss(loss: float) -> float:
+        return float(np.sum((_mean_error(models, shift, loss, sizes) - truth) ** 2))
+
+    reach = min(-float(model.distance[0]) for model in models)
+    return float(minimize_scalar(miss, bounds=(0.0, sizes[0] * reach), method="bounded", options={"xatol": 1e-3}).x)
 
 
-def _mean_error(
-    models: Sequence[MarginModel], shift: float, shift_size: float | FloatArray, sizes: FloatArray
-) -> FloatArray:
-    """Return the mean of the models' errors at each size, with one shift size or one for each of the sizes."""
-    shifted = [replace(model, shift=shift, shift_size=shift_size) for model in models]
+def _mean_error(models: Sequence[MarginModel], shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:
+    """Return the mean of the models' errors at each size."""
+    shifted = [replace(model, shift=shift, shift_loss=shift_loss) for model in models]
     return np.asarray(np.mean([model_error(model, sizes) for model in shifted], axis=0))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.records import record
 
-__all__ = ["FEWEST_MEMBERS", "SquaredCovariance", "squared_covariance", "variance_over_seeds"]
+__all__ = ["FEWEST_MEMBERS", "SquaredCovariance", "left_out_covariances", "squared_covariance", "variance_over_seeds"]
 
 FEWEST_MEMBERS = 4
 COLUMNS = 2048
@@ -79,6 +79,71 @@ def squared_covariance(variables: NDArray[np.number], predictions: FloatArray, s
     return SquaredCovariance(raw, unbiased, _noise(norm, square, unbiased, n_rows))
 
 
+def left_out_covariances(
+    variables: NDArray[np.number], predictions: FloatArray, used: NDArray[np.bool_], scale: FloatArray, n_parts: int
+) -> FloatArray:
+    """Return the unbiased sums of :func:`squared_covariance` of some members for each prediction, and with fewer.
+
+    Parameters
+    ----------
+    variables : ndarray, shape (n_members, n_rows)
+    predictions : ndarray of float64, shape (n_members, n_predictions)
+    used : ndarray of bool, shape (n_members, n_predictions)
+        Which members count for a prediction: of a training row, those that were trained without it.
+    scale : ndarray of float64, shape (n_rows,)
+    n_parts : int
+        Parts into which the members are divided, every so many members one.
+
+    Returns
+    -------
+    ndarray, shape (n_parts + 1, n_predictions)
+        Of all members used, then without each part.  NaN where fewer than 4 members are left.
+
+    Notes
+    -----
+    Sums over the members of each part are added up once, and those of a part are subtracted to leave it out.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> counts, outputs = rng.multinomial(9, np.full(9, 1 / 9), size=60), rng.normal(size=(60, 2))
+    >>> found = left_out_covariances(counts, outputs, np.ones((60, 2), dtype=bool), np.ones(9), 3)
+    >>> found.shape, bool(np.allclose(found[0], squared_covariance(counts, outputs, np.ones(9)).unbiased))
+    ((4, 2), True)
+    """
+    n_members, n_rows = variables.shape
+    # By powers 0, 1 and 2 of the predictions, which are centred to lose no digits.
+    known = used.astype(np.float64)
+    values = (predictions - predictions.mean(axis=0)) * known
+    powers = np.stack([known, values, values**2])
+    parts = [slice(one, None, n_parts) for one in range(n_parts)]
+    width = max(COLUMNS // (n_parts + 1), 1)
+    norm = np.zeros(n_members)
+    raw, mean_norm, crossed = np.zeros((3, n_parts + 1, predictions.shape[1]))
+    moments = _without_parts(np.array([powers[:, part].sum(axis=1) for part in parts]))
+    count, total, _ = moments
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = total / count
+        for start in range(0, n_rows, width):
+            columns = slice(start, start + width)
+            scaled = variables[:, columns] * scale[columns]
+            norm += np.square(scaled).sum(axis=1)
+            sums = np.array([[power[part].T @ scaled[part] for power in powers] for part in parts])
+            drawn, first, second = _without_parts(sums)
+            of_columns, center = drawn / count[..., None], mean[..., None]
+            raw += np.square((first - center * drawn) / count[..., None]).sum(axis=2)
+            mean_norm += np.square(of_columns).sum(axis=2)
+            crossed += np.sum(of_columns * (second - 2 * center * first + center**2 * drawn), axis=2)
+        norms = _without_parts(np.array([np.einsum("pmr,m->pr", powers[:, part], norm[part]) for part in parts]))
+        square = moments[2] - mean**2 * count
+        norm_square = norms[2] - 2 * mean * norms[1] + mean**2 * norms[0] - 2 * crossed + mean_norm * square
+        pairs = count**2 * raw - norm_square
+        spread = (norms[0] - count * mean_norm) * square / ((count - 1) * (count - 2))
+        found = (pairs + spread - 2 / (count - 2) * norm_square) / (count * (count - 3))
+    found[count < FEWEST_MEMBERS] = np.nan
+    return np.asarray(found)
+
+
 def variance_over_seeds(predictions: FloatArray) -> FloatArray:
     """Return the variance of the mean prediction over seeds, given the training set, shape (n_predictions,).
 
@@ -88,6 +153,12 @@ def variance_over_seeds(predictions: FloatArray) -> FloatArray:
     """
     spread: FloatArray = predictions.var(axis=0, ddof=1) / predictions.shape[0]
     return spread
+
+
+def _without_parts(sums: FloatArray) -> FloatArray:
+    """Return sums over all parts, then over all but each, with the first two axes exchanged."""
+    total = sums.sum(axis=0)
+    return np.asarray(np.concatenate([total[None], total - sums]).swapaxes(0, 1))
 
 
 def _noise(norm: FloatArray, square: FloatArray, unbiased: FloatArray, n_rows: int) -> FloatArray:

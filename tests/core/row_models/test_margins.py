@@ -116,7 +116,7 @@ def test_rows_of_a_group_differ_by_half_a_standard_error(monkeypatch: pytest.Mon
 def test_shift_moves_the_margins_and_less_so_those_of_small_ensembles() -> None:
     mean, sd, n, _, _ = draw(400, 15, 12)
     fit = fit_margins(mean, sd, n)
-    shifted = replace(fit, shift=0.3, shift_size=20.0)
+    shifted = replace(fit, shift=0.3, shift_loss=3.0)
     expected = norm.cdf(-np.sqrt(20) * (fit.distance + 0.15))
     np.testing.assert_allclose(shifted.error_by_point([20])[0], expected, atol=1e-14)
     assert model_error(shifted, [np.inf])[0] == pytest.approx(

@@ -48,7 +48,7 @@ def margin_error(
     true, rival = votes.support[rows, votes.target], votes.support[rows, strongest_rival(votes.support, votes.target)]
     mean = (true - rival) / n
     sd = np.sqrt(((true + rival) / n - mean**2) * n / (n - 1))
-    model = replace(fit_margins(mean, sd, n, weight), shift=shift[0], shift_size=shift[1])
+    model = replace(fit_margins(mean, sd, n, weight), shift=shift[0], shift_loss=shift[1])
     return float(model_error(model, [size])[0])
 
 
@@ -91,9 +91,9 @@ def test_means_of_votes_have_the_shift_of_as_many_votes() -> None:
     rows, rival = np.arange(3000), strongest_rival(votes.support, target)
     margins = members[:, rows, target] - members[:, rows, rival]
     model = fit_margins(margins.mean(axis=0), margins.std(axis=0, ddof=1), trials)
-    shift, shift_size = fit_rival_shift(votes, np.ones(3000))
+    shift, shift_loss = fit_rival_shift(votes, np.ones(3000))
     truth = float(np.mean(np.argmax(shares, axis=1) != target))
-    found = float(model_error(replace(model, shift=shift, shift_size=shift_size), [np.inf])[0])
+    found = float(model_error(replace(model, shift=shift, shift_loss=shift_loss), [np.inf])[0])
     assert found == pytest.approx(truth, abs=0.02)
 
 

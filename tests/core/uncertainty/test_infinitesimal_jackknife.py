@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.core.uncertainty import infinitesimal_jackknife, squared_covariance, variance_over_seeds
+from ens_plugin.core.uncertainty.infinitesimal_jackknife import left_out_covariances
 
 RNG = np.random.default_rng(0)
 
@@ -93,3 +94,23 @@ def test_noise_grows_with_the_sum_of_many_members() -> None:
 
 def test_variance_over_seeds_is_that_of_a_mean() -> None:
     np.testing.assert_allclose(variance_over_seeds(np.array([[1.0], [3.0], [5.0]])), [4 / 3])
+
+
+@pytest.mark.parametrize("columns", [8, 2048])
+def test_sums_without_parts_are_those_of_the_members_that_are_left(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(infinitesimal_jackknife, "COLUMNS", columns)
+    rng = np.random.default_rng(2)
+    counts = rng.multinomial(30, np.full(30, 1 / 30), size=70)
+    predictions, scale = rng.normal(100.0, 1.0, (70, 4)) + counts[:, :4], rng.random(30) + 0.5
+    used = rng.random((70, 4)) < 0.6
+    used[5:, 3] = False
+    found = left_out_covariances(counts, predictions, used, scale, 7)
+    for part, row in product(range(8), range(3)):
+        kept = used[:, row].copy()
+        if part:
+            kept[part - 1 :: 7] = False
+        expected = squared_covariance(counts[kept], predictions[kept][:, [row]], scale).unbiased[0]
+        assert found[part, row] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert np.isnan(found[1:, 3]).any(), "fewer than four members have no estimate"
