@@ -8,7 +8,7 @@ from copy import copy, deepcopy
 from typing import Any
 
 from ens_plugin.adapters.unwrap.spark_wrappers import held_model
-from ens_plugin.core.validation import one_line, with_article
+from ens_plugin.core.validation import one_line, refuse_lazy, with_article
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
 __all__ = ["inner_ensemble", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
@@ -50,6 +50,8 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
         give access to its model.
     DataMismatchError
         If an earlier step of a pipeline refuses `X`.
+    InputError
+        If the rows of `X` have not been computed, as of a polars LazyFrame.
 
     Examples
     --------
@@ -63,6 +65,7 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
     >>> type(forest).__name__, scaled.tolist()
     ('RandomForestRegressor', [[-1.0], [1.0]])
     """
+    refuse_lazy(X, "X")
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X, are_fresh), are_fresh=are_fresh)
     held = _held(model)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ens_plugin.adapters.shared.categories import check_no_text
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
@@ -120,6 +121,7 @@ class Rows:
 
 
 def _table(X: Any) -> Any:
+    X = as_pandas(X)
     if hasattr(X, "iloc"):
         return X.to_frame() if getattr(X, "ndim", 2) == 1 else X
     if issparse(X):

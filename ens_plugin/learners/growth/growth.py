@@ -18,7 +18,7 @@ from ens_plugin.adapters.training import TrainedModel, TrainingRows
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.checks.supervised_steps import doubts_about_training, with_supervised_steps
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.core.validation import MOST_MEMBERS, as_confidence, as_count, as_positive, counted
+from ens_plugin.core.validation import MOST_MEMBERS, as_confidence, as_count, as_positive, counted, refuse_lazy
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError
 from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
@@ -140,6 +140,7 @@ def grow(
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
     options = _options(metric, criterion, confidence, tolerance, limit, sample_weight)
+    refuse_lazy(X, "X")
     trainer = find_trainer(split_pipeline(estimator)[0])
     _refuse_no_parameters(split_pipeline(estimator)[0])
     _refuse_other_task(split_pipeline(estimator)[0], confidence)
