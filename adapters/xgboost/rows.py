@@ -76,6 +76,12 @@ class Rows:
         part.sums = self.sums.of_rows(rows) if self.sums is not None and isinstance(rows, slice) else None
         return part
 
+    def with_weight(self, weight: FloatArray) -> Rows:
+        """Return the same rows with training weights, as a DMatrix rounds them."""
+        part = self[:]
+        part.weight = weight.astype(np.float32).astype(np.float64)
+        return part
+
     def with_table(self, table: NDArray[np.float32]) -> Rows:
         """Return rows of other features, where NaN is missing."""
         part = object.__new__(Rows)
