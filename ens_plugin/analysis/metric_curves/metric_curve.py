@@ -131,6 +131,7 @@ def with_metric_curve(
         algorithmic_sd=seed_sd,
         cautions=(
             *estimates.cautions,
+            *([metric.caution] if metric.caution else []),
             *_of_other_loss(metric, estimates, settings),
             *_perfect_caution(curve, found.limits),
             *low_score_caution(curve, settings),

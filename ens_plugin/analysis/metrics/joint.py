@@ -65,6 +65,7 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
         return float(np.mean(values))
 
     first = outputs[0].metric
+    labels = {output.metric.positive_label for output in outputs}
     return ResolvedMetric(
         name=first.name,
         evaluate=evaluate,
@@ -74,5 +75,5 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
         is_absolute=first.is_absolute,
         takes_weights=first.takes_weights,
         is_joint=True,
-        positive_label=first.positive_label,
+        positive_label=labels.pop() if len(labels) == 1 else None,
     )

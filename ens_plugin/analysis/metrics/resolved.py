@@ -52,6 +52,8 @@ class ResolvedMetric:
         Whether it is the share of the target's spread that is explained, which a constant target has none of.
     positive_label : str or None
         The label that was named as the positive one, as text.
+    caution : str
+        What a report must say of how the metric was chosen; mostly empty.
     """
 
     name: str
@@ -65,6 +67,7 @@ class ResolvedMetric:
     is_joint: bool = False
     is_share: bool = False
     positive_label: str | None = None
+    caution: str = ""
 
     def value(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the metric of the target and the mean outputs, on the weighted rows where weights are given.
