@@ -57,6 +57,9 @@ class EnsembleInfo:
         Number of members that predict together in hardly more time than one alone.
     distributions : tuple of str
         Names of the installed distributions whose versions a report states.
+    n_outputs : int
+        Number of columns of y that the ensemble was trained on.  Of more than one, bags can be read, and nothing is
+        estimated.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class EnsembleInfo:
     is_row_independent: bool = False
     member_batch_size: int = 1
     distributions: tuple[str, ...] = ()
+    n_outputs: int = 1
 
 
 class EnsembleAdapter(ABC):

@@ -26,6 +26,7 @@ __all__ = [
     "Distributable",
     "HeldOutOnly",
     "JudgedByLoss",
+    "ProvesWeights",
     "RowOrigin",
     "SettlesRows",
     "SumsValues",
@@ -198,6 +199,20 @@ class CountsDraws(ABC):
         For libraries that draw rows by weight.  Where it is None, the observed frequencies are used instead.
         """
         return None
+
+
+class ProvesWeights(ABC):
+    """Mixin of adapters whose proof of the bags depends on the weights that the model was trained with."""
+
+    @abstractmethod
+    def with_training_weight(self, features: Any, weight: NDArray[np.float64]) -> Any:
+        """Return prepared rows with the weights of training, for :meth:`EnsembleAdapter.bags`.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        weight : ndarray of float64, shape (n_rows,)
+        """
 
 
 class Distributable(ABC):

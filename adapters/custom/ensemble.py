@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.custom.bags import GivenBags, check_in_bag
 from ens_plugin.adapters.shared.foreign_calls import call_model, checked_labels, checked_numbers, reason_of
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.shared.labels import code_dtype, label_codes
 from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown, with_article
 from ens_plugin.errors import DataMismatchError, InputError
@@ -171,6 +172,7 @@ class EstimatorEnsemble(CustomEnsemble):
         """Return `X` in a form that the models take and that can be sliced by row; raise InputError for None."""
         if X is None:
             raise InputError("X is None, but an ensemble of models needs the rows to predict; pass X.")
+        X = as_pandas(X)
         if hasattr(X, "iloc"):
             return FrameRows(X)
         if hasattr(X, "tocsr"):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.categories import check_no_text, is_text, with_trained_categories
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
@@ -52,6 +53,7 @@ def prepare_table(booster: Any, X: Any) -> Any:
     InputError
         If `X` is not a table, or columns hold text.
     """
+    X = as_pandas(X)
     if hasattr(X, "iloc"):
         table = X
     elif hasattr(X, "tocsr"):

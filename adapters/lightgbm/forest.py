@@ -32,7 +32,7 @@ from ens_plugin.adapters.lightgbm.objective import Objective, read_objective
 from ens_plugin.adapters.lightgbm.proof import Grown, count_grown, fill_every_leaf, prove_bags
 from ens_plugin.adapters.lightgbm.row_bags import DrawnRows
 from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
-from ens_plugin.adapters.lightgbm.values import check_not_refit, may_be_refit
+from ens_plugin.adapters.lightgbm.values import check_not_refit
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
 from ens_plugin.adapters.shared.replaced_methods import check_replaced_methods
@@ -46,11 +46,9 @@ from ens_plugin.core.tallies.tally import both_scores
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,
-    EnsPluginWarning,
     InputError,
     UnsupportedModelError,
 )
-from ens_plugin.user_warnings import warn_user
 
 __all__ = ["LightGBMForestAdapter"]
 
@@ -66,11 +64,6 @@ COUNTED_BYTES = 24_000_000
 COMPARED_ROWS = 16
 LEAF_CHARACTERS = 200  # eight values or more
 AGREEMENT = 1e-5
-MAY_BE_REFIT = (
-    "Whether Booster.refit replaced the leaf values of this model is not known: its trees do not show it (the "
-    "objective or the regularisation moves the values, or no tree has three leaves). If you never called refit, the "
-    "figures are right. If you did, the out-of-bag figures are wrong, because the rows of the refit are not known."
-)
 
 
 class LightGBMForestAdapter(
@@ -185,8 +178,6 @@ class LightGBMForestAdapter(
         """Return the bag of each iteration, redrawn from the seed and proved by the leaf counts of all trees."""
         sampling = read_sampling(self._text.parameters)
         check_not_refit(self._text, self._objective)
-        if may_be_refit(self._text, self._objective):
-            warn_user(MAY_BE_REFIT, EnsPluginWarning)
         n_rows = features.shape[0]
         target = training_target(y, self.classes, n_rows)
         positive = positive_rows(sampling, target)
@@ -256,18 +247,15 @@ class LightGBMForestAdapter(
         return self._leaves(features.table) if features.leaves is None else features.leaves
 
     def cautions(self, data: str) -> tuple[str, ...]:
-        """Return warnings of a possible refit without traces, and of trees that share their bag."""
-        cautions = []
-        if data == "oob" and may_be_refit(self._text, self._objective):
-            cautions.append(MAY_BE_REFIT)
+        """Return a warning of trees that share their bag."""
         together = self._trees_in_turn()
-        if together > 1:
-            cautions.append(
-                f"Each {together} trees in turn share a bag (bagging_freq={together}) and resemble each other. The "
-                "curve takes them for independent: it is too flat, and the recommended size too small, by a factor of "
-                f"up to {together}. Train with bagging_freq=1."
-            )
-        return tuple(cautions)
+        if together == 1:
+            return ()
+        return (
+            f"Each {together} trees in turn share a bag (bagging_freq={together}) and resemble each other. The "
+            "curve takes them for independent: it is too flat, and the recommended size too small, by a factor of "
+            f"up to {together}. Train with bagging_freq=1.",
+        )
 
     def _trees_in_turn(self) -> int:
         """Return the number of consecutive trees that share a bag."""

@@ -12,6 +12,7 @@ from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, T
 from ens_plugin.adapters.lightgbm.data import with_categories
 from ens_plugin.adapters.lightgbm.document import damage
 from ens_plugin.adapters.lightgbm.document.text import MODEL_START
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.shared.labels import label_positions
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
@@ -108,11 +109,16 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
             )
 
     @classmethod
+    def predict(cls, model: Any, rows: Any) -> Any:
+        """Return the predictions of a model for rows, without categories of Arrow, which end LightGBM's process."""
+        return model.predict(as_pandas(rows))
+
+    @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
         """Return the predicted labels; of a Booster, the position of the highest raw score of each row."""
         if not _is_booster(model):
             return super().labels(model, rows)
-        return label_positions(model.predict(rows, raw_score=True))
+        return label_positions(model.predict(as_pandas(rows), raw_score=True))
 
     @classmethod
     def feature_names(cls, model: Any) -> list[str] | None:

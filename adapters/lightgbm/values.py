@@ -2,7 +2,8 @@
 
 Where nothing is regularised, a leaf's value is the mean of its rows' targets, moved and scaled alike
 in all leaves, and an inner node's the mean of its leaves', weighted by their hessians.  LightGBM keeps
-the values of inner nodes when ``refit`` replaces those of the leaves.
+the values of inner nodes when ``refit`` replaces those of the leaves.  Where the leaves are regularised, the target
+shows a refit (:mod:`ens_plugin.adapters.lightgbm.target`); a report whose target is not proved says so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ens_plugin.adapters.lightgbm.objective import Objective
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError
 
-__all__ = ["check_not_refit", "may_be_refit"]
+__all__ = ["check_not_refit"]
 
 # Values of inner nodes are stored with six digits.
 PRINTED = 1e-5
@@ -40,11 +41,6 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
             'Pass {data="holdout"} with rows that neither training nor refit used, or pass the model as it was '
             "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
-
-
-def may_be_refit(model: ModelText, objective: Objective) -> bool:
-    """Return whether leaf values may have been replaced after training without a trace in the trees."""
-    return not _checkable_trees(model, objective) and any(tree.n_leaves > 1 for tree in model.trees)
 
 
 def _checkable_trees(model: ModelText, objective: Objective) -> list[int]:

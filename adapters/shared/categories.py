@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
@@ -74,7 +75,7 @@ def trained_columns(X: Any, names: Sequence[str]) -> Any:
 
     Parameters
     ----------
-    X : DataFrame, dict of str to array-like, or array-like of shape (n_rows, n_features)
+    X : data frame, dict of str to array-like, or array-like of shape (n_rows, n_features)
         Columns of an array are taken in the order of `names`.
     names : sequence of str
 
@@ -91,8 +92,9 @@ def trained_columns(X: Any, names: Sequence[str]) -> Any:
     """
     import pandas as pd
 
-    frame = X if hasattr(X, "iloc") else pd.DataFrame(X)
-    if not hasattr(X, "iloc") and not isinstance(X, dict):
+    table: Any = X if isinstance(X, dict) else as_pandas(X)
+    frame = table if hasattr(table, "iloc") else pd.DataFrame(table)
+    if frame is not table and not isinstance(X, dict):
         if frame.shape[1] != len(names):
             raise DataMismatchError(
                 f"X has {counted(frame.shape[1], 'column')}, but the forest was trained on {len(names)}; pass a "

@@ -6,7 +6,7 @@ from os import PathLike
 
 from ens_plugin.core.validation import with_article
 
-__all__ = ["GROWABLE", "no_adapter", "several_outputs"]
+__all__ = ["GROWABLE", "no_adapter", "several_outputs", "several_targets"]
 
 GROWABLE = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM's LGBMClassifier and LGBMRegressor "
@@ -68,7 +68,25 @@ _WRAPPERS = {
     "RegressorChain": "{chain}",
     "OneVsRestClassifier": "A OneVsRestClassifier compares ensembles of two labels, one for each label against the "
     "others, so its own predictions are no mean over members. Pass each alone: model.estimators_[k] with "
-    "(y == model.classes_[k]).astype(int) as y. Forests and bagged trees take all labels without it.",
+    "model.label_binarizer_.transform(y).toarray()[:, k] as y. Forests and bagged trees take all labels without it.",
+    "OneVsOneClassifier": "A OneVsOneClassifier lets one ensemble for each pair of labels vote, so its own predictions "
+    "are no mean over members. Pass each alone: model.estimators_[k] with the rows of the k-th pair (a, b) of "
+    "itertools.combinations(model.classes_, 2), X[(y == a) | (y == b)], and (y == b)[(y == a) | (y == b)].astype(int) "
+    "as y. Forests and bagged trees take all labels without it.",
+    "OutputCodeClassifier": "An OutputCodeClassifier compares the outputs of several ensembles with a code for each "
+    "label, so its own predictions are no mean over members. Pass each alone: model.estimators_[k] with "
+    "model.code_book_[numpy.searchsorted(model.classes_, y), k].astype(int) as y. Forests and bagged trees take all "
+    "labels without it.",
+    "SelfTrainingClassifier": "A SelfTrainingClassifier trains its ensemble on labels that the ensemble predicted, so "
+    "out-of-bag rows are judged by labels that may be wrong. Pass model.estimator_ with rows that it was not trained "
+    'on, whose labels are known, and {data="holdout"}.',
+    "TunedThresholdClassifierCV": "{threshold}",
+    "FixedThresholdClassifier": "{threshold}",
+    "SelectFromModel": "A SelectFromModel chooses columns and predicts nothing. Pass the ensemble by which it chose "
+    "them, model.estimator_, or the pipeline that ends in an ensemble trained on the chosen columns.",
+    "SequentialFeatureSelector": "A SequentialFeatureSelector chooses columns, predicts nothing and keeps no fitted "
+    "ensemble. Pass the pipeline that ends in an ensemble trained on the chosen columns, or train one on "
+    "model.transform(X).",
 }
 _VOTING = (
     "The models of a {name} were each trained on all rows and are not drawn alike, so there are neither out-of-bag "
@@ -81,6 +99,11 @@ _VOTING = (
 _STACKING = (
     "A {name} puts another model on top of its estimators, so its predictions are no mean over members. Pass the "
     "ensembles in model.estimators_ one by one."
+)
+_THRESHOLD = (
+    "A {name} cuts the mean of an ensemble's members at a threshold of its own, so its labels are others than those of "
+    "which the error is estimated. Pass model.estimator_ with the same rows. For the error at the threshold, also pass "
+    "metric=lambda y, mean: ((mean[:, 1] >= {cut}) != (y == model.classes_[1])).mean()."
 )
 _CHAIN = (
     "In a {name}, each model takes the outputs before its own as further columns: in training the true ones, and in "
@@ -112,9 +135,10 @@ def no_adapter(model: object) -> str:
             f"{model.__name__} is a class, not a fitted ensemble. Create one and fit it: {model.__name__}().fit(X, y)."
         )
     if name in _WRAPPERS and type(model).__module__.startswith("sklearn."):
-        shared = {"{voting}": _VOTING, "{stacking}": _STACKING, "{chain}": _CHAIN}
+        shared = {"{voting}": _VOTING, "{stacking}": _STACKING, "{chain}": _CHAIN, "{threshold}": _THRESHOLD}
         text = shared.get(_WRAPPERS[name], _WRAPPERS[name])
-        return text.replace("{name}", name)
+        cut = "model.best_threshold_" if name.startswith("Tuned") else "model.threshold"
+        return text.replace("{name}", name).replace("{cut}", cut)
     if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
         return f"No adapter accepts {with_article(name)}. {_NO_SIZE} {_SUPPORTED}"
     if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
@@ -156,4 +180,19 @@ def several_outputs(name: str, n_outputs: int, what: str = "This function") -> s
     return (
         f"This {name} predicts {n_outputs} outputs. {what} takes one: pass ens_plugin.split_outputs(model)[k], which "
         "predicts output k alone, with y[:, k]. (ens_plugin.analyze, grow and truncate take the whole model.)"
+    )
+
+
+def several_targets(name: str, n_outputs: int) -> str:
+    """Return the message that an ensemble of a library other than scikit-learn was trained on several columns of y.
+
+    Examples
+    --------
+    >>> several_targets("XGBRFRegressor", 2)[:50]
+    'This XGBRFRegressor was trained on 2 columns of y,'
+    """
+    return (
+        f"This {name} was trained on {n_outputs} columns of y, and only models of one column can be analysed. "
+        "Train one model for each column, or a MultiOutputClassifier or MultiOutputRegressor of such models, which "
+        "ens_plugin.analyze takes. If the columns indicate one label of several, train on y.argmax(axis=1)."
     )

@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from ens_plugin.adapters.shared.frames import column_names
 from ens_plugin.adapters.shared.labels import label_codes, shortened
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
@@ -123,9 +124,8 @@ def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
 def check_columns(model: Any, X: Any) -> None:
     """Raise DataMismatchError if a DataFrame's or Table's columns are not those `model` was trained on, in order."""
     expected = getattr(model, "feature_names_in_", None)
-    # The columns of an Arrow Table are arrays.
-    columns = getattr(X, "column_names", getattr(X, "columns", None))
-    if expected is None or columns is None or list(columns) == list(expected):
+    columns = column_names(X)
+    if expected is None or columns is None or columns == list(expected):
         return
     missing = [name for name in expected if name not in set(columns)]
     extra = [name for name in columns if name not in set(expected)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from copy import copy, deepcopy
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.refusals import no_adapter
+from ens_plugin.adapters.shared.refusals import no_adapter, several_targets
 from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, replace_ensemble
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
@@ -76,6 +77,8 @@ def split_outputs(model: Any) -> list[Any]:
     if _is_a(ensemble, "sklearn.ensemble", (*_FORESTS, "BaggingRegressor")) and not hasattr(ensemble, "estimators_"):
         raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
     n_outputs = output_count(ensemble, probe=True)
+    if (n_targets := _booster_targets(ensemble)) > 1:
+        raise UnsupportedModelError(several_targets(type(ensemble).__name__, n_targets))
     if n_outputs < 2:
         raise InputError(f"This {type(ensemble).__name__} predicts one output; pass it as it is.")
     return [replace_ensemble(model, partial(output_ensemble, output=output)) for output in range(n_outputs)]
@@ -203,6 +206,15 @@ def _tree(tree: Any, output: int) -> Any:
     if hasattr(tree, "classes_"):
         part.classes_, part.n_classes_ = tree.classes_[output], tree.n_classes_[output]
     return part
+
+
+def _booster_targets(model: Any) -> int:
+    """Return the number of targets of a fitted model of XGBoost, whose trees cannot be taken apart; 1 for others."""
+    if not _is_a(model, "xgboost", ("Booster", "XGBModel")):
+        return 1
+    booster = model.get_booster() if hasattr(model, "get_booster") else model
+    parameters = json.loads(booster.save_config())["learner"]["learner_model_param"]
+    return int(parameters.get("num_target", "1"))
 
 
 def _is_a(model: Any, module: str, names: tuple[str, ...]) -> bool:

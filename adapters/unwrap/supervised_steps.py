@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ens_plugin.adapters.unwrap.wrappers import layers
+from ens_plugin.adapters.unwrap.wrappers import is_elimination, layers
 
 __all__ = ["SupervisedStep", "supervised_steps"]
 
@@ -65,11 +65,15 @@ def supervised_steps(model: Any) -> list[SupervisedStep]:
     [SupervisedStep(name='selectkbest', kind='SelectKBest', n_parameters=4, n_chosen=2, is_cross_fitted=False)]
     """
     return [
-        _described(name, step)
-        for layer in layers(model)
-        for name, step in _inner_steps(_named_steps(layer)[:-1])
-        if _reads_target(step)
+        _described(name, step) for layer in layers(model) for name, step in _steps_before(layer) if _reads_target(step)
     ]
+
+
+def _steps_before(layer: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the steps that change the rows before they reach what is inside a layer, by name."""
+    if is_elimination(layer):
+        yield type(layer).__name__.lower(), layer
+    yield from _inner_steps(_named_steps(layer)[:-1])
 
 
 def _inner_steps(named: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, Any]]:

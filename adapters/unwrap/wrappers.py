@@ -8,10 +8,10 @@ from copy import copy, deepcopy
 from typing import Any
 
 from ens_plugin.adapters.unwrap.spark_wrappers import held_model
-from ens_plugin.core.validation import one_line, with_article
+from ens_plugin.core.validation import one_line, refuse_lazy, with_article
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 
-__all__ = ["inner_ensemble", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
+__all__ = ["inner_ensemble", "is_elimination", "is_learner", "layers", "refuse_resampled", "replace_ensemble", "unwrap"]
 
 # A model can be of one of these classes only if the module is loaded.
 _LEARNERS = (
@@ -22,7 +22,7 @@ _LEARNERS = (
 
 
 def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
-    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc, and X transformed for it.
+    """Return the ensemble inside pipelines, RFE, searches, learners and MLflow's pyfunc, and X transformed for it.
 
     Parameters
     ----------
@@ -50,6 +50,8 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
         give access to its model.
     DataMismatchError
         If an earlier step of a pipeline refuses `X`.
+    InputError
+        If the rows of `X` have not been computed, as of a polars LazyFrame.
 
     Examples
     --------
@@ -63,8 +65,11 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
     >>> type(forest).__name__, scaled.tolist()
     ('RandomForestRegressor', [[-1.0], [1.0]])
     """
+    refuse_lazy(X, "X")
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X, are_fresh), are_fresh=are_fresh)
+    if is_elimination(model):
+        return unwrap(_held(model), _of_steps(model, X), are_fresh=are_fresh)
     held = _held(model)
     return (model, X) if held is None else unwrap(held, X, are_fresh=are_fresh)
 
@@ -140,9 +145,9 @@ def inner_ensemble(model: Any) -> Any:
 def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
 
-    For a pipeline, a pipeline is returned, with its other steps copied.  For a search, a RightSized*, a
-    DynamicPruningClassifier, a FrozenEstimator or a pyfunc, the model inside is returned: its records are about the
-    ensemble before the change.
+    For a pipeline, a pipeline is returned, with its other steps copied, and for an RFE an RFE.  For a search, a
+    RightSized*, a DynamicPruningClassifier, a FrozenEstimator or a pyfunc, the model inside is returned: its records
+    are about the ensemble before the change.
 
     Raises
     ------
@@ -162,7 +167,10 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     if _is_pipeline(model):
         return _with_last_step(model, replace_ensemble(model[-1], change))
     held = _held(model)
-    return change(model) if held is None else replace_ensemble(held, change)
+    if held is None:
+        return change(model)
+    inner = replace_ensemble(held, change)
+    return _with_estimator(model, inner) if is_elimination(model) else inner
 
 
 def is_learner(model: Any) -> bool:
@@ -170,15 +178,31 @@ def is_learner(model: Any) -> bool:
     return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
 
 
+def is_elimination(model: Any) -> bool:
+    """Return whether a model is scikit-learn's RFE or RFECV, which predicts by the columns that it chose."""
+    module = sys.modules.get("sklearn.feature_selection")
+    return module is not None and isinstance(model, module.RFE)
+
+
 def _held(model: Any) -> Any | None:
-    """Return the model inside a pyfunc, a search, a learner or a model of Spark; None for any other."""
+    """Return the model inside a pyfunc, a search, an RFE, a learner or a model of Spark; None for any other."""
     if _is_pyfunc(model):
         return _raw_model(model)
     if _is_search(model):
         return _best_estimator(model)
     if _is_frozen(model):
         return model.estimator
-    return _learned(model) if is_learner(model) else held_model(model)
+    keeps_estimator = is_learner(model) or is_elimination(model) or _cuts_in_half(model)
+    return _learned(model) if keeps_estimator else held_model(model)
+
+
+def _cuts_in_half(model: Any) -> bool:
+    """Return whether a model takes the likelier of two labels, by a threshold, as the ensemble inside it does."""
+    module = sys.modules.get("sklearn.model_selection")
+    known = getattr(module, "FixedThresholdClassifier", None)  # new in scikit-learn 1.5
+    if known is None or not isinstance(model, known) or model.response_method == "decision_function":
+        return False
+    return model.threshold in ("auto", 0.5)
 
 
 def _is_frozen(model: Any) -> bool:
@@ -243,21 +267,30 @@ def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
             )
     if not steps:
         return X
+    earlier = copy(pipeline)
+    earlier.steps = steps
+    return _of_steps(earlier, X)
+
+
+def _of_steps(steps: Any, X: Any) -> Any:
+    """Return X as the steps before an ensemble transform it."""
     from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
     try:
-        earlier = copy(pipeline)
-        earlier.steps = steps
-        return earlier.transform(X)
+        return steps.transform(X)
     except SklearnNotFittedError as error:
-        raise NotFittedError(
-            f"This {type(pipeline).__name__} has not been fitted; call its fit(X, y) first."
-        ) from error
+        raise NotFittedError(f"This {type(steps).__name__} has not been fitted; call its fit(X, y) first.") from error
     except Exception as error:  # a step may be a user's function
         raise DataMismatchError(
             f"The steps before the ensemble refuse X ({type(error).__name__}: {one_line(str(error))}); pass "
             "the columns the pipeline was trained on."
         ) from error
+
+
+def _with_estimator(elimination: Any, estimator: Any) -> Any:
+    changed = copy(elimination)
+    changed.estimator_ = estimator
+    return changed
 
 
 def _with_last_step(pipeline: Any, step: Any) -> Any:

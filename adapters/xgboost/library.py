@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
 from ens_plugin.adapters.shared.categories import with_trained_categories
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.shared.labels import label_positions
 from ens_plugin.adapters.shared.refusals import GROWABLE
 from ens_plugin.adapters.training import (
@@ -114,6 +115,7 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:
         """Return the predictions of a model for rows, without ``Booster.predict``, which takes a DMatrix only."""
+        rows = as_pandas(rows)
         return model.inplace_predict(rows) if _is_booster(model) else model.predict(rows)
 
     @classmethod
@@ -121,7 +123,7 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
         """Return the predicted labels; of a Booster, the position of the highest margin of each row."""
         if not _is_booster(model):
             return super().labels(model, rows)
-        return label_positions(model.inplace_predict(rows, predict_type="margin"))
+        return label_positions(model.inplace_predict(as_pandas(rows), predict_type="margin"))
 
     @classmethod
     def feature_names(cls, model: Any) -> list[str] | None:

@@ -62,8 +62,8 @@ def not_found(
     settings = forest.settings
     which = _named(forest, failed)
     weights = (
-        "Training weights and base margins count too: pass the training xgboost.DMatrix, or "
-        "xgboost.DMatrix(X, y, weight=...), as X."
+        "Training weights and base margins count too: pass the weights as sample_weight, or the training "
+        "xgboost.DMatrix, or xgboost.DMatrix(X, y, weight=...), as X."
     )
     if not 0 < share < 1:
         return DataMismatchError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ens_plugin.adapters.shared.categories import check_no_text
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
@@ -75,6 +76,12 @@ class Rows:
         part.sums = self.sums.of_rows(rows) if self.sums is not None and isinstance(rows, slice) else None
         return part
 
+    def with_weight(self, weight: FloatArray) -> Rows:
+        """Return the same rows with training weights, as a DMatrix rounds them."""
+        part = self[:]
+        part.weight = weight.astype(np.float32).astype(np.float64)
+        return part
+
     def with_table(self, table: NDArray[np.float32]) -> Rows:
         """Return rows of other features, where NaN is missing."""
         part = object.__new__(Rows)
@@ -120,6 +127,7 @@ class Rows:
 
 
 def _table(X: Any) -> Any:
+    X = as_pandas(X)
     if hasattr(X, "iloc"):
         return X.to_frame() if getattr(X, "ndim", 2) == 1 else X
     if issparse(X):

@@ -16,6 +16,7 @@ from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.capabilities import (
     CountsDraws,
     Distributable,
+    ProvesWeights,
     RowOrigin,
     SettlesRows,
     SumsMargins,
@@ -26,6 +27,7 @@ from ens_plugin.adapters.capabilities import (
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags
 from ens_plugin.adapters.shared.distributions import first_installed
 from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
+from ens_plugin.adapters.shared.refusals import several_targets
 from ens_plugin.adapters.shared.replaced_methods import check_replaced_methods
 from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
 from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
@@ -66,7 +68,15 @@ SUMMED_ROWS = 400_000
 
 
 class XGBoostTreesAdapter(
-    EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows, SumsValues, SumsMargins
+    EnsembleAdapter,
+    VerifiesRows,
+    ProvesWeights,
+    CountsDraws,
+    Distributable,
+    Truncatable,
+    SettlesRows,
+    SumsValues,
+    SumsMargins,
 ):
     """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
@@ -102,7 +112,8 @@ class XGBoostTreesAdapter(
         """Return the properties of the forest; a member is one parallel tree, or one tree of every class."""
         shape, classes = self._shape, None
         if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
-            classes = np.asarray(getattr(self.model, "classes_", np.arange(max(shape.n_groups, 2))))
+            n_labels = 2 if shape.objective in _TWO_LABELS else shape.n_groups
+            classes = np.asarray(getattr(self.model, "classes_", np.arange(n_labels)))
         # One round's trees are read now, to raise errors early; most boosters of more rounds are only refused.
         n_members = len(self.forest.trees) // shape.n_groups if shape.n_rounds == 1 else shape.n_trees
         return EnsembleInfo(
@@ -115,6 +126,7 @@ class XGBoostTreesAdapter(
             is_row_independent=True,
             member_batch_size=READ_TOGETHER,
             distributions=first_installed("xgboost", "xgboost-cpu"),
+            n_outputs=shape.n_outputs,
         )
 
     def prepare(self, X: Any) -> Rows:
@@ -214,6 +226,9 @@ class XGBoostTreesAdapter(
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""
+        # Bags of trees for several columns of y are proved without y.
+        if y is not None and self.info.n_outputs > 1 and np.ndim(y) > 1:
+            y = None
         target = training_target(y, self.classes, features.shape[0])
         if not self.forest.walk.is_by_bits:
             self._keep_leaves(features)
@@ -222,6 +237,10 @@ class XGBoostTreesAdapter(
             features.sums = KeptSums(lambda: self._leaf_margins, features.shape[0])
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
+
+    def with_training_weight(self, features: Rows, weight: NDArray[np.float64]) -> Rows:
+        """Return rows with the weights that the sums in the leaves were computed with."""
+        return features.with_weight(weight)
 
     def verify_rows(self, features: Rows, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth, leaves and split values of the trees."""
@@ -379,6 +398,8 @@ class XGBoostTreesAdapter(
         """Raise UnsupportedModelError for several rounds, and for objectives that no error curve is known for."""
         self._check_rounds()
         shape = self._shape
+        if shape.n_outputs > 1:
+            raise UnsupportedModelError(several_targets(type(self.model).__name__, shape.n_outputs))
         if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
             return
         if shape.objective not in _VALUES:
@@ -389,8 +410,8 @@ class XGBoostTreesAdapter(
             )
         if shape.n_groups > 1:
             raise UnsupportedModelError(
-                f"This booster predicts {shape.n_groups} outputs; ens_plugin covers one. Train one model per "
-                "output and analyze each."
+                f"This {type(self.model).__name__} predicts {shape.n_groups} quantiles; ens_plugin covers one. Train "
+                "one model for each quantile_alpha."
             )
 
     def _check_rounds(self) -> None:

@@ -21,7 +21,7 @@ from ens_plugin.analysis.checks.supervised_steps import (
 )
 from ens_plugin.analysis.model_rows import RowChoice, read_rows
 from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
-from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.analysis.rows.targets import refuse_own_loss, target_array
 from ens_plugin.core.validation import as_array
 from ens_plugin.errors import UnsupportedModelError
@@ -44,6 +44,7 @@ def analyze(
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     groups: ArrayLike | None = AnalysisOptions.groups,
     metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
@@ -89,6 +90,9 @@ def analyze(
         column j of the mean output (probabilities of shape (n_rows, n_labels), or values) belongs to the j-th label
         of the model's ``classes_``.  Weights are passed as ``sample_weight`` where the function has that parameter.
         None means 0-1 error or mean squared error.
+    positive_label : label, optional
+        The label of two that a scorer is about, such as ``"f1"`` or ``"average_precision"``.  By default 1, as of
+        scikit-learn, or the rarer label where neither is 1, which the report states.
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the recommended size has to meet.  ``"agreement"``: a share `confidence` of the labels are those of the
         infinite ensemble (2013).  ``"error"``: the error, 0-1 or squared, is at most ``1 + tolerance`` times that of
@@ -146,7 +150,7 @@ def analyze(
         data=data,
         sample_weight=sample_weight,
         groups=groups,
-        metric=metric,
+        metric=metric_of_label(metric, positive_label),
         criterion=criterion,
         confidence=confidence,
         tolerance=tolerance,
@@ -220,7 +224,7 @@ def _analyzed(
     choose_rows: RowChoice | None = None,
     judges: bool = False,
 ) -> tuple[EnsembleReport, JudgedRows | JudgedMetric | None]:
-    adapter, inner, settings = open_model(model, X, options)
+    adapter, inner, settings = open_model(model, X, y, options)
     if judges:
         refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):

@@ -59,8 +59,10 @@ DEFAULT_TOLERANCE = 0.01
 DEFAULT_PROBABILITY_TOLERANCE = 0.005
 
 
-def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> ResolvedOptions:
+def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: ArrayLike | None = None) -> ResolvedOptions:
     """Return the checked options of an analysis, with ``"auto"`` and None replaced by values.
+
+    The target `y` is that of the rows, for a metric about the rarer label; None where it is not at hand.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions) -> Resol
     check_options(options)
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
-    metric = _resolved_metric(options, adapter)
+    metric = _resolved_metric(options, adapter, y)
     estimator = _resolve_estimator(options.estimator, adapter.info.task, metric)
     return ResolvedOptions(
         estimator=estimator,
@@ -122,11 +124,11 @@ def check_options(options: AnalysisOptions) -> None:
         raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
 
 
-def _resolved_metric(options: AnalysisOptions, adapter: EnsembleAdapter) -> ResolvedMetric | None:
+def _resolved_metric(options: AnalysisOptions, adapter: EnsembleAdapter, y: ArrayLike | None) -> ResolvedMetric | None:
     """Return the metric of an analysis; most have none, and load nothing of the metrics."""
     if options.metric is None and not isinstance(adapter, JudgedByLoss):
         return None
-    return metrics.resolve_metric(options.metric, adapter)
+    return metrics.resolve_metric(options.metric, adapter, y)
 
 
 def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:

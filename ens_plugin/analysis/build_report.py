@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -26,7 +27,7 @@ from ens_plugin.core import uncertainty
 from ens_plugin.core.tallies.tally import AnyTally, select_rows
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.report.estimates import EstimateBasis
+from ens_plugin.report.estimates import ErrorCurve, EstimateBasis
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ __all__ = ["UNCHECKED_ROWS", "build_report"]
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
     "that are not known here, or it is not known into which leaves rows with missing values fell in training. If y is "
-    "not exactly the training target, in training order, every error in this report is wrong."
+    "not exactly the training target, in training order, or the values in the leaves were replaced since, every error "
+    "in this report is wrong."
 )
 UNCHECKED_ROWS = (
     "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
@@ -283,7 +285,7 @@ def _report(
 ) -> EnsembleReport:
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
-    cautions = _cautions(adapter, evidence.proof, estimates, used.n_effective, dropped, settings)
+    cautions = _cautions(adapter, evidence.proof, estimates, used, dropped, settings)
     cautions += rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
     cautions += single_row_caution(estimates.recommendation, estimates.error_draws, used.n_rows)
     missing = missing_weight(replace(evidence, weight=given), adapter.n_members, _members_needed(evidence))
@@ -334,10 +336,11 @@ def _cautions(
     adapter: EnsembleAdapter,
     proof: BagProof,
     estimates: Estimates,
-    n_effective: float,
+    used: RowWeight,
     dropped: int,
     settings: ResolvedOptions,
 ) -> tuple[str, ...]:
+    n_effective, n_rows = used.n_effective, used.n_rows
     cautions = list(adapter.cautions(settings.data))
     if settings.data == "oob" and not proof.rows:
         cautions.append(UNCHECKED_ROWS)
@@ -345,10 +348,29 @@ def _cautions(
         cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:
         cautions.append(f"Only {counted(f'{n_effective:.3g}', 'row')}: every estimate is imprecise. Pass more rows.")
-    if dropped:
-        cautions.append(f"{counted(dropped, 'row was', 'rows were')} left out, because of too few out-of-bag members.")
+    curve = estimates.error_curve
+    if _may_move_error(dropped / (n_rows + dropped), curve, adapter.n_members):
+        cautions.append(
+            f"{counted(dropped, 'row was', 'rows were')} left out, because of too few out-of-bag members: so many that "
+            "the error may be outside the interval if they are not like the others."
+        )
     cautions.extend(estimates.cautions)
-    raw = estimates.error_curve.asymptote_raw
-    if raw < 0 and estimates.error_curve.metric_basis is None:
+    raw = curve.asymptote_raw
+    if curve.metric_basis is None and -raw > curve.asymptote_interval[1]:
         cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
     return tuple(cautions)
+
+
+def _may_move_error(share: float, curve: ErrorCurve, n_members: int) -> bool:
+    """Return whether a share of the rows, with the largest loss or twice the others', would move the error too far.
+
+    That is beyond its interval.  Where there is none, any row might.
+    """
+    if share == 0 or not curve.reaches(n_members):
+        return share > 0
+    error, (low, high) = curve.at(n_members), curve.interval_at(n_members)
+    basis = curve.metric_basis
+    smallest, largest = (0.0, 1.0) if basis is None else (basis.lowest, basis.highest)
+    has_range = curve.metric != "mean squared error" and math.isfinite(largest - smallest)
+    change = share * (max(largest - error, error - smallest) if has_range else abs(error))
+    return not change <= max(high - error, error - low)

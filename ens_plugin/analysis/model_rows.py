@@ -164,7 +164,8 @@ def read_rows(
             doubts = (*held_out_copies(hashed, target, weight), *doubts)
         return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
     del hashed
-    rows = _with_bags(rows, training_bags(adapter, X, features, labels, target))
+    given = None if options.sample_weight is None else weight
+    rows = _with_bags(rows, training_bags(adapter, X, features, labels, target, given))
     if table is None or likeness.groups is not None:
         return rows
     return replace(rows, doubts=near_copy_doubts(table, target), is_sorted=is_sorted(table, target), table=table)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter
@@ -31,7 +32,9 @@ from ens_plugin.report.result import EnsembleReport
 __all__ = ["open_model", "report_on_rows", "tally_model_rows", "with_member_findings"]
 
 
-def open_model(model: Any, X: Any, options: AnalysisOptions) -> tuple[EnsembleAdapter, Any, ResolvedOptions]:
+def open_model(
+    model: Any, X: Any, y: ArrayLike, options: AnalysisOptions
+) -> tuple[EnsembleAdapter, Any, ResolvedOptions]:
     """Return the adapter of a model, X as it reaches the ensemble, and the checked options.
 
     Raises
@@ -42,7 +45,7 @@ def open_model(model: Any, X: Any, options: AnalysisOptions) -> tuple[EnsembleAd
     data = options.data
     ensemble, inner = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
     adapter = find_adapter(ensemble)
-    return adapter, inner, resolve_options(adapter, options)
+    return adapter, inner, resolve_options(adapter, options, y)
 
 
 def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progress | None = None) -> TalliedRows:

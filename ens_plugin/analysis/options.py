@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
+from ens_plugin.core.validation import shown
+from ens_plugin.errors import InputError
 from ens_plugin.records import record
 
 __all__ = [
@@ -16,29 +18,56 @@ __all__ = [
     "AnalysisOptions",
     "Metric",
     "ScorerOfLabel",
+    "metric_of_label",
+    "metric_without_label",
 ]
 
 
 class ScorerOfLabel(NamedTuple):
     """A scorer of scikit-learn for two labels of which one is named as the positive one.
 
-    In Python, ``sklearn.metrics.make_scorer(..., pos_label=...)`` does the same; the command line and policies of the
-    gate have text alone.
-
     Attributes
     ----------
-    name : str
-        Of the scorer.
+    scorer : str or callable
+        Its name, or the scorer itself.
     positive_label : str
         One of the labels of the model, as text.
     """
 
-    name: str
+    scorer: str | Callable[..., float]
     positive_label: str
 
 
 # The name of a scorer of scikit-learn, with or without a positive label, a scorer, or a user's own function.
 Metric = str | ScorerOfLabel | Callable[..., float]
+
+
+def metric_of_label(metric: Metric | None, positive_label: object) -> Metric | None:
+    """Return the metric, with the label that it is about where the user named one.
+
+    Raises
+    ------
+    InputError
+        If a label was named, and there is no metric, or it has a label already.
+
+    Examples
+    --------
+    >>> metric_of_label("f1", None), metric_of_label("f1", "spam")
+    ('f1', ScorerOfLabel(scorer='f1', positive_label='spam'))
+    """
+    if positive_label is None:
+        return metric
+    if metric is None:
+        raise InputError("positive_label is the label that a metric is about. Pass metric too.")
+    if isinstance(metric, ScorerOfLabel):
+        raise InputError(f"The metric is about the label {shown(metric.positive_label)}; leave positive_label out.")
+    return ScorerOfLabel(metric, str(positive_label))
+
+
+def metric_without_label(metric: Metric | None) -> Metric | None:
+    """Return the metric as it was before a label was named, for outputs whose labels are codes."""
+    return metric.scorer if isinstance(metric, ScorerOfLabel) else metric
+
 
 CLASSIFICATION_ESTIMATORS = ("deconvolved", "hypergeometric", "binomial", "path")
 REGRESSION_ESTIMATORS = ("closed_form", "path")

@@ -21,7 +21,7 @@ from ens_plugin.analysis.metrics.joint import OutputMetric, mean_over_outputs
 from ens_plugin.analysis.metrics.resolved import ResolvedMetric
 from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
 from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
-from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.options import AnalysisOptions, metric_without_label
 from ens_plugin.analysis.row_blocks import Progress, tally_rows
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import identical_rows
@@ -165,7 +165,7 @@ def _analyze_output(
     model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
 ) -> tuple[EnsembleReport, _Output]:
     """Return the report of one output, and what the stack needs of it."""
-    adapter, inner, settings = open_model(model, X, options)
+    adapter, inner, settings = open_model(model, X, y, options)
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings)
@@ -220,7 +220,7 @@ def _mean_report(
     ensemble: Any, outputs: Sequence[_Output], options: AnalysisOptions, progress: Progress | None
 ) -> EnsembleReport:
     stack = StackedOutputs(ensemble, [output.part for output in outputs])
-    settings = resolve_options(stack, options)
+    settings = resolve_options(stack, replace(options, metric=metric_without_label(options.metric)))
     metrics = [output.metric for output in outputs if output.metric is not None]
     if metrics:
         settings = replace(settings, metric=mean_over_outputs(metrics))

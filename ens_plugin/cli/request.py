@@ -14,7 +14,7 @@ from ens_plugin.analysis.options import (
     CRITERIA,
     REGRESSION_ESTIMATORS,
     AnalysisOptions,
-    ScorerOfLabel,
+    metric_of_label,
 )
 from ens_plugin.cli.console import only_results_on_stdout, paragraph, progress_bar, quiet_libraries
 from ens_plugin.cli.store import use_store
@@ -128,7 +128,7 @@ ARGUMENTS = (
         "--positive-label",
         metavar="LABEL",
         help="The positive one of two labels, for a --metric that is about it, such as f1 or average_precision. "
-        "Without this it is 1, as in scikit-learn.",
+        "By default 1, as in scikit-learn, or the rarer label where neither is 1.",
     ),
     click.option(
         "--criterion",
@@ -189,7 +189,7 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
         if positive_label is not None:
             if chosen["metric"] is None:
                 raise click.UsageError("--positive-label is the label that a metric is about. Add --metric.")
-            chosen["metric"] = ScorerOfLabel(chosen["metric"], positive_label)
+            chosen["metric"] = metric_of_label(chosen["metric"], positive_label)
         options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
         command(request=_request(values, options), **values)
 

@@ -42,6 +42,7 @@ __all__ = [
     "one_line",
     "pair_index",
     "printable",
+    "refuse_lazy",
     "row_parts",
     "shown",
     "with_article",
@@ -161,6 +162,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         ...
     ens_plugin.errors.InputError: y is not an array (ValueError: ...); give every row the same number of values.
     """
+    refuse_lazy(values, name)
     try:
         return np.asarray(values)
     except Exception as error:  # a user's class may raise anything when NumPy converts it
@@ -168,6 +170,32 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} is not an array ({type(error).__name__}: {one_line(str(error))}); give every row the same "
             "number of values."
         ) from error
+
+
+def refuse_lazy(values: Any, name: str) -> None:
+    """Raise InputError naming `name` for a data frame whose rows have not been computed or are on a cluster.
+
+    Examples
+    --------
+    >>> class LazyFrame:
+    ...     def collect(self): ...
+    >>> refuse_lazy(LazyFrame(), "X")
+    Traceback (most recent call last):
+    ens_plugin.errors.InputError: X is a LazyFrame, whose rows have not been computed; pass X.collect().
+    """
+    # Of the class, because a lazy frame would look up its columns.
+    kind, is_frame = type(values).__name__, hasattr(type(values), "columns")
+    if "LazyFrame" in kind and hasattr(values, "collect"):
+        raise InputError(f"{name} is {with_article(kind)}, whose rows have not been computed; pass {name}.collect().")
+    if is_frame and hasattr(values, "__dask_graph__"):
+        raise InputError(
+            f"{name} is {with_article(kind)} of Dask, whose rows have not been computed; pass {name}.compute()."
+        )
+    if is_frame and hasattr(values, "toPandas"):
+        raise InputError(
+            f"{name} is {with_article(kind)} of Spark, whose rows are on a cluster and have no order; pass the "
+            f"DataFrame to ens_plugin.spark.analyze, or {name}.toPandas() if it has the rows that the model was given."
+        )
 
 
 def with_missing(array: NDArray[Any], values: Any) -> NDArray[Any]:
@@ -204,6 +232,7 @@ def check_finite(array: FloatArray, name: str) -> None:
 
 def as_numbers(values: Any, name: str) -> FloatArray:
     """Return values as a float64 array of any shape, or raise InputError naming `name`."""
+    refuse_lazy(values, name)
     try:
         array = np.asarray(values)
         if array.dtype.kind in "cmM":

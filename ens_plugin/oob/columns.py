@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ens_plugin.adapters.shared.frames import column_names
 from ens_plugin.analysis.rows.hashes import as_table
 from ens_plugin.core.validation import as_array, with_article
 from ens_plugin.errors import InputError
@@ -109,8 +110,7 @@ def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
         )
     if hasattr(table, "tocsc"):
         table = table.tocsc()
-    # The columns of an Arrow Table are arrays.
-    known = X.columns if isinstance(X, pd.DataFrame) else getattr(X, "column_names", None)
+    known = column_names(X)
     names = [f"x{column}" for column in range(table.shape[1])] if known is None else known
     return ColumnTable(table, tuple(map(str, names)))
 

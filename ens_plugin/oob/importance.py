@@ -12,7 +12,7 @@ from ens_plugin.adapters.shared.foreign_calls import model_errors
 from ens_plugin.adapters.shared.threads import in_threads
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import as_seed, granted_threads
-from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.options import Metric, metric_of_label
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.uncertainty.dyadic_variance import dyadic_variance
 from ens_plugin.core.validation import FloatArray, as_count, counted
@@ -125,6 +125,7 @@ def oob_permutation_importance(
     y: ArrayLike,
     *,
     metric: Metric | None = None,
+    positive_label: object = None,
     n_repeats: int = 5,
     sample_weight: ArrayLike | None = None,
     groups: Any = None,
@@ -148,6 +149,8 @@ def oob_permutation_importance(
     metric : str, scorer or callable, optional
         As for :func:`ens_plugin.analyze`; the importance is by how much it gets worse.  None means 0-1 error (a tie
         counts half) or mean squared error.
+    positive_label : label, optional
+        The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
     n_repeats : int, default=5
         Permutations of each column.
     sample_weight : array-like of shape (n_rows,), optional
@@ -195,7 +198,7 @@ def oob_permutation_importance(
     seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats", largest=MOST_REPEATS)
     largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
     with model_errors(model), granted_threads(n_jobs):
-        rows = read_training_rows(model, X, y, sample_weight, groups, metric)
+        rows = read_training_rows(model, X, y, sample_weight, groups, metric_of_label(metric, positive_label))
         judged = _judged_rows(model, rows, column_table(X, rows), largest, seed)
         _check_repeats(repeats, judged.share.size)
         n_columns = len(judged.columns.names)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from ens_plugin.analysis.analyze import analyze
-from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.options import Metric, metric_of_label
 from ens_plugin.core.validation import as_count
 from ens_plugin.errors import BagError, DataMismatchError, InputError, WeakEstimateWarning
 from ens_plugin.report.result import EnsembleReport
@@ -189,7 +189,9 @@ class OobScorer:
         return error if report.error_curve.greater_is_better else -error
 
 
-def make_oob_scorer(metric: Metric | None = None, size: float = math.inf) -> OobScorer:
+def make_oob_scorer(
+    metric: Metric | None = None, size: float = math.inf, *, positive_label: object = None
+) -> OobScorer:
     """Return a scorer by the out-of-bag error, for searches without folds.
 
     ``GridSearchCV(estimator, grid, scoring=make_oob_scorer(), cv=OneFold())`` fits each setting once, on all rows, and
@@ -204,6 +206,8 @@ def make_oob_scorer(metric: Metric | None = None, size: float = math.inf) -> Oob
     size : int or ``math.inf``, default=infinity
         Ensemble size at which settings are compared, whatever size they are trained at.  Infinity compares
         them as if each had enough members.
+    positive_label : label, optional
+        The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
 
     Returns
     -------
@@ -239,4 +243,4 @@ def make_oob_scorer(metric: Metric | None = None, size: float = math.inf) -> Oob
     """
     if not (isinstance(size, float) and size == math.inf):
         size = as_count(size, "size")
-    return OobScorer(metric, size)
+    return OobScorer(metric_of_label(metric, positive_label), size)

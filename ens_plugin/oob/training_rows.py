@@ -95,7 +95,7 @@ def read_training_rows(
             "This CustomEnsemble was made of arrays, so its members cannot predict changed or new rows. Make it of "
             "fitted models: CustomEnsemble.from_estimators(models, row_indices)."
         )
-    options, resolved = AnalysisOptions(sample_weight=sample_weight, groups=groups), resolve_metric(metric, adapter)
+    options, resolved = AnalysisOptions(sample_weight=sample_weight, groups=groups), resolve_metric(metric, adapter, y)
     with cross_fitting_explained(model):
         rows = read_rows(adapter, inner, y, options, resolved)
     assert rows.bags is not None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.core.validation import with_article
+from ens_plugin.core.validation import refuse_lazy, with_article
 from ens_plugin.errors import InputError
 
 __all__ = ["first_rows", "labels", "predict_alike", "predicted"]
@@ -34,6 +34,7 @@ def first_rows(X: Any, most: int) -> Any:
     >>> first_rows([[1.0], [2.0], [3.0]], 2)
     [[1.0], [2.0]]
     """
+    refuse_lazy(X, "X")
     if not hasattr(X, "__getitem__") and not hasattr(X, "tocsr"):
         raise InputError(
             f"X is {with_article(type(X).__name__)}, whose first rows cannot be taken. Pass the rows as an array, a "

@@ -19,7 +19,7 @@ from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
 from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_options
 from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.label_errors import with_label_errors
-from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.rows.hashes import hash_rows
 from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats
@@ -66,6 +66,7 @@ def analyze(
     weight_col: str | None = None,
     data: Literal["oob", "holdout"] = "holdout",
     metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
@@ -104,6 +105,8 @@ def analyze(
     metric, criterion, confidence, tolerance, max_size, interval_level, sizes, estimator, random_state
         As for :func:`ens_plugin.analyze`; a metric is computed on the sampled rows, at most 20 000, by the driver, and
         the report has their number.
+    positive_label : label, optional
+        The label of two that a scorer is about; needed where none of them is 1.
 
     Returns
     -------
@@ -130,7 +133,7 @@ def analyze(
     """
     options = AnalysisOptions(
         data=data,
-        metric=metric,
+        metric=metric_of_label(metric, positive_label),
         criterion=criterion,
         confidence=confidence,
         tolerance=tolerance,

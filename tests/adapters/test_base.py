@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
+from sklearn import model_selection
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import make_regression
@@ -23,10 +25,12 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.feature_selection import SelectFromModel, SequentialFeatureSelector
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import ClassifierChain, RegressorChain
+from sklearn.semi_supervised import SelfTrainingClassifier
 
-from ens_plugin import CustomEnsemble, analyze, register_adapter
+from ens_plugin import CustomEnsemble, analyze, oob_predictions, register_adapter
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, FileReadable, find_adapter, outputs_by_member
 from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -155,7 +159,15 @@ def test_boosting_is_refused_with_its_reason(booster: object) -> None:
         (StackingRegressor([]), r"A StackingRegressor puts another model on top"),
         (ClassifierChain(None), r"In a ClassifierChain, each model takes.*or a MultiOutputClassifier"),
         (RegressorChain(None), r"In a RegressorChain, each model takes.*or a MultiOutputClassifier"),
-        (OneVsRestClassifier(None), r"Pass each alone: model\.estimators_\[k\] with \(y == model\.classes_\[k\]\)"),
+        (
+            OneVsRestClassifier(None),
+            r"Pass each alone: model\.estimators_\[k\] with model\.label_binarizer_",
+        ),
+        (OneVsOneClassifier(None), r"Pass each alone: model\.estimators_\[k\] with the rows of the k-th pair"),
+        (OutputCodeClassifier(None), r"Pass each alone: model\.estimators_\[k\] with model\.code_book_"),
+        (SelfTrainingClassifier(), r"Pass model\.estimator_ with rows that it was not trained on.*data=\"holdout\""),
+        (SelectFromModel(None), r"chooses columns and predicts nothing\. Pass .* model\.estimator_"),
+        (SequentialFeatureSelector(None), r"keeps no fitted ensemble\. Pass the pipeline"),
     ],
     ids=lambda part: type(part).__name__,
 )
@@ -177,9 +189,100 @@ def test_the_advice_on_wrappers_works() -> None:
     voting = VotingRegressor(forests).fit(X[:150], y[:150])
     held_out = CustomEnsemble.from_estimators(voting.estimators_, None)
     assert analyze(held_out, X[150:], y[150:], data="holdout").n_members == 3
-    rest = OneVsRestClassifier(RandomForestClassifier(40, random_state=0)).fit(X, np.digitize(y, [-50.0, 50.0]))
-    own = (np.digitize(y, [-50.0, 50.0]) == rest.classes_[2]).astype(int)
-    assert analyze(rest.estimators_[2], X, own).bags == "recorded"
+
+
+def share_right(ensemble: Any, X: Any, y: Any) -> float:
+    """Share of the training rows whose label is that of the highest out-of-bag output."""
+    return float(np.mean(oob_predictions(ensemble, X, y).values.argmax(axis=1) == y))
+
+
+@pytest.mark.parametrize("edges", [[-50.0, 50.0], [0.0]], ids=["three labels", "two labels"])
+def test_the_advice_on_wrappers_of_several_labels_works(edges: list[float]) -> None:
+    X, y = make_regression(200, 4, noise=10.0, random_state=0)
+    labels, forest = np.digitize(y, edges), RandomForestClassifier(40, random_state=0)
+    rest = OneVsRestClassifier(forest).fit(X, labels)
+    for k, ensemble in enumerate(rest.estimators_):
+        own = rest.label_binarizer_.transform(labels).toarray()[:, k]
+        assert share_right(ensemble, X, own) > 0.7
+    pairs = OneVsOneClassifier(forest).fit(X, labels)
+    for ensemble, (a, b) in zip(pairs.estimators_, combinations(pairs.classes_, 2), strict=True):
+        chosen = (labels == a) | (labels == b)
+        assert share_right(ensemble, X[chosen], (labels == b)[chosen].astype(int)) > 0.7
+    codes = OutputCodeClassifier(forest, random_state=0).fit(X, labels)
+    for k, ensemble in enumerate(codes.estimators_):
+        own = codes.code_book_[np.searchsorted(codes.classes_, labels), k].astype(int)
+        if np.ptp(own) > 0:
+            assert share_right(ensemble, X, own) > 0.7
+
+
+def test_the_advice_on_self_training_works() -> None:
+    X, y = make_regression(400, 4, noise=10.0, random_state=0)
+    known = np.where(np.arange(200) % 4, (y[:200] > 0).astype(int), -1)
+    model = SelfTrainingClassifier(RandomForestClassifier(40, random_state=0)).fit(X[:200], known)
+    assert analyze(model.estimator_, X[200:], (y[200:] > 0).astype(int), data="holdout").error < 0.3
+
+
+needs_thresholds = pytest.mark.skipif(
+    not hasattr(model_selection, "FixedThresholdClassifier"), reason="new in scikit-learn 1.5"
+)
+
+
+@needs_thresholds
+@pytest.mark.parametrize("name", ["FixedThresholdClassifier", "TunedThresholdClassifierCV"])
+def test_the_advice_on_thresholds_works(name: str) -> None:
+    X, y = make_regression(300, 4, noise=10.0, random_state=0)
+    labels, options = (y > 60).astype(int), {"threshold": 0.2} if name.startswith("Fixed") else {"cv": 2}
+    forest = RandomForestClassifier(200, random_state=0)
+    model = getattr(model_selection, name)(forest, **options).fit(X, labels)
+    attribute = "threshold" if name.startswith("Fixed") else "best_threshold_"
+    with pytest.raises(UnsupportedModelError, match=rf"Pass model\.estimator_ .*mean\[:, 1\] >= model\.{attribute}\)"):
+        analyze(model, X, labels)
+    cut = getattr(model, attribute)
+    report = analyze(
+        model.estimator_, X, labels, metric=lambda y, mean: ((mean[:, 1] >= cut) != (y == model.classes_[1])).mean()
+    )
+    votes = oob_predictions(model.estimator_, X, labels).values[:, 1]
+    assert report.error_curve.error[report.error_curve.sizes == 200] == pytest.approx(
+        np.mean((votes >= cut) != labels), abs=0.03
+    )
+
+
+@needs_thresholds
+def test_a_threshold_of_one_half_is_that_of_the_ensemble() -> None:
+    X, y = make_regression(200, 4, noise=10.0, random_state=0)
+    forest = RandomForestClassifier(40, random_state=0).fit(X, y > 0)
+    whole = model_selection.FixedThresholdClassifier(RandomForestClassifier(40, random_state=0)).fit(X, y > 0)
+    assert analyze(whole, X, y > 0).error == analyze(forest, X, y > 0).error
+
+
+class Holder:
+    """A wrapper of some other library."""
+
+    def __init__(self, **held: Any) -> None:
+        vars(self).update(held)
+
+
+@pytest.mark.parametrize(
+    ("held", "place"),
+    [
+        ({"model": RandomForestClassifier()}, r"model\.model:"),
+        (
+            {"base": RandomForestClassifier(), "fitted_": RandomForestRegressor()},
+            r"model\.fitted_:",
+        ),
+        ({"_models": [RandomForestClassifier(), RandomForestClassifier()]}, r"model\._models\[0\]:"),
+    ],
+    ids=["attribute", "fitted before unfitted", "list"],
+)
+def test_an_ensemble_inside_an_unknown_class_is_named(held: dict[str, Any], place: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=rf"This Holder keeps a RandomForest\w+ as {place}"):
+        find_adapter(Holder(**held))
+
+
+def test_an_unknown_class_without_an_ensemble_has_no_advice_on_one() -> None:
+    with pytest.raises(UnsupportedModelError) as caught:
+        find_adapter(Holder(columns=["a"], rate=0.5))
+    assert "keeps" not in str(caught.value)
 
 
 def test_forests_that_keep_no_bags_are_refused_with_what_to_pass() -> None:

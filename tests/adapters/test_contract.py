@@ -6,8 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ens_plugin.adapters import EnsembleAdapter
 from ens_plugin.adapters.unwrap.stacked_outputs import StackedOutputs
 from ens_plugin.testing import ADAPTER_CHECKS, check_case
@@ -15,7 +13,6 @@ from tests.adapters.cases import CASES, REPRESENTATIVES, WITH_BAGS, for_cases
 from tests.adapters.harness import Case
 
 # Said of linear trees, rightly, and tested where it belongs.
-pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 
 PROMISES = {check.run.__name__.lstrip("_"): check.promise for check in ADAPTER_CHECKS}
 WITHOUT_STORED_OUTPUTS = ("pasting", "custom", "lightgbm", "xgboost", "spark")

@@ -136,7 +136,12 @@ class TestDegenerate:
         report, without = analyze(ensemble, None, target), analyze(part, None, target[1:])
         assert (report.n_rows, report.rows_without_oob) == (119, 1)
         assert report.metrics() == pytest.approx(without.metrics(), rel=1e-9)
-        assert any("1 row was left out" in caution for caution in report.warnings)
+        # One of 120 rows cannot move the error out of its interval.
+        assert not any("left out" in caution for caution in report.warnings)
+        assert "(1 more left out)" in report.summary()
+        in_bag[:, :11] = True
+        many = analyze(CustomEnsemble(votes, in_bag, aggregation="vote"), None, target)
+        assert any("11 rows were left out" in caution for caution in many.warnings)
         in_bag[:, :20] = True
         with pytest.raises(TooFewMembersError, match="20 of 120 rows"):
             analyze(CustomEnsemble(votes, in_bag, aggregation="vote"), None, target)

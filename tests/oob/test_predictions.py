@@ -33,7 +33,6 @@ from tests.oob.member_outputs import mask_of, member_predictions
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Said of linear trees, rightly, and tested where it belongs.
-pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 
 with_bags = for_cases(WITH_BAGS)
 stored = for_cases([c for c in CASES if not c.name.startswith(("pasting", "custom", "lightgbm", "xgboost", "spark"))])

@@ -26,7 +26,6 @@ from tests.adapters.harness import Array, Case, assert_same, frozen
 from tests.adapters.test_base import Foreign, ForeignAdapter
 
 # Said of linear trees, rightly, and tested where it belongs.
-pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 
 SIZE = 12
 

@@ -195,14 +195,17 @@ class Shape:
     ----------
     objective : str
     n_groups : int
-        1 for regression and two labels, else the number of labels.
+        1 for regression and two labels, else the number of labels, or of columns of y.
     n_rounds, n_trees : int
+    n_outputs : int
+        Number of columns of y.
     """
 
     objective: str
     n_groups: int
     n_rounds: int
     n_trees: int
+    n_outputs: int
 
 
 def read_shape(booster: Any) -> Shape:
@@ -222,6 +225,7 @@ def read_shape(booster: Any) -> Shape:
         n_groups=_n_groups(learner["learner_model_param"]),
         n_rounds=int(booster.num_boosted_rounds()),
         n_trees=int(learner["gradient_booster"]["gbtree_model_param"]["num_trees"]),
+        n_outputs=_n_outputs(learner),
     )
 
 
@@ -268,6 +272,13 @@ def _configuration(booster: Any) -> dict[str, Any]:
             "drops and rescales trees while it trains. Train with booster='gbtree'."
         )
     return configuration
+
+
+def _n_outputs(learner: dict[str, Any]) -> int:
+    """Return the number of columns of y; of a booster for quantiles, which has a target for each of them, 1."""
+    if learner["objective"]["name"] == "reg:quantileerror":
+        return 1
+    return max(int(learner["learner_model_param"].get("num_target", "1")), 1)
 
 
 def _n_groups(parameters: dict[str, str]) -> int:

@@ -123,8 +123,8 @@ def with_distinct_rows(
     Returns
     -------
     EnsembleReport
-        With ``basis.n_distinct``, and with few cells another recommendation, a warning, and a doubt where the size
-        cannot be estimated.  Rows that no member tells apart make cells too, without being counted as equal.
+        With ``basis.n_distinct``, and with few cells another recommendation, and a doubt where the size cannot be
+        estimated.  Rows that no member tells apart make cells too, without being counted as equal.
     """
     if likeness.cell is None and not likeness.all_differ:
         return _with_alike_rows(report, evidence, settings)
@@ -142,19 +142,20 @@ def with_distinct_rows(
     cells = estimates.gather_cells(sample, cell, weight.total, weight.n_effective)
     by_agreement = _by_agreement(report, cells, settings)
     by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
-    by_name = {found.criterion: found for found in (by_agreement, by_probability) if found is not None}
+    note = (
+        f"The size rests on the members' outputs for {counted(n_distinct, 'different row')} of features "
+        f"among {cell.size}."
+    )
+    found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
+    by_name = {found.criterion: _with_note(found, note) for found in found_sizes}
     criteria = tuple(
         replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in report.criteria
     )
     criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
     advice = choose_criterion(criteria, settings)
-    warning = (
-        f"Only {counted(n_distinct, 'different row')} of features among {cell.size}: the recommended size "
-        "rests on the members' outputs for each of them."
-    )
     if advice.criterion == "agreement" and advice.interval[1] is None:
         basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))
-    return replace(report, recommendation=advice, criteria=criteria, basis=basis, warnings=(*report.warnings, warning))
+    return replace(report, recommendation=advice, criteria=criteria, basis=basis)
 
 
 def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: ResolvedOptions) -> EnsembleReport:
@@ -172,17 +173,19 @@ def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: Re
     by_agreement = _by_agreement(
         report, estimates.gather_cells(part, cell, part.weight, evidence.weight.n_effective), settings
     )
+    note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
+    by_agreement = _with_note(by_agreement, note)
     criteria = tuple(
         replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
         for found in report.criteria
     )
     criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
-    warning = (
-        f"No member tells most rows with close votes from several other rows: the agreement of labels and the size by "
-        f"it rest on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
-    )
-    advice = choose_criterion(criteria, settings)
-    return replace(report, recommendation=advice, criteria=criteria, warnings=(*report.warnings, warning))
+    return replace(report, recommendation=choose_criterion(criteria, settings), criteria=criteria)
+
+
+def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
+    """Return the recommendation with how its size was estimated, which changes nothing about its use."""
+    return replace(advice, reason=f"{advice.reason} {note}".strip())
 
 
 def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.capabilities import Distributable, VerifiesRows
+from ens_plugin.adapters.capabilities import Distributable, ProvesWeights, VerifiesRows
 from ens_plugin.analysis import checks
-from ens_plugin.errors import DataMismatchError, EnsPluginError
+from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError
 
 if TYPE_CHECKING:
     from ens_plugin.adapters.base import EnsembleAdapter
@@ -26,8 +27,17 @@ _MOVED = (
 )
 
 
-def training_bags(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], target: NDArray[Any]) -> Bags:
+def training_bags(
+    adapter: EnsembleAdapter,
+    X: Any,
+    features: Any,
+    labels: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[np.float64] | None = None,
+) -> Bags:
     """Return the bags of training rows; where the rows are refused, the error also names the cause, if one is found.
+
+    Weights of the evaluation are tried as those of training too, where bags cannot be proved without.
 
     Parameters
     ----------
@@ -38,6 +48,8 @@ def training_bags(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArr
         Target as the user gave it.
     target : ndarray, shape (n_rows,)
         Label codes or values.
+    weight : ndarray of float64, shape (n_rows,), or None
+        In the evaluation, where the user gave any.
 
     Raises
     ------
@@ -46,11 +58,28 @@ def training_bags(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArr
     """
     try:
         return adapter.bags(X, features, labels)
-    except DataMismatchError as error:
+    except (BagError, DataMismatchError) as error:
+        weighted = None if weight is None else _weighted_bags(adapter, X, features, labels, weight)
+        if weighted is not None:
+            return weighted
+        if isinstance(error, BagError):
+            raise
         cause = _cause(adapter, X, features, labels, target)
         if cause is None:
             raise
         raise DataMismatchError(f"{error.template} {cause}") from error
+
+
+def _weighted_bags(
+    adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], weight: NDArray[np.float64]
+) -> Bags | None:
+    """Return the bags that the weights prove; None where they prove none."""
+    if not isinstance(adapter, ProvesWeights):
+        return None
+    try:
+        return adapter.bags(X, adapter.with_training_weight(features, weight), labels)
+    except (BagError, DataMismatchError):
+        return None
 
 
 def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], target: NDArray[Any]) -> str | None:

@@ -146,7 +146,7 @@ def with_metric_curve(
         cautions=(
             *estimates.cautions,
             *zero_cautions,
-            *_of_other_loss(metric, estimates, settings),
+            *([metric.caution] if metric.caution else []),
             *_perfect_caution(curve, found.limits),
             *low_score_caution(curve, settings, rows.chance_level),
             *rows.library_warnings(),
@@ -356,17 +356,10 @@ def _unchecked_line_doubt(found: _Curve, metric: ResolvedMetric) -> tuple[str, .
     )
 
 
-def _of_other_loss(metric: ResolvedMetric, estimates: Estimates, settings: ResolvedOptions) -> tuple[str, ...]:
-    if settings.criterion == "metric":
-        # The sentence on bias and variance names their loss.
-        return ()
-    own = estimates.bias_variance.loss
-    return (f"Only the curve is of {metric.name}: the recommended size, bias and variance are those of the {own}.",)
-
-
 def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[str, ...]:
     raw, limit = curve.asymptote_raw, curve.asymptote
-    if limits[0] - 1e-12 <= raw <= limits[1] + 1e-12:
+    low, high = curve.asymptote_interval
+    if limits[0] - 1e-12 <= raw <= limits[1] + 1e-12 or abs(raw - limit) <= high - low:
         return ()
     return (
         f"The {curve.metric} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "

@@ -73,6 +73,7 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
         return float(np.mean(levels))
 
     first = outputs[0].metric
+    labels = {output.metric.positive_label for output in outputs}
     return ResolvedMetric(
         name=first.name,
         evaluate=evaluate,
@@ -83,5 +84,5 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
         takes_weights=first.takes_weights,
         is_joint=True,
         chance=None if first.chance is None else chance,
-        positive_label=first.positive_label,
+        positive_label=labels.pop() if len(labels) == 1 else None,
     )

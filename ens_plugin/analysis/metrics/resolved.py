@@ -57,6 +57,8 @@ class ResolvedMetric:
     chance : callable or None
         ``chance(y, sample_weight)`` returns what predictions score that know of the rows only how often each label
         occurs, or the mean; None where the default tolerance is relative to the metric itself.
+    caution : str
+        What a report must say of how the metric was chosen; mostly empty.
     """
 
     name: str
@@ -71,6 +73,7 @@ class ResolvedMetric:
     is_share: bool = False
     positive_label: str | None = None
     chance: Chance | None = None
+    caution: str = ""
 
     def chance_level(self, target: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the score of chance on the weighted rows, which a default tolerance is relative to; 0 of losses."""

@@ -18,7 +18,16 @@ from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.records import record
 
-__all__ = ["RANKED", "RANKINGS", "has_greatest", "is_of_scikit_learn", "is_scorer", "resolve_scorer", "scorer_called"]
+__all__ = [
+    "RANKED",
+    "RANKINGS",
+    "NoPositiveLabelError",
+    "has_greatest",
+    "is_of_scikit_learn",
+    "is_scorer",
+    "resolve_scorer",
+    "scorer_called",
+]
 
 N_NEAR = 5
 # Ranges of functions in sklearn.metrics with greater values for better predictions; infinite where there is no bound.
@@ -54,6 +63,10 @@ NO_CHANCE = (
 )  # fmt: skip
 # Of these, a constant prediction has 0 or the highest value.  Their chance is that of labels drawn by their shares.
 OF_DRAWN_LABELS = ("f1_score", "fbeta_score", "jaccard_score", "precision_score", "recall_score")
+
+
+class NoPositiveLabelError(InputError):
+    """Raised where a scorer is about one of two labels, and neither is that of scikit-learn."""
 
 
 class _Parts(NamedTuple):
@@ -282,29 +295,17 @@ def _refuse_other_task(name: str, function: str, *, is_classifier: bool) -> None
         )
 
 
-def _scorer_of_label(name: str, classes: Sequence[Any] | None) -> str:
-    """Return the call that makes a scorer of a name with the last label as the positive one."""
-    label = "..." if classes is None else shown(np.asarray(classes).tolist()[-1])
-    if name not in get_scorer_names():
-        return f"make_scorer({name}, pos_label={label}{RANKED if name in RANKINGS else ''})"
-    scorer = get_scorer(name)
-    response = getattr(scorer, "_response_method", "predict")
-    first = response if isinstance(response, str) else "predict_proba"
-    needed = "" if first == "predict" else f", response_method={first!r}"
-    return f"make_scorer({scorer._score_func.__name__}, pos_label={label}{needed})"
-
-
 def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -> NoReturn:
     """Raise InputError for a scorer that failed, with the remedy for the usual causes."""
     text = str(error)
     remedy = ""
     if "pos_label" in text:
         labels = "" if classes is None else f" The labels are {shown(np.asarray(classes).tolist()[:10])}."
-        remedy = (
-            f"{labels} Name the positive one: {_scorer_of_label(name, classes)} if it is that one; at the prompt "
-            "--positive-label, in a policy positive_label."
-        )
-    elif "multi_class" in text:
+        raise NoPositiveLabelError(
+            f"metric {name!r} cannot be computed: {shown(error, 300)}.{labels} Name the positive one: positive_label, "
+            "at the prompt --positive-label."
+        ) from error
+    if "multi_class" in text:
         remedy = " Use 'roc_auc_ovr' or 'roc_auc_ovo', which are of more than two labels."
     elif "average='binary'" in text:
         stem = name.removesuffix("_score")

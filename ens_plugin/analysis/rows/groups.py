@@ -15,7 +15,7 @@ from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.representation import represent
 from ens_plugin.core.tallies.row_groups import design_effect, small_number_factor
 from ens_plugin.core.tallies.tally import AnyTally, ValueTally
-from ens_plugin.core.validation import FloatArray, IntArray, counted, shown, with_missing
+from ens_plugin.core.validation import FloatArray, IntArray, counted, refuse_lazy, shown, with_missing
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
 from ens_plugin.report.result import FEWEST_ROWS
 
@@ -66,6 +66,7 @@ def encode_groups(groups: Any, n_rows: int) -> IntArray:
     >>> encode_groups(["anna", "ben", "anna"], 3).tolist()
     [0, 1, 0]
     """
+    refuse_lazy(groups, "groups")
     if isinstance(groups, (str, bytes)) or not hasattr(groups, "__len__"):
         raise InputError(
             f"groups must hold one group for each row, or be 'identical' or None, got {shown(groups, 40)}."

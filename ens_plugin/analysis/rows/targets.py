@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.base import EnsembleAdapter
 from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.labels import find_labels
+from ens_plugin.adapters.shared.refusals import several_targets
 from ens_plugin.core.validation import (
     LARGEST_VALUE,
     BoolArray,
@@ -74,8 +75,12 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
     InputError
         If y is empty, has more than one column, holds missing values, a label the ensemble does not have, or a
         single label.
+    UnsupportedModelError
+        If the ensemble was trained on several columns of y.
     """
     target = target_array(y)
+    if adapter.info.n_outputs > 1:
+        raise UnsupportedModelError(several_targets(type(adapter.model).__name__, adapter.info.n_outputs))
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
     if target.ndim != 1:

@@ -30,7 +30,7 @@ from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
     squared_covariance,
     variance_over_seeds,
 )
-from ens_plugin.core.validation import FloatArray, counted
+from ens_plugin.core.validation import FloatArray, as_array, counted
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 from ens_plugin.records import record
 
@@ -346,7 +346,7 @@ def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | No
         if n_rows < 2:
             raise InputError(f"X_train has {counted(n_rows, 'row')}; the variance over training sets needs at least 2.")
         return None
-    values = np.asarray(groups)
+    values = as_array(groups, "groups")
     if values.shape != (n_rows,):
         raise InputError(
             f"groups has shape {values.shape}, but X_train has {counted(n_rows, 'row')}; pass one group per row."

@@ -16,8 +16,8 @@ from tqdm import tqdm
 from ens_plugin.adapters.training import TrainedModel, TrainingRows
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.checks.supervised_steps import doubts_about_training, with_supervised_steps
-from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.core.validation import MOST_MEMBERS, as_confidence, as_count, as_positive, counted
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.core.validation import MOST_MEMBERS, as_confidence, as_count, as_positive, counted, refuse_lazy
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError
 from ens_plugin.learners.growth.member_training import find_trainer
 from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
@@ -45,6 +45,7 @@ def grow(
     y: ArrayLike,
     *,
     metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = None,
     tolerance: float | None = None,
@@ -69,6 +70,8 @@ def grow(
     metric : str, scorer or callable, optional
         The name of a scorer of scikit-learn (``"roc_auc"``, ``"neg_log_loss"``), a scorer of ``make_scorer``, or a
         function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
+    positive_label : label, optional
+        The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
     confidence : float, optional
@@ -134,7 +137,8 @@ def grow(
     method = _current_name(method)
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
-    options = _options(metric, criterion, confidence, tolerance, limit, sample_weight)
+    options = _options(metric_of_label(metric, positive_label), criterion, confidence, tolerance, limit, sample_weight)
+    refuse_lazy(X, "X")
     trainer = find_trainer(split_pipeline(estimator)[0])
     _refuse_no_parameters(split_pipeline(estimator)[0])
     _refuse_other_task(split_pipeline(estimator)[0], confidence)

@@ -142,6 +142,8 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     metric : str, scorer or callable, optional
         The name of a scorer of scikit-learn (``"roc_auc"``, ``"neg_log_loss"``), a scorer of ``make_scorer``, or a
         function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
+    positive_label : label, optional
+        The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
     confidence : float, optional
@@ -194,6 +196,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         estimator: Any = None,
         *,
         metric: Metric | None = AnalysisOptions.metric,
+        positive_label: object = None,
         criterion: str = AnalysisOptions.criterion,
         confidence: float | None = None,
         tolerance: float | None = None,
@@ -205,6 +208,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     ) -> None:
         self.estimator = estimator
         self.metric = metric
+        self.positive_label = positive_label
         self.criterion = criterion
         self.confidence = confidence
         self.tolerance = tolerance
@@ -233,7 +237,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         EnsPluginError
             As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
-        names = ("metric", "criterion", "confidence", "tolerance")
+        names = ("metric", "positive_label", "criterion", "confidence", "tolerance")
         self._keep(self._grow(X, y, sample_weight, **{name: getattr(self, name) for name in names}))
         self.classes_ = self.estimator_.classes_
         return self

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.errors import InputError
 from ens_plugin.registry.rightsizing.cut_model import LoggedCut, log_cut_model, register_cut_model
 from ens_plugin.registry.rightsizing.model_source import ModelSource, find_source
@@ -120,6 +120,7 @@ def rightsize(
     data: Literal["oob", "holdout"] = AnalysisOptions.data,
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
@@ -144,7 +145,9 @@ def rightsize(
     register : str, optional
         Registered model that gets the new version; that of the source by default, and none where the
         source is not a registered version.
-    data, sample_weight, metric, criterion, confidence, tolerance, max_size, estimator, random_state, n_jobs
+    data, sample_weight, metric, positive_label, criterion, confidence, tolerance, max_size, estimator
+        As for :func:`ens_plugin.analyze`.
+    random_state, n_jobs
         As for :func:`ens_plugin.analyze`.
 
     Returns
@@ -189,7 +192,7 @@ def rightsize(
     options = AnalysisOptions(
         data=data,
         sample_weight=sample_weight,
-        metric=metric,
+        metric=metric_of_label(metric, positive_label),
         criterion=criterion,
         confidence=confidence,
         tolerance=tolerance,

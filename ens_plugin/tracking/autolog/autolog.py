@@ -11,7 +11,7 @@ from ens_plugin.adapters.entry_points import offered_adapters, offered_libraries
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.registry import libraries, on_registration
 from ens_plugin.analysis.arguments import NO_METRIC, check_options
-from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.errors import InputError
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.autolog.delivery import forget_unreachable
@@ -56,6 +56,7 @@ def autolog(
     prefix: str = DEFAULT_PREFIX,
     log_artifacts: bool = True,
     metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
@@ -97,6 +98,8 @@ def autolog(
         As for :func:`ens_plugin.analyze`; curve and recommended size are of it.  Fits of the other task get no report,
         and the first one a warning.  `max_overhead` counts up to about 900 evaluations of it, by the time of one on
         up to 2048 rows.
+    positive_label : label, optional
+        The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
     criterion, confidence, tolerance : optional
         What the recommended size has to meet, as for :func:`ens_plugin.analyze`.  A criterion of labels is for
         classifiers; other fits get no report, and the first one a warning.
@@ -136,7 +139,9 @@ def autolog(
             "for no limit."
         )
     check_prefix(prefix)
-    analysis = AnalysisOptions(metric=metric, criterion=criterion, confidence=confidence, tolerance=tolerance)
+    analysis = AnalysisOptions(
+        metric=metric_of_label(metric, positive_label), criterion=criterion, confidence=confidence, tolerance=tolerance
+    )
     check_options(analysis)
     if criterion == "metric" and metric is None:
         raise InputError(NO_METRIC)

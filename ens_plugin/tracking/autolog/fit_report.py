@@ -206,7 +206,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     cautions: list[str] = []
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
-        rng, metric = np.random.default_rng(options.random_state), resolve_metric(options.metric, adapter)
+        rng, metric = np.random.default_rng(options.random_state), resolve_metric(options.metric, adapter, data.y)
         enough = PILOT_SHARE * (deadline - time.perf_counter())
         metric_pace = (
             0.0

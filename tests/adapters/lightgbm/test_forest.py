@@ -112,7 +112,6 @@ def test_members_are_those_up_to_the_best_iteration() -> None:
     assert adapter.bags(X2, adapter.prepare(X2), Y2).n_members == 10
 
 
-@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 def test_forest_with_trees_of_one_leaf_counts_them() -> None:
     rng = np.random.default_rng(0)
     X = np.where(rng.random((400, 1)) < 0.02, 1.0, 0.0)

@@ -14,7 +14,7 @@ from tests.adapters.lightgbm.lightgbm_draws import drawn_bags, stated_seed
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Whether Booster.refit")]
+pytestmark = pytest.mark.slow
 
 PLAIN: dict[str, Any] = {
     "boosting": "rf",

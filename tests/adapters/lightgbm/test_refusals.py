@@ -88,7 +88,6 @@ def test_flipped_labels_are_refused() -> None:
         ens_plugin.in_bag(fitted(), X2, 1 - Y2)
 
 
-@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 def test_too_little_evidence_is_no_proof() -> None:
     X = np.arange(30.0)[:, None]
     model = regressor(X, X[:, 0], n_estimators=1, num_leaves=2)
@@ -161,27 +160,49 @@ def test_refit_is_refused_even_on_the_training_rows_and_without_y() -> None:
         assert ens_plugin.analyze(refit, FRESHR, YR, data="holdout").bags == "holdout"
 
 
-def test_where_refit_cannot_be_excluded_there_is_a_warning() -> None:
-    with pytest.warns(EnsPluginWarning, match="Whether Booster.refit replaced"):
-        ens_plugin.in_bag(regressor(objective="regression_l1"), XR)
+# Of their trees, the inner nodes show no refit.
+SILENT = {
+    "absolute error": {"objective": "regression_l1"},
+    "quantile": {"objective": "quantile", "alpha": 0.5},
+    "penalty": {"reg_lambda": 1.0},
+    "two leaves": {"num_leaves": 2},
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_nothing_is_said_of_refit_where_the_target_shows_that_there_was_none(name: str) -> None:
+    model = regressor(**SILENT[name])
     with warnings.catch_warnings():
         warnings.simplefilter("error", EnsPluginWarning)
-        ens_plugin.in_bag(regressor(), XR)
+        ens_plugin.in_bag(model, XR)
+        report = ens_plugin.analyze(model, XR, YR)
+    assert report.bags == "proved"
+    assert "refit" not in report.summary()
 
 
-@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
-def test_a_report_carries_the_warning_where_refit_cannot_be_excluded() -> None:
-    def cautions(model: Any, data: Any) -> str:
-        X = XR if data == "oob" else FRESHR
-        return " ".join(ens_plugin.analyze(model, X, YR, data=data).warnings)
+@pytest.mark.parametrize("decay_rate", [0.0, 0.5])
+@pytest.mark.parametrize("name", SILENT)
+def test_the_target_shows_a_refit_that_the_trees_do_not_show(name: str, decay_rate: float) -> None:
+    refit = regressor(**SILENT[name]).booster_.refit(XR, YR, decay_rate=decay_rate)
+    with pytest.raises(DataMismatchError, match="not the target"):
+        ens_plugin.analyze(refit, XR, YR)
 
-    silent = regressor(objective="regression_l1")
-    assert "Whether Booster.refit replaced" in cautions(silent, "oob")
-    assert "Whether Booster.refit replaced" in ens_plugin.analyze(silent, XR, YR).summary().replace("\n  ", " ")
-    assert "refit" not in cautions(regressor(), "oob")
-    changed = lightgbm.Booster(model_str=silent.booster_.refit(XR, YR, decay_rate=0.999).model_to_string())
-    assert "Whether Booster.refit replaced" in cautions(changed, "oob")
-    assert "refit" not in cautions(changed, "holdout")
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_refit_too_small_for_the_target_to_show_changes_no_figure(name: str) -> None:
+    model = regressor(**SILENT[name])
+    before = ens_plugin.analyze(model, XR, YR)
+    try:
+        after = ens_plugin.analyze(model.booster_.refit(XR, YR, decay_rate=0.999), XR, YR)
+    except DataMismatchError:
+        return
+    low, high = before.error_interval
+    assert abs(after.error - before.error) < 0.01 * (high - low)
+
+
+def test_where_y_is_not_proved_the_warning_names_values_that_were_replaced() -> None:
+    warned = ens_plugin.analyze(regressor(path_smooth=1.0), XR, YR).warnings
+    assert [text for text in warned if "the values in the leaves were replaced since" in text] == list(warned)
 
 
 # ---- bags shared by trees
@@ -267,7 +288,6 @@ def test_unfitted_model() -> None:
         find_adapter(lightgbm.LGBMClassifier(**RF))
 
 
-@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 @pytest.mark.parametrize(
     "options",
     [

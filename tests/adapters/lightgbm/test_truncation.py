@@ -79,7 +79,6 @@ def test_saved_and_loaded(X: Any, y: Any, options: dict[str, Any], form: str, tm
     assert again.num_trees() == small.num_trees() == len(small.dump_model()["tree_info"])
 
 
-@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 @every_training
 def test_bags_are_known_after_saving(X: Any, y: Any, options: dict[str, Any]) -> None:
     whole = trained(X, y, **options)
@@ -159,7 +158,6 @@ def test_booster_still_in_training_is_cut_too() -> None:
     assert whole.current_iteration() == 13
 
 
-@pytest.mark.filterwarnings("ignore:Whether Booster.refit")
 def test_one_member_is_a_model_whose_bag_cannot_be_proved() -> None:
     whole = trained(X2, Y2, num_leaves=2, objective="binary")
     small = ens_plugin.truncate(whole, 1)

@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_selection import RFE, RFECV
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import ens_plugin
 from ens_plugin.adapters.unwrap import replace_ensemble, unwrap
 from ens_plugin.errors import DataMismatchError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import FRAME, X2, Y2
@@ -141,3 +143,39 @@ def test_a_frozen_estimator_gives_the_model_inside_it() -> None:
     assert model is fitted[-1]
     np.testing.assert_array_equal(X, fitted[0].transform(X2))
     assert replace_ensemble(frozen.FrozenEstimator(forest()), lambda ensemble: "changed") == "changed"
+
+
+@pytest.mark.parametrize("eliminate", [RFE, RFECV])
+def test_an_elimination_of_columns_gives_its_ensemble_the_columns_that_it_chose(eliminate: Any) -> None:
+    options = {"cv": 2} if eliminate is RFECV else {"n_features_to_select": 2}
+    model = eliminate(RandomForestClassifier(20, random_state=0), step=2, **options).fit(FRAME, Y2)
+    ensemble, rows = unwrap(model, FRAME)
+    assert ensemble is model.estimator_
+    assert np.array_equal(rows, FRAME.to_numpy()[:, model.support_])
+    assert np.array_equal(ens_plugin.in_bag(model, FRAME, Y2), ens_plugin.in_bag(ensemble, rows, Y2))
+    with pytest.raises(DataMismatchError, match="refuse X"):
+        unwrap(model, FRAME[FRAME.columns[::-1]])
+
+
+def test_an_elimination_is_doubted_as_a_step_that_chose_by_the_target() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 200)), np.arange(60) % 2
+    forest = RandomForestClassifier(50, random_state=0)
+    step = make_pipeline(RFE(forest, n_features_to_select=2, step=0.5), forest).fit(X, y)
+    alone = RFE(forest, n_features_to_select=2, step=0.5).fit(X, y)
+    doubts = ens_plugin.analyze(step, X, y).basis.doubts
+    assert any("rfe" in doubt for doubt in doubts)
+    assert ens_plugin.analyze(alone, X, y).basis.doubts == doubts
+
+
+def test_an_elimination_cut_to_size_is_one_of_the_smaller_ensemble() -> None:
+    model = RFE(RandomForestClassifier(20, random_state=0), n_features_to_select=2).fit(X2, Y2)
+    cut = ens_plugin.truncate(model, 5)
+    assert isinstance(cut, RFE)
+    assert len(model.estimator_.estimators_) == 20
+    assert np.array_equal(cut.predict(X2), ens_plugin.truncate(model.estimator_, 5).predict(X2[:, model.support_]))
+
+
+def test_an_unfitted_elimination_is_refused_as_unfitted() -> None:
+    with pytest.raises(NotFittedError, match="This RFE has not been fitted"):
+        unwrap(RFE(RandomForestClassifier()), X2)

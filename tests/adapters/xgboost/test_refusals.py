@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ UNSUPPORTED = {
         BagError,
         "cannot be proved",
     ),
-    "two outputs": (lambda: train({}, XR, np.stack([YR, -YR], axis=1)), UnsupportedModelError, "2 outputs"),
+    "two outputs": (lambda: train({}, XR, np.stack([YR, -YR], axis=1)), UnsupportedModelError, "2 columns of y"),
     "several rounds": (lambda: train({}, XR, YR, rounds=2), UnsupportedModelError, "2 rounds"),
     "log link": (lambda: train({"objective": "count:poisson"}, XR, Y2), UnsupportedModelError, "by a link"),
 }
@@ -203,3 +204,71 @@ def test_columns_in_another_order_are_refused() -> None:
     with pytest.raises(DataMismatchError, match="columns of X"):
         ens_plugin.in_bag(booster, frame[list("bacdef")])
     np.testing.assert_array_equal(ens_plugin.in_bag(booster, X2), ens_plugin.in_bag(booster, frame))
+
+
+class TestSeveralColumnsOfTarget:
+    """Boosters that were trained on y of several columns, with trees of its own for each."""
+
+    VALUES = np.stack([YR, -YR], axis=1)
+    INDICATORS = np.stack([Y2, 1 - Y2], axis=1)
+
+    @staticmethod
+    def forest(kind: str, y: Any) -> Any:
+        X = XR if kind == "regressor" else X2
+        cls = xgboost.XGBRFRegressor if kind == "regressor" else xgboost.XGBRFClassifier
+        return cls(n_estimators=10, n_jobs=1).fit(X, y), X
+
+    @pytest.mark.parametrize("kind", ["regressor", "classifier"])
+    @pytest.mark.parametrize("columns", [slice(None), 0], ids=["all columns", "one column"])
+    @pytest.mark.parametrize("verb", ["analyze", "held out", "oob_predictions", "split_outputs"])
+    def test_the_columns_are_named_as_the_cause(self, kind: str, columns: Any, verb: str) -> None:
+        y = self.VALUES if kind == "regressor" else self.INDICATORS
+        model, X = self.forest(kind, y)
+        verbs: dict[str, Any] = {
+            "analyze": lambda: ens_plugin.analyze(model, X, y[:, columns]),
+            "held out": lambda: ens_plugin.analyze(model, X + 0.1, y[:, columns], data="holdout"),
+            "oob_predictions": lambda: ens_plugin.oob_predictions(model, X, y[:, columns]),
+            "split_outputs": lambda: ens_plugin.split_outputs(model),
+        }
+        with pytest.raises(UnsupportedModelError, match=r"was trained on 2 columns of y.*MultiOutputRegressor of such"):
+            verbs[verb]()
+
+    def test_bags_are_read_with_all_columns(self) -> None:
+        model, X = self.forest("regressor", self.VALUES)
+        assert np.array_equal(ens_plugin.in_bag(model, X, self.VALUES), ens_plugin.in_bag(model, X))
+
+    def test_one_column_in_two_dimensions_is_one_target(self) -> None:
+        model, X = self.forest("classifier", Y2[:, None])
+        assert ens_plugin.in_bag(model, X, Y2[:, None]).shape == (10, N)
+
+    def test_several_quantiles_of_one_column_are_named(self) -> None:
+        options = {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]}
+        with pytest.raises(UnsupportedModelError, match=r"predicts 2 quantiles.*one model for each quantile_alpha"):
+            ens_plugin.analyze(train(options, XR, YR), XR, YR)
+
+
+class TestWeightsOfTraining:
+    WEIGHT = np.random.default_rng(0).integers(1, 4, N).astype(float)
+
+    @staticmethod
+    @cache
+    def weighted() -> Any:
+        return xgboost.XGBRFClassifier(n_estimators=50, n_jobs=1).fit(
+            X2, Y2, sample_weight=TestWeightsOfTraining.WEIGHT
+        )
+
+    def test_weights_of_the_evaluation_are_tried_as_those_of_training(self) -> None:
+        matrix = xgboost.DMatrix(X2, label=Y2, weight=self.WEIGHT)
+        expected = ens_plugin.analyze(self.weighted(), matrix, Y2, sample_weight=self.WEIGHT)
+        found = ens_plugin.analyze(self.weighted(), X2, Y2, sample_weight=self.WEIGHT)
+        assert found.error == expected.error
+        assert found.basis == expected.basis
+
+    @pytest.mark.parametrize("weight", [None, WEIGHT[::-1]], ids=["none", "others"])
+    def test_without_them_the_message_names_them(self, weight: Any) -> None:
+        with pytest.raises(DataMismatchError, match="pass the weights as sample_weight"):
+            ens_plugin.analyze(self.weighted(), X2, Y2, sample_weight=weight)
+
+    def test_weights_of_the_evaluation_alone_need_not_be_those_of_training(self) -> None:
+        model = xgboost.XGBRFClassifier(n_estimators=50, n_jobs=1).fit(X2, Y2)
+        assert ens_plugin.analyze(model, X2, Y2, sample_weight=self.WEIGHT).bags == "proved"

@@ -49,7 +49,8 @@ def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:
     low, high = report.recommendation.interval
     assert low <= truth <= (high or np.inf)
     assert report.basis.n_distinct == 8
-    assert any("Only 8 different rows" in text for text in report.warnings)
+    assert "the members' outputs for 8 different rows of features among" in report.recommendation.reason
+    assert report.warnings == ()
     assert low <= (report.recommended_size or 20001) <= (high or 20001)
     assert report.recommendation.values.shape == report.recommendation.sizes.shape
     assert EnsembleReport.from_json(report.to_json()).to_json() == report.to_json()
@@ -72,7 +73,8 @@ def test_of_rows_that_are_all_alike_the_size_is_that_of_means_of_bootstrap_sampl
     low, high = report.recommendation.interval
     assert low <= 25 <= (high or 0) < 50
     assert report.basis.n_distinct == 1
-    assert any("Only 1 different row of features" in text for text in report.warnings)
+    by_agreement = next(found for found in report.criteria if found.criterion == "agreement")
+    assert "the members' outputs for 1 different row of features among 100" in by_agreement.reason
 
 
 def test_different_rows_change_nothing_but_their_count() -> None:
@@ -80,7 +82,7 @@ def test_different_rows_change_nothing_but_their_count() -> None:
     forest = RandomForestClassifier(40, random_state=0).fit(X, y)
     report = analyze(forest, X, y)
     assert report.basis.n_distinct == np.unique(X, axis=0).shape[0]
-    assert not any("different rows" in text for text in report.warnings)
+    assert not any("different rows" in found.reason for found in report.criteria)
 
 
 def test_a_regressor_counts_different_rows_only() -> None:

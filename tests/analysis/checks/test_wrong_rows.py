@@ -18,8 +18,6 @@ import ens_plugin
 from ens_plugin.adapters import find_adapter
 from ens_plugin.errors import DataMismatchError
 
-pytestmark = pytest.mark.filterwarnings("ignore:Whether Booster.refit")
-
 Array = NDArray[Any]
 N_ROWS = 240
 RNG = np.random.default_rng(0)

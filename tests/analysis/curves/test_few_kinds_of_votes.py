@@ -79,7 +79,7 @@ def test_interval_holds_the_size_of_few_kinds_of_rows(n_labels: int) -> None:
         low, high = report.recommendation.interval
         held += low <= truth <= (high or 20001)
         smaller += report.recommendation.size is not None and report.recommendation.size < 8 * truth
-        assert any("tells most rows with close votes" in warning for warning in report.warnings)
+        assert "kinds of rows" in report.recommendation.reason
     assert held >= 9
     assert smaller >= 7
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,22 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from ens_plugin import CustomEnsemble, EnsembleReport, analyze
+from ens_plugin import (
+    CustomEnsemble,
+    EnsembleReport,
+    RightSizedClassifier,
+    analyze,
+    autolog,
+    grow,
+    make_oob_scorer,
+    oob_permutation_importance,
+    rightsize,
+)
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import ScorerOfLabel
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.errors import InputError
+from ens_plugin.spark import analyze as spark_analyze
 
 X, CODES = load_breast_cancer(return_X_y=True)
 NAMES = np.where(CODES == 1, "benign", "malignant")
@@ -36,8 +48,8 @@ def forest_of(labels: Any) -> RandomForestClassifier:
     return RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, labels)
 
 
-def resolved(metric: Any, model: Any) -> ResolvedMetric:
-    found = resolve_metric(metric, find_adapter(model))
+def resolved(metric: Any, model: Any, y: Any = None) -> ResolvedMetric:
+    found = resolve_metric(metric, find_adapter(model), y)
     assert found is not None
     return found
 
@@ -134,4 +146,110 @@ class TestRefusals:
     ],
 )
 def test_a_scorer_that_differs_in_the_positive_label_has_the_name_of_scikit_learn(scorer: Any, name: str) -> None:
-    assert resolved(scorer, forest_of(NAMES)).name == name
+    assert resolved(scorer, forest_of(NAMES), NAMES).name == name
+
+
+class TestRarerLabel:
+    """What a scorer is about where neither label is that of scikit-learn."""
+
+    RARE = np.where(CODES == 0, "bad", "good")  # CODES has more ones
+
+    @pytest.mark.parametrize("flip", [False, True], ids=["first label", "last label"])
+    @pytest.mark.parametrize("name", [*OF_LABELS, *OF_PROBABILITIES])
+    def test_the_rarer_label_is_the_positive_one(self, name: str, flip: bool) -> None:
+        labels = np.where(CODES == 0, "z", "a") if flip else self.RARE
+        found = resolved(name, forest_of(labels), labels)
+        rare = "z" if flip else "bad"
+        assert found.positive_label == rare
+        assert f"of the label {rare!r}, the rarer one" in found.caution
+        named = resolved(ScorerOfLabel(name, rare), forest_of(labels))
+        mean = forest_of(labels).predict_proba(X)
+        assert found.value(labels, mean) == named.value(labels, mean)
+
+    @pytest.mark.parametrize("labels", [CODES, 2 * CODES - 1, CODES + 1, CODES.astype(bool)])
+    def test_the_label_of_scikit_learn_is_kept(self, labels: Any) -> None:
+        found = resolved("average_precision", forest_of(labels), labels)
+        assert (found.positive_label, found.caution) == (None, "")
+
+    @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "f1_macro", "neg_log_loss", "accuracy"])
+    def test_a_metric_of_both_labels_names_none(self, name: str) -> None:
+        assert resolved(name, forest_of(NAMES), NAMES).positive_label is None
+
+    def test_a_scorer_of_a_function_with_options_too(self) -> None:
+        scorer, forest = make_scorer(fbeta_score, beta=2), forest_of(self.RARE)
+        value = resolved(scorer, forest, self.RARE).value(self.RARE, forest.predict_proba(X))
+        assert value == pytest.approx(fbeta_score(self.RARE, forest.predict(X), beta=2, pos_label="bad"))
+
+    def test_the_report_states_it(self) -> None:
+        report = analyze(forest_of(self.RARE), X, self.RARE, metric="average_precision")
+        assert report.error_curve.metric_basis is not None
+        assert report.error_curve.metric_basis.positive_label == "bad"
+        assert any("of the label 'bad', the rarer one" in text for text in report.warnings)
+
+    def test_without_rows_it_is_asked_for_before_anything_is_computed(self) -> None:
+        with pytest.raises(InputError, match=r"Name the positive one: positive_label"):
+            resolved("f1", forest_of(NAMES))
+
+    def test_a_label_that_the_scorer_names_is_not_replaced(self) -> None:
+        with pytest.raises(InputError, match=r"labels are \['benign', 'malignant'\]"):
+            resolved(make_scorer(f1_score, pos_label="spam"), forest_of(NAMES), NAMES)
+
+
+class TestParameter:
+    """positive_label, of every function that takes a metric."""
+
+    FOREST = forest_of(NAMES)
+    NAMED = make_scorer(average_precision_score, pos_label="benign", response_method="predict_proba")
+
+    def of(self, function: Any, **options: Any) -> Any:
+        return function(self.FOREST, X, NAMES, **options)
+
+    def test_of_analyze(self) -> None:
+        found = self.of(analyze, metric="average_precision", positive_label="benign")
+        assert found.error == self.of(analyze, metric=self.NAMED).error
+        assert not any("rarer" in text for text in found.warnings)
+
+    @pytest.mark.parametrize(
+        ("labels", "named"), [(CODES, 0), (CODES.astype(bool), False), (CODES + 0.0, 0.0)], ids=str
+    )
+    def test_a_label_of_any_type(self, labels: Any, named: Any) -> None:
+        report = analyze(forest_of(labels), X, labels, metric="average_precision", positive_label=named)
+        scorer = make_scorer(average_precision_score, pos_label=named, response_method="predict_proba")
+        assert report.error == analyze(forest_of(labels), X, labels, metric=scorer).error
+
+    def test_of_importance_and_of_the_scorer_of_searches(self) -> None:
+        options = {"metric": "average_precision", "positive_label": "benign"}
+        importance = self.of(oob_permutation_importance, n_repeats=1, max_rows=100, **options)
+        named = self.of(oob_permutation_importance, n_repeats=1, max_rows=100, metric=self.NAMED)
+        assert np.array_equal(importance.importances_mean, named.importances_mean)
+        assert make_oob_scorer(**options)(self.FOREST, X, NAMES) == make_oob_scorer(self.NAMED)(self.FOREST, X, NAMES)
+
+    def test_of_growth(self) -> None:
+        options = {"metric": "average_precision", "positive_label": "benign", "max_size": 50}
+        grown = grow(RandomForestClassifier(max_depth=3, random_state=0), X, NAMES, **options)
+        fitted = RightSizedClassifier(RandomForestClassifier(max_depth=3, random_state=0), **options).fit(X, NAMES)
+        for report in (grown.report, fitted.growth_.report):
+            assert report is not None
+            assert report.error_curve.metric_basis is not None
+            assert report.error_curve.metric_basis.positive_label == "benign"
+
+    @pytest.mark.parametrize("function", [analyze, grow, rightsize, autolog, spark_analyze, make_oob_scorer])
+    def test_every_function_with_a_metric_has_it(self, function: Any) -> None:
+        assert signature(function).parameters["positive_label"].default is None
+
+    def test_a_label_without_a_metric_is_refused(self) -> None:
+        with pytest.raises(InputError, match="positive_label is the label that a metric is about"):
+            self.of(analyze, positive_label="benign")
+
+    def test_a_label_of_a_function_or_of_a_scorer_with_one_is_refused(self) -> None:
+        with pytest.raises(InputError, match="the metric is a function"):
+            self.of(analyze, metric=lambda y, mean: 0.0, positive_label="benign")
+        with pytest.raises(InputError, match="was made for the label 'benign'"):
+            self.of(analyze, metric=self.NAMED, positive_label="malignant")
+
+    @pytest.mark.slow
+    def test_of_several_outputs(self) -> None:
+        y = np.stack([NAMES, NAMES[::-1]], axis=1)
+        forest = RandomForestClassifier(50, max_depth=3, random_state=0).fit(X, y)
+        report = analyze(forest, X, y, metric="average_precision", positive_label="benign")
+        assert {part.error_curve.metric_basis.positive_label for part in report.outputs.values()} == {"benign"}
