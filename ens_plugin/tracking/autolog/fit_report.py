@@ -28,7 +28,7 @@ from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedErr
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.autolog.delivery import ReportUpload, unreachable
 from ens_plugin.tracking.autolog.destinations import mlflow_delivery, store_of, tracker_delivery
-from ens_plugin.tracking.autolog.logged_models import remember_report
+from ens_plugin.tracking.autolog.logged_models import link_logged, remember_report
 from ens_plugin.tracking.autolog.metric_cost import metric_seconds_per_row
 from ens_plugin.tracking.autolog.report_files import ReportFiles, prepare_drawing
 from ens_plugin.tracking.autolog.row_budget import PILOT_SHARE, affordable_rows, pass_seconds
@@ -143,10 +143,11 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
             prefix=settings.prefix,
             data_digest=digest,
         )
-        remember_report(upload, *layers(fit.model), ensemble)
+        remember_report(upload, *layers(fit.model))
         return mlflow_delivery(upload, is_only_one)
 
     send_all([delivery_to(destination) for destination in destinations], files, deadline, settings)
+    link_logged(settings, *layers(fit.model))
 
 
 def _is_reachable(fit: FinishedFit, store: str, settings: AutologOptions) -> bool:

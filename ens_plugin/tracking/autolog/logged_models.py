@@ -1,4 +1,4 @@
-"""Links between reports and the models that a program logs itself, after their fits were reported."""
+"""Links between reports and the models that a program, or MLflow's autologging, logs of the fitted objects."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from ens_plugin.tracking.store.data_digest import DIGEST_TAG
 if TYPE_CHECKING:
     from mlflow.models import Model
 
-__all__ = ["forget_report", "remember_report", "start_linking", "stop_linking"]
+__all__ = ["forget_report", "link_logged", "remember_report", "start_linking", "stop_linking"]
 
 LINKING_S = 2.0
 
-# The upload of the last report on each model and on the ensemble inside it, as long as they exist.
+# By fitted object, while it exists: the upload of the report on its last fit, and the models logged of it since.
 _uploads: WeakKeyDictionary[Any, ReportUpload] = WeakKeyDictionary()
+_logged: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
 _original: Callable[..., Any] | None = None
 
 
 def remember_report(upload: ReportUpload, *models: object) -> None:
-    """Link a report to its model when the program logs one of some objects: the fitted model, the ensemble in it."""
+    """Link a report to every model that the program logs of some objects: the fitted model, and what is inside it."""
     for model in models:
         try:
             _uploads[model] = upload
@@ -45,10 +46,20 @@ def remember_report(upload: ReportUpload, *models: object) -> None:
             continue
 
 
+def link_logged(settings: AutologOptions, *models: object) -> None:
+    """Link reports to the models that were logged of some objects already, as MLflow's autologging does of a search."""
+    for model in models:
+        upload = _upload_of(model)
+        for model_id in [] if upload is None else _logged.get(model, []):
+            if upload is not None and model_id != upload.report.model_id:
+                _post(upload, model_id, settings)
+
+
 def forget_report(model: object) -> None:
-    """Forget the report on a model that is fitted again, or changes otherwise."""
+    """Forget the report on a model that is fitted again."""
     try:
         _uploads.pop(model, None)
+        _logged.pop(model, None)
     except TypeError:
         return
 
@@ -72,6 +83,7 @@ def stop_linking() -> None:
         Model.log = classmethod(_original)  # type: ignore[method-assign]
         _original = None
     _uploads.clear()
+    _logged.clear()
 
 
 def _linking(original: Callable[..., Any], settings: AutologOptions) -> Callable[..., Any]:
@@ -87,12 +99,21 @@ def _linking(original: Callable[..., Any], settings: AutologOptions) -> Callable
 def _link(model_id: str | None, options: dict[str, Any], settings: AutologOptions) -> None:
     import mlflow
 
-    for value in options.values():
+    for value in [] if model_id is None else options.values():
         upload = _upload_of(value)
-        if model_id is None or upload is None or upload.tracking_uri != mlflow.get_tracking_uri():
-            continue
-        if _is_unchanged(value, upload.report):
-            _post(upload, model_id, settings)
+        if upload is None:
+            _note(value, str(model_id))
+        elif upload.tracking_uri == mlflow.get_tracking_uri() and _is_unchanged(value, upload.report):
+            _post(upload, str(model_id), settings)
+
+
+def _note(model: object, model_id: str) -> None:
+    if not hasattr(model, "predict"):
+        return
+    try:
+        _logged.setdefault(model, []).append(model_id)
+    except TypeError:
+        return
 
 
 def _upload_of(value: object) -> ReportUpload | None:

@@ -17,6 +17,7 @@ from uuid import uuid4
 import mlflow
 import mlflow.sklearn
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
@@ -35,6 +36,7 @@ from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift", "autologging")]
 
+UNSEEN = tuple(part[150:300] for part in load_breast_cancer(return_X_y=True))
 X, Y = (part[:150] for part in load_breast_cancer(return_X_y=True))
 NOISY = np.where(np.random.default_rng(0).random(Y.size) < 0.4, 1 - Y, Y)
 POLICY = {"report": {"error": {"max": 0.2}}}
@@ -269,6 +271,31 @@ def the_best_of_a_search(case: Case) -> None:
     case.register(logged.model_uri, "pass")
 
 
+def a_search_autologged_by_both(case: Case) -> None:
+    """MLflow logs the search and its best estimator."""
+    autolog()
+    mlflow.sklearn.autolog(log_post_training_metrics=False, log_model_signatures=False, log_datasets=False)
+    with mlflow.start_run() as run:
+        GridSearchCV(forest(0), {"max_depth": [3, None]}, cv=2).fit(X, Y)
+    for name in ("model", "best_estimator"):
+        case.register(f"runs:/{run.info.run_id}/{name}", "pass")
+
+
+def evaluated(case: Case) -> None:
+    with mlflow.start_run():
+        logged = case.log(good())
+    with mlflow.start_run():
+        mlflow.models.evaluate(
+            logged.model_uri,
+            pd.DataFrame(UNSEEN[0]).assign(label=UNSEEN[1]),
+            targets="label",
+            model_type="classifier",
+            evaluators="ensemble",
+            evaluator_config={"enabled": True},
+        )
+    case.register(logged.model_uri, "pass")
+
+
 def nested_runs(case: Case) -> None:
     autolog()
     with mlflow.start_run():
@@ -363,7 +390,8 @@ PLAIN = (
     autologged_twice_in_two_runs, autologged_by_both, autologged_by_both_and_logged_by_hand, autologged_and_by_hand,
     two_fits_in_one_run, three_fits_in_one_run_logged_in_turn, the_last_of_two_fits_logged,
     the_last_of_two_fits_logged_elsewhere, the_same_forest_fitted_again, a_forest_that_grows, a_pipeline,
-    the_best_of_a_search, nested_runs, fitted_in_the_child_and_logged_in_the_parent,
+    the_best_of_a_search, a_search_autologged_by_both, evaluated, nested_runs,
+    fitted_in_the_child_and_logged_in_the_parent,
     two_models_linked_under_two_prefixes, a_newer_report_under_a_numbered_prefix, a_report_of_another_century,
     copied_versions, registered_by_place, registered_by_the_client_from_the_run, a_forest_logged_twice,
 )  # fmt: skip
