@@ -22,7 +22,9 @@ __all__ = [
     "check_first_splits",
     "check_growth",
     "check_growth_of_all",
+    "first_splits",
     "growth_sums",
+    "judge_first_splits",
     "judge_growth",
     "leaf_counts",
 ]
@@ -364,6 +366,33 @@ def check_growth_of_all(
     )
 
 
+def first_splits(
+    trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
+) -> NDArray[np.int64]:
+    """Return the numbers of rows of trees' bags, and of those that go to the left of the first split.
+
+    Returns
+    -------
+    ndarray of int, shape (n_compared, 2)
+        Of every `step`-th tree.
+    """
+    column_at = _reader(features)
+    found = [
+        _first_split(trees[member], member, counts, column_at, None if columns is None else columns[member])
+        for member in range(0, len(trees), step)
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def judge_first_splits(trees: Sequence[Any], found: NDArray[np.int64], *, step: int = 1) -> None:
+    """Raise DataMismatchError unless the :func:`first_splits` of all rows are those of the training."""
+    _refuse_other_trees(
+        {step * place: _has_other_split(trees[step * place], *sizes) for place, sizes in enumerate(found.tolist())},
+        "These are not the rows the model was trained on",
+        "the first split counted other rows at training",
+    )
+
+
 def check_first_splits(
     trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
 ) -> None:
@@ -380,33 +409,30 @@ def check_first_splits(
     step : int, optional
         2 for every other tree only.
     """
-    column_at = _reader(features)
-    _refuse_other_trees(
-        {
-            member: _has_other_split(
-                trees[member], member, counts, column_at, None if columns is None else columns[member]
-            )
-            for member in range(0, len(trees), step)
-        },
-        "These are not the rows the model was trained on",
-        "the first split counted other rows at training",
-    )
+    judge_first_splits(trees, first_splits(trees, features, counts, columns, step=step), step=step)
 
 
-def _has_other_split(
+def _first_split(
     tree: Any,
     member: int,
     counts: BagCounts,
     column_at: Callable[[int], NDArray[Any]],
     columns: NDArray[np.integer[Any]] | None,
-) -> bool:
+) -> tuple[int, int]:
+    """Return the number of rows of a tree's bag, and of those that go to the left of its first split."""
+    nodes = tree.tree_
+    column = nodes.feature[0]
+    if column < 0:
+        return counts.of(member, None)
+    return counts.of(member, _go_left(nodes, column_at(int(column if columns is None else columns[column]))))
+
+
+def _has_other_split(tree: Any, size: int, n_left: int) -> bool:
     """Return whether a tree counted more rows than its bag has, in all or on a side of its first split."""
     nodes = tree.tree_
     counted, left = nodes.n_node_samples, nodes.children_left[0]
     if left == -1:
-        return bool(counted[0] > counts.of(member, None)[0])
-    column = nodes.feature[0]
-    size, n_left = counts.of(member, _go_left(nodes, column_at(int(column if columns is None else columns[column]))))
+        return bool(counted[0] > size)
     return bool(counted[left] > n_left or counted[nodes.children_right[0]] > size - n_left)
 
 
