@@ -1,4 +1,4 @@
-"""Subclasses of boosters' estimators that predict otherwise: they were judged by the booster inside them, in silence."""
+"""Subclasses of boosters' estimators that predict otherwise: they were judged by the booster inside, in silence."""
 
 from __future__ import annotations
 
