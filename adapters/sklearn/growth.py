@@ -22,7 +22,9 @@ __all__ = [
     "check_first_splits",
     "check_growth",
     "check_growth_of_all",
+    "first_splits",
     "growth_sums",
+    "judge_first_splits",
     "judge_growth",
     "leaf_counts",
 ]
@@ -41,6 +43,8 @@ _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
 # The leaves of some rows are compared with the target: of each tree, one in so many of these, and others of the next.
 COMPARED_ROWS, ROW_TURNS = 240, 12
+# Of so many trees, the first is compared by its first split and the next by its leaves.
+TREE_TURNS = 3
 # Of a wide table, so many columns are kept as they were read.
 MOST_COLUMNS = 256
 # From release 1.9 on, weights decide which rows are drawn, and have no effect inside a tree.
@@ -322,9 +326,9 @@ def check_growth_of_all(
 ) -> None:
     """Raise DataMismatchError unless each tree can have been grown on its bag, by checks that read few rows or nodes.
 
-    Of every other tree, the first split is checked as by :func:`check_first_splits`.  In the trees between, the leaves
-    that some rows of the bag reach must hold what a leaf with the targets of these rows can hold.  Both checks of all
-    trees would take more than 2 % of the time of an analysis.
+    Of every third tree, the first split is checked as by :func:`check_first_splits`.  In the trees that follow these,
+    the leaves that some rows of the bag reach must hold what a leaf with the targets of these rows can hold.  Both
+    checks of all trees would take more than 2 % of the time of an analysis.
 
     Parameters
     ----------
@@ -341,13 +345,15 @@ def check_growth_of_all(
     weights_are_known : bool
         As of :func:`check_growth`.
     """
-    check_first_splits(trees, features, counts, columns, step=1 if target is None else 2)
-    if target is None or len(trees) == 1:
+    check_first_splits(trees, features, counts, columns, step=1 if target is None else TREE_TURNS)
+    members = range(1, len(trees), TREE_TURNS)
+    if target is None or not members:
         return
     chosen = spread_rows(features.shape[0], COMPARED_ROWS)
-    turn = (np.arange(len(trees))[:, None] // 2 + np.arange(chosen.size)) % ROW_TURNS
-    wanted = counts.bags.at(chosen) & (turn == 0)
-    wanted[::2] = False
+    turn = (np.arange(len(members))[:, None] + np.arange(chosen.size)) % ROW_TURNS
+    wanted = counts.bags.at(chosen)
+    wanted[members] &= turn == 0
+    wanted[np.arange(len(trees)) % TREE_TURNS != 1] = False
     leaves = find_leaves(features[chosen], wanted)
 
     def is_of_other_target(member: int) -> bool:
@@ -358,9 +364,36 @@ def check_growth_of_all(
         )
 
     _refuse_other_trees(
-        {member: is_of_other_target(member) for member in range(1, len(trees), 2)},
+        {member: is_of_other_target(member) for member in members},
         "y is not the target the model was trained on",
         "leaves hold what y of their rows cannot give",
+    )
+
+
+def first_splits(
+    trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
+) -> NDArray[np.int64]:
+    """Return the numbers of rows of trees' bags, and of those that go to the left of the first split.
+
+    Returns
+    -------
+    ndarray of int, shape (n_compared, 2)
+        Of every `step`-th tree.
+    """
+    column_at = _reader(features)
+    found = [
+        _first_split(trees[member], member, counts, column_at, None if columns is None else columns[member])
+        for member in range(0, len(trees), step)
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def judge_first_splits(trees: Sequence[Any], found: NDArray[np.int64], *, step: int = 1) -> None:
+    """Raise DataMismatchError unless the :func:`first_splits` of all rows are those of the training."""
+    _refuse_other_trees(
+        {step * place: _has_other_split(trees[step * place], *sizes) for place, sizes in enumerate(found.tolist())},
+        "These are not the rows the model was trained on",
+        "the first split counted other rows at training",
     )
 
 
@@ -378,35 +411,32 @@ def check_first_splits(
     trees, features, counts, columns
         As of :func:`check_growth_of_all`.
     step : int, optional
-        2 for every other tree only.
+        3 for every third tree only.
     """
-    column_at = _reader(features)
-    _refuse_other_trees(
-        {
-            member: _has_other_split(
-                trees[member], member, counts, column_at, None if columns is None else columns[member]
-            )
-            for member in range(0, len(trees), step)
-        },
-        "These are not the rows the model was trained on",
-        "the first split counted other rows at training",
-    )
+    judge_first_splits(trees, first_splits(trees, features, counts, columns, step=step), step=step)
 
 
-def _has_other_split(
+def _first_split(
     tree: Any,
     member: int,
     counts: BagCounts,
     column_at: Callable[[int], NDArray[Any]],
     columns: NDArray[np.integer[Any]] | None,
-) -> bool:
+) -> tuple[int, int]:
+    """Return the number of rows of a tree's bag, and of those that go to the left of its first split."""
+    nodes = tree.tree_
+    column = nodes.feature[0]
+    if column < 0:
+        return counts.of(member, None)
+    return counts.of(member, _go_left(nodes, column_at(int(column if columns is None else columns[column]))))
+
+
+def _has_other_split(tree: Any, size: int, n_left: int) -> bool:
     """Return whether a tree counted more rows than its bag has, in all or on a side of its first split."""
     nodes = tree.tree_
     counted, left = nodes.n_node_samples, nodes.children_left[0]
     if left == -1:
-        return bool(counted[0] > counts.of(member, None)[0])
-    column = nodes.feature[0]
-    size, n_left = counts.of(member, _go_left(nodes, column_at(int(column if columns is None else columns[column]))))
+        return bool(counted[0] > size)
     return bool(counted[left] > n_left or counted[nodes.children_right[0]] > size - n_left)
 
 
@@ -441,9 +471,12 @@ def _holds_other_target(
     if getattr(tree, "monotonic_cst", None) is not None:
         return False
     if hasattr(tree, "classes_"):
-        label = np.searchsorted(tree.classes_, target)
-        is_known = label < nodes.value.shape[2]
-        return not is_known.all() or bool((nodes.value[leaves, 0, label] == 0).any())
+        own, label = tree.classes_, target
+        if own[-1] != own.size - 1:  # trained without rows of some label
+            label = np.searchsorted(own, target)
+            if not np.array_equal(own.take(label, mode="clip"), target):
+                return True
+        return bool((nodes.value[leaves, 0, label] == 0).any())
     gap = np.abs(nodes.value[leaves, 0, 0] - target)
     is_single = nodes.n_node_samples[leaves] == 1
     if (gap > CLOSE * np.abs(target))[is_single].any():

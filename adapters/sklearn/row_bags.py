@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.sklearn.data import draws_by_weight
-from ens_plugin.adapters.sklearn.growth import growth_sums, judge_growth
+from ens_plugin.adapters.sklearn.growth import BagCounts, first_splits, growth_sums, judge_first_splits, judge_growth
 from ens_plugin.adapters.sklearn.trees.outputs import checked_members, growth_is_known
 from ens_plugin.core.tallies.bags import BagProof, Bags
 
@@ -21,7 +21,7 @@ __all__ = ["RecordedBags"]
 class RecordedBags(DistributedBags):
     """Bags of a scikit-learn ensemble, drawn from its seeds once in each process, one bit per row and member.
 
-    Three members' leaf counts are compared with those of the rows, as on one machine.
+    Three members' leaf counts, and the first split of each tree, are compared with those of the rows.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class RecordedBags(DistributedBags):
         return Bags.from_mask(self._bags.at(rows))
 
     def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Return row counts by node of three trees; none where the routing of missing values is uncertain."""
+        """Return row counts by node of three trees, and of the first split of each; none where routing is uncertain."""
         if self._trees is None:
             return ProofStatistics()
         if not growth_is_known(features, self._model):
@@ -73,7 +73,9 @@ class RecordedBags(DistributedBags):
             draws = np.bincount(self._draw(member), minlength=self._n_rows)[rows[own]]
             sums = growth_sums(self._trees[member], self._member_rows(member, features[own]), target[own], draws)
             parts.append(sums.named(member))
-        return merge_sums(parts)
+        columns = getattr(self._model, "estimators_features_", None)
+        splits = first_splits(self._trees, features.astype(np.float32, copy=False), BagCounts(bags), columns)
+        return merge_sums([*parts, ProofStatistics({"first splits": splits})])
 
     def prove(self, sums: ProofStatistics) -> BagProof:
         """Return a BagProof after comparing the counts and the target of all rows with those of the trees."""
@@ -90,4 +92,5 @@ class RecordedBags(DistributedBags):
             )
             for member in checked_members(self._n_members)
         ]
+        judge_first_splits(self._trees, sums.added["first splits"])
         return BagProof(target=all(are_proved))

@@ -1,4 +1,4 @@
-"""Subclasses of boosters' estimators that predict otherwise: they were judged in silence by the booster inside them."""
+"""Subclasses of boosters' estimators that predict otherwise: they were judged by the booster inside, in silence."""
 
 from __future__ import annotations
 
