@@ -171,7 +171,8 @@ def main(arguments: list[str] | None = None) -> str:
     """Run the script and return its section."""
     options: Options = read_options("benchmarks.hard_data.rare_labels", __doc__, 3, arguments, smoke=1)
     cells = list(itertools.product(SHARES, ROWS))
-    trees, n_fresh = TREES, FRESH_ROWS
+    trees: Sequence[int] = TREES
+    n_fresh = FRESH_ROWS
     if options.smoke:
         cells, trees, n_fresh = [(0.12, 200)], (20, 60), 1000
     seeds = range(options.seed, options.seed + options.repetitions)

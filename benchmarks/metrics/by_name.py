@@ -71,8 +71,8 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     errors, held : tuple of float
-        Estimate less truth, and whether the interval holds the truth, at the sizes of SIZES and at infinity; NaN at sizes
-        below the first of the curve, as of a log loss that is infinite there.
+        Estimate less truth, and whether the interval holds the truth, at the sizes of SIZES and at infinity; NaN where
+        the curve begins above a size, as that of a log loss that is infinite there.
     way : float
         Distance between one member and infinity.
     log_size : float
