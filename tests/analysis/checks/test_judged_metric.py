@@ -218,5 +218,8 @@ def test_a_log_loss_that_is_infinite_at_the_size_is_not_compared() -> None:
     y = rng.integers(0, 2, 300)
     right = rng.random((12, 300)) < rng.beta(1.5, 0.7, 300)
     ensemble = CustomEnsemble(np.eye(2)[np.where(right, y, 1 - y)], None, aggregation="mean_proba")
-    with pytest.raises(InputError, match=r"is infinite at the size of this ensemble, 12.*'neg_brier_score'"):
-        analyze_rows(ensemble, None, y, data="holdout", metric="neg_log_loss")
+    report, rows = analyze_rows(ensemble, None, y, data="holdout", metric="neg_log_loss")
+    assert np.isnan(report.error)
+    assert isinstance(rows, JudgedMetric)
+    with pytest.raises(InputError, match=r"of one of the ensembles is infinite at its size.*'neg_brier_score'"):
+        metric_difference(rows, rows, 0.95)
