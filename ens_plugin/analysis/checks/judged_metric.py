@@ -36,7 +36,7 @@ class JudgedMetric(NamedTuple):
     seed_variance : float
         Variance of the metric over seeds, for its members of these rows.
     shift : float
-        Metric of all members less that of each row's out-of-bag members.
+        Metric of all members less that of each row's out-of-bag members; NaN where the first is infinite.
     """
 
     rows: MetricRows
@@ -58,19 +58,8 @@ def judge_metric(
         Target as the user gave it.
     metric : ResolvedMetric
     error : float
-        The report's value at the ensemble's own size.
-
-    Raises
-    ------
-    InputError
-        If the report has none, because a log loss is infinite there.
+        The report's value at the ensemble's own size; NaN of a log loss that is infinite there.
     """
-    if math.isnan(error):
-        raise InputError(
-            f"The {metric.name} is infinite at the size of this ensemble, {adapter.n_members}: all members give the "
-            "labels of some rows probability 0. Its report states from which size on it is finite. Compare by "
-            "'neg_brier_score', or train members whose leaves are not pure (min_samples_leaf)."
-        )
     sample = evidence.rows_of_metric
     rows = metric_rows(metric, adapter, sample, labels[sample.rows])
     level = rows.linked_value(rows.linked[rows.known], rows.known)
@@ -96,6 +85,11 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
     level : float
         Level of the interval.
 
+    Raises
+    ------
+    InputError
+        If the metric of one of them is infinite at its size.
+
     Notes
     -----
     Out of bag, row i is in the training of members that predict row j, and row j in that of members that predict row i.
@@ -103,6 +97,12 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
     adds is at most the part of the variance of single losses that comes from the training rows, so the variance at most
     doubles.
     """
+    if math.isnan(candidate.shift) or math.isnan(baseline.shift):
+        raise InputError(
+            f"The {candidate.rows.metric.name} of one of the ensembles is infinite at its size: all members give the "
+            "labels of some rows probability 0. Its report states from which size on it is finite. Compare by "
+            "'neg_brier_score', or train members whose leaves are not pure (min_samples_leaf)."
+        )
     places = rows_of_both(candidate, baseline)
     values = [
         judged.rows.of_counts(judged.rows.linked[here], here)

@@ -17,6 +17,7 @@ from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric,
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.errors import InputError
 from tests.forests import Array
 
 RNG = np.random.default_rng(0)
@@ -209,3 +210,16 @@ def test_of_few_rows_with_other_labels_the_interval_holds_the_difference_of_two_
         held.append(found.lower <= scores[0] - scores[1] <= found.upper)
     # Of 8 intervals at 95 %, fewer than 6 hold in one of 170 runs.
     assert sum(held) >= 6
+
+
+def test_a_log_loss_that_is_infinite_at_the_size_is_not_compared() -> None:
+    """Of 12 members, some give the label of many rows probability 0."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    right = rng.random((12, 300)) < rng.beta(1.5, 0.7, 300)
+    ensemble = CustomEnsemble(np.eye(2)[np.where(right, y, 1 - y)], None, aggregation="mean_proba")
+    report, rows = analyze_rows(ensemble, None, y, data="holdout", metric="neg_log_loss")
+    assert np.isnan(report.error)
+    assert isinstance(rows, JudgedMetric)
+    with pytest.raises(InputError, match=r"of one of the ensembles is infinite at its size.*'neg_brier_score'"):
+        metric_difference(rows, rows, 0.95)

@@ -18,6 +18,7 @@ from ens_plugin.core.row_models import (
     model_error,
 )
 from ens_plugin.core.row_models.label_shares import LabelShares
+from ens_plugin.core.row_models.rival_shift import RivalShift
 from ens_plugin.core.tallies import strongest_rival
 
 FloatArray = NDArray[np.float64]
@@ -40,15 +41,13 @@ def votes_of(shares: FloatArray, target: NDArray[np.int64], trials: int, seed: i
     return LabelVotes(votes, votes, np.full(target.size, float(trials)), target)
 
 
-def margin_error(
-    votes: LabelVotes, shift: tuple[float, float], size: float = np.inf, weight: FloatArray | None = None
-) -> float:
+def margin_error(votes: LabelVotes, found: RivalShift, size: float = np.inf, weight: FloatArray | None = None) -> float:
     """Error at a size by the margin method, for votes."""
     rows, n = np.arange(votes.target.size), votes.trials
     true, rival = votes.support[rows, votes.target], votes.support[rows, strongest_rival(votes.support, votes.target)]
     mean = (true - rival) / n
     sd = np.sqrt(((true + rival) / n - mean**2) * n / (n - 1))
-    model = replace(fit_margins(mean, sd, n, weight), shift=shift[0], shift_loss=shift[1])
+    model = replace(fit_margins(mean, sd, n, weight), shift=found.shift, shift_loss=found.shift_loss)
     return float(model_error(model, [size])[0])
 
 
@@ -91,7 +90,7 @@ def test_means_of_votes_have_the_shift_of_as_many_votes() -> None:
     rows, rival = np.arange(3000), strongest_rival(votes.support, target)
     margins = members[:, rows, target] - members[:, rows, rival]
     model = fit_margins(margins.mean(axis=0), margins.std(axis=0, ddof=1), trials)
-    shift, shift_loss = fit_rival_shift(votes, np.ones(3000))
+    shift, shift_loss, _ = fit_rival_shift(votes, np.ones(3000))
     truth = float(np.mean(np.argmax(shares, axis=1) != target))
     found = float(model_error(replace(model, shift=shift, shift_loss=shift_loss), [np.inf])[0])
     assert found == pytest.approx(truth, abs=0.02)
@@ -180,6 +179,6 @@ def test_members_that_are_never_wrong_leave_no_shift() -> None:
     target = np.arange(40) % 4
     support = 5.0 * np.eye(4)[target]
     votes = LabelVotes(support, support, np.full(40, 5.0), target)
-    shift, _ = fit_rival_shift(votes, np.ones(40))
+    shift, *_ = fit_rival_shift(votes, np.ones(40))
     assert 0.0 <= shift < 0.5
     assert np.isfinite(margin_error(votes, (shift, 1.0)))

@@ -72,6 +72,25 @@ def test_a_policy_on_a_metric_of_a_label_that_is_a_word(embedded: mlflow.MlflowC
             gate("models:/words/1", {"report": {**bounds, **other}})
 
 
+@pytest.mark.slow
+def test_a_log_loss_that_is_infinite_at_the_size_meets_no_policy(embedded: mlflow.MlflowClient) -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    with mlflow.start_run():
+        mlflow.sklearn.log_model(
+            forest,
+            name="forest",
+            registered_model_name="log_loss",
+            serialization_format="cloudpickle",
+            pip_requirements=[],
+        )
+    policy = {"report": {"metric": "neg_log_loss", "neg_log_loss": {"min": -10.0}}}
+    with pytest.raises(
+        GateError, match=r"of its 20 members the neg_log_loss is infinite on some rows, and from \d+ on"
+    ):
+        gate("models:/log_loss/1", policy, X=X, y=y)
+
+
 def test_intervals_of_metrics_about_two_labels_are_not_compared() -> None:
     """A report without a named label is about 1, as scikit-learn's own scorers are."""
     own = score_report()
