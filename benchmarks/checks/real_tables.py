@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = ["INDEPENDENT", "KEPT", "LOOKED_AT_ONCE", "TUNED", "RealTable", "are_installed", "load", "names"]
 
-MOST_ROWS = 1500
+MOST_ROWS = 1200
 # A series is cut into so many parts, each of which stands for other times.
 PARTS = 10
 # A line for each: package, table, target, column of the subject (//7: each 7 rows; series: rows in order of time),

