@@ -143,7 +143,7 @@ def with_metric_curve(
         doubts=(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings, rows.chance_level, level),
+            *low_score_doubt(curve, settings, level),
             *zero_probability_doubt(zeros, size.size, curve.asymptote, adapter.n_members, settings),
             *_unchecked_line_doubt(found, metric),
         ),

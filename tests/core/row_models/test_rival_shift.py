@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ def votes_of(shares: FloatArray, target: NDArray[np.int64], trials: int, seed: i
 
 
 def margin_error(
-    votes: LabelVotes, shift: tuple[float, float], size: float = np.inf, weight: FloatArray | None = None
+    votes: LabelVotes, shift: Sequence[Any], size: float = np.inf, weight: FloatArray | None = None
 ) -> float:
     """Error at a size by the margin method, for votes."""
     rows, n = np.arange(votes.target.size), votes.trials
@@ -91,7 +93,7 @@ def test_means_of_votes_have_the_shift_of_as_many_votes() -> None:
     rows, rival = np.arange(3000), strongest_rival(votes.support, target)
     margins = members[:, rows, target] - members[:, rows, rival]
     model = fit_margins(margins.mean(axis=0), margins.std(axis=0, ddof=1), trials)
-    shift, shift_size = fit_rival_shift(votes, np.ones(3000))
+    shift, shift_size, _ = fit_rival_shift(votes, np.ones(3000))
     truth = float(np.mean(np.argmax(shares, axis=1) != target))
     found = float(model_error(replace(model, shift=shift, shift_size=shift_size), [np.inf])[0])
     assert found == pytest.approx(truth, abs=0.02)
@@ -180,6 +182,16 @@ def test_members_that_are_never_wrong_leave_no_shift() -> None:
     target = np.arange(40) % 4
     support = 5.0 * np.eye(4)[target]
     votes = LabelVotes(support, support, np.full(40, 5.0), target)
-    shift, _ = fit_rival_shift(votes, np.ones(40))
+    shift, _, _ = fit_rival_shift(votes, np.ones(40))
     assert 0.0 <= shift < 0.5
     assert np.isfinite(margin_error(votes, (shift, 1.0)))
+
+
+def test_the_jackknife_over_simulations_has_the_variance_of_the_shift_over_draws_of_the_votes() -> None:
+    """Votes of other members for the same rows move the shift as much as the simulations that it is from."""
+    shares, target = label_shares(1500, 12, 1)
+    found = [fit_rival_shift(votes_of(shares, target, 37, seed), np.ones(1500)) for seed in range(12)]
+    left_out = np.array([each.left_out[:, 0] for each in found])
+    assert left_out.shape == (12, 4)
+    sd = np.sqrt(3.0 * np.mean(left_out.var(axis=1)))
+    assert 0.5 < sd / np.std([each.shift for each in found], ddof=1) < 2.0
