@@ -15,7 +15,7 @@ from ens_plugin.adapters.capabilities import JudgedByLoss
 from ens_plugin.adapters.shared.distributions import installed_version
 from ens_plugin.analysis import curves, metric_curves
 from ens_plugin.analysis.arguments import clip_sizes_to_oob
-from ens_plugin.analysis.criteria import rare_label_caution, single_row_caution, with_criteria
+from ens_plugin.analysis.criteria import rare_label_caution, with_criteria
 from ens_plugin.analysis.curves.classification import estimate_classification
 from ens_plugin.analysis.curves.label_models import counts_hard_votes
 from ens_plugin.analysis.row_blocks import label_count
@@ -287,7 +287,6 @@ def _report(
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
     cautions = _cautions(adapter, evidence.proof, estimates, used, dropped, settings)
     cautions += rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
-    cautions += single_row_caution(estimates.recommendation, estimates.error_draws, used.n_rows)
     missing = missing_weight(replace(evidence, weight=given), adapter.n_members, _members_needed(evidence))
     return EnsembleReport(
         task=adapter.info.task,

@@ -22,7 +22,6 @@ __all__ = [
     "choose_criterion",
     "probability_size",
     "rare_label_caution",
-    "single_row_caution",
     "with_criteria",
 ]
 
@@ -102,29 +101,6 @@ def _error_size(
         low, high = min(low, size), None if high is None else max(high, size)
     interval = (low, high if size is not None else None)
     return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
-
-
-def single_row_caution(found: SizeRecommendation, errors: ErrorDraws | None, n_rows: float) -> tuple[str, ...]:
-    """Return a warning where the 0-1 error that may be added is less than one row.
-
-    Parameters
-    ----------
-    found : SizeRecommendation
-        The one that the report recommends; by another criterion than the 0-1 error there is no warning.
-    errors : ErrorDraws or None
-        The 0-1 error by size; None for values.
-    n_rows : float
-    """
-    if found.criterion != "excess_error" or found.tolerance is None or errors is None:
-        return ()
-    allowed = found.tolerance * float(errors.error[-1]) * n_rows
-    if allowed >= 1.0 or not found.is_known:
-        return ()
-    return (
-        f"{100 * found.tolerance:.3g} % of the error is {allowed:.2g} of {n_rows:.0f} rows, so the recommended size "
-        "depends on single rows with close votes, and other rows of the same population may need far fewer or more "
-        "members. Use criterion='probability', a larger tolerance or more rows.",
-    )
 
 
 def rare_label_caution(

@@ -1,4 +1,4 @@
-"""What scores have above chance, and what to think of a size by a score that has hardly anything."""
+"""What a score has above chance, and what to think of a size by one that is hardly above its lowest value."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def with_chance(settings: ResolvedOptions, chance: float) -> ResolvedOptions:
     return replace(settings, metric_reference=chance)
 
 
-def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, chance: float, level: float) -> tuple[str, ...]:
-    """Return a doubt where the score is within the tolerance of chance, else nothing.
+def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[str, ...]:
+    """Return a doubt where the score is within the tolerance of its lowest value, else nothing.
 
     Every size is then within the tolerance of it: F1 is 0 at all of them where no row is predicted to have the rare
     label.  Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
@@ -30,23 +30,22 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, chance: float,
     ----------
     curve : ErrorCurve
     settings : ResolvedOptions
-    chance : float
-        Score of predictions that know only how often each label occurs.
     level : float
         Score of the rows, each with all of its members.
     """
-    if settings.metric is None or not settings.metric.is_absolute:
+    metric = settings.metric
+    if metric is None or not metric.is_absolute:
         return ()
     tolerance = float(settings.metric_distances(curve.asymptote))
-    if curve.asymptote - chance <= tolerance:
+    if curve.asymptote - metric.lowest <= tolerance:
         found = (
-            f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above that of chance, "
-            f"{chance:.3g}, so the recommended size is a guess."
+            f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above its lowest value, and "
+            f"every size is within {tolerance:.2g} of it, so the recommended size is a guess."
         )
-    elif level - chance <= tolerance:
+    elif level - metric.lowest <= tolerance:
         found = (
-            f"The {curve.metric} of all members is {level:.3g} on these rows, hardly above that of chance, "
-            f"{chance:.3g}, so its curve, its interval and the recommended size are a guess."
+            f"The {curve.metric} of all members is {level:.3g} on these rows, hardly above its lowest value, so its "
+            "curve, its interval and the recommended size are a guess."
         )
     else:
         return ()
@@ -57,7 +56,12 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, chance: float,
 def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions, chance: float) -> tuple[str, ...]:
     """Return a warning where a given tolerance is a large share of what the infinite ensemble's score has above chance.
 
-    The parameters are those of :func:`low_score_doubt`.
+    Parameters
+    ----------
+    curve : ErrorCurve
+    settings : ResolvedOptions
+    chance : float
+        Score of predictions that know only how often each label occurs.
     """
     if settings.metric is None or not settings.metric.is_absolute:
         return ()

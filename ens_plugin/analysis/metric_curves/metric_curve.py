@@ -155,7 +155,7 @@ def with_metric_curve(
         doubts=(
             *estimates.doubts,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings, rows.chance_level, level),
+            *low_score_doubt(curve, settings, level),
             *zero_doubts,
             *_unchecked_line_doubt(found, metric),
         ),

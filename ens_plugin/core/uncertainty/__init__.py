@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ens_plugin.core.uncertainty.comparison_noise import (
         deconvolution_variance,
         influence_on_variance,
+        luck_variance,
         shared_luck_variance,
         squared_losses_at,
     )
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         posterior_error_sd,
         size_draws,
         size_interval,
+        spread_sizes,
         wilson_interval,
     )
     from ens_plugin.core.uncertainty.mean_curvature import mean_terms, shared_terms, terms_of_variance
@@ -60,6 +62,7 @@ __all__ = [
     "interval_over_seeds",
     "largest_values",
     "left_out_sd",
+    "luck_variance",
     "mean_difference",
     "mean_pair_covariance",
     "mean_terms",
@@ -71,6 +74,7 @@ __all__ = [
     "shared_variance",
     "size_draws",
     "size_interval",
+    "spread_sizes",
     "squared_covariance",
     "squared_losses_at",
     "sum_pairs",
@@ -105,11 +109,13 @@ _HOME_OF = {
     "posterior_error_sd": "ens_plugin.core.uncertainty.intervals",
     "row_losses": "ens_plugin.core.uncertainty.paired_losses",
     "share_difference": "ens_plugin.core.uncertainty.paired_losses",
+    "luck_variance": "ens_plugin.core.uncertainty.comparison_noise",
     "shared_luck_variance": "ens_plugin.core.uncertainty.comparison_noise",
     "shared_terms": "ens_plugin.core.uncertainty.mean_curvature",
     "shared_variance": "ens_plugin.core.uncertainty.pair_covariance",
     "size_draws": "ens_plugin.core.uncertainty.intervals",
     "size_interval": "ens_plugin.core.uncertainty.intervals",
+    "spread_sizes": "ens_plugin.core.uncertainty.intervals",
     "squared_covariance": "ens_plugin.core.uncertainty.infinitesimal_jackknife",
     "squared_losses_at": "ens_plugin.core.uncertainty.comparison_noise",
     "sum_pairs": "ens_plugin.core.uncertainty.pair_covariance",

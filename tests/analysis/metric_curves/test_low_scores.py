@@ -49,7 +49,8 @@ def test_other_scores_are_not(metric: str) -> None:
 def test_a_tolerance_that_is_a_large_share_of_the_score_is_warned_of() -> None:
     report = forecast(0.0, metric="average_precision", tolerance=0.01)
     warning = next(text for text in report.warnings if "The tolerance of 0.01 is" in text)
-    assert "of the average_precision of the infinite ensemble" in warning
+    assert "of what the average_precision of the infinite ensemble" in warning
+    assert "has above that of chance, 0.0" in warning
     finer = forecast(0.0, metric="average_precision", tolerance=0.0003)
     assert not any("The tolerance of" in text for text in finer.warnings)
 
@@ -63,6 +64,6 @@ def test_a_doubt_ends_at_the_tolerance_and_a_caution_at_twenty_times_it(
     curve: Any = SimpleNamespace(asymptote=-1.0 + height, metric="score")
     for is_absolute in (True, False):
         metric = SimpleNamespace(is_absolute=is_absolute, lowest=-1.0)
-        settings: Any = SimpleNamespace(metric_tolerance=0.01, metric=metric)
+        settings: Any = SimpleNamespace(metric_distances=lambda limit: 0.01, metric=metric)
         assert bool(low_score_doubt(curve, settings, curve.asymptote)) is (is_doubted and is_absolute)
-        assert bool(low_score_caution(curve, settings)) is (is_cautioned and is_absolute)
+        assert bool(low_score_caution(curve, settings, -1.0)) is (is_cautioned and is_absolute)

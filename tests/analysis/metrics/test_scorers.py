@@ -83,6 +83,36 @@ def test_value_is_that_of_scikit_learn(kind: str, name: str) -> None:
     assert metric.is_absolute == (not name.startswith("neg_"))
 
 
+@pytest.mark.parametrize(
+    ("name", "chance"),
+    [
+        ("roc_auc", 0.5),
+        ("average_precision", 0.2),
+        ("accuracy", 0.8),
+        ("balanced_accuracy", 0.5),
+        ("f1", 0.2),
+        ("f1_macro", 0.5),
+        ("precision", 0.2),
+        ("recall", 0.2),
+        ("jaccard", 0.2 / 1.8),
+        ("matthews_corrcoef", 0.0),
+        ("d2_brier_score", 0.0),
+        ("neg_brier_score", 0.0),
+        ("neg_log_loss", 0.0),
+    ],
+)
+def test_chance_is_the_score_of_predictions_that_know_the_shares_of_the_labels_only(name: str, chance: float) -> None:
+    if name not in get_scorer_names():
+        pytest.skip("this scikit-learn has no such scorer")
+    forest = FORESTS["two"][0]
+    first, second = forest.classes_
+    y = np.where(np.arange(500) < 400, first, second)
+    metric = resolved(name, forest)
+    assert metric.chance_level(y) == pytest.approx(chance)
+    shuffled = np.random.default_rng(0).permutation(500)
+    assert metric.chance_level(y[shuffled], np.ones(500)) == pytest.approx(chance)
+
+
 def test_every_name_of_scikit_learn_is_for_one_task_or_both() -> None:
     """A name that scikit-learn adds is taken; those of today are known by task."""
     both = ("adjusted", "completeness", "homogeneity", "mutual", "normalized", "fowlkes", "rand_score", "v_measure")

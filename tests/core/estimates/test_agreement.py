@@ -14,6 +14,7 @@ from ens_plugin.core.estimates import (
 )
 from ens_plugin.core.row_models import MarginModel, RowModel, fit_margins, fit_mixture, model_agreement
 from ens_plugin.core.tallies import RowBlock, Sample, SubsetRates, rates_of_subsets, tally_margins
+from ens_plugin.core.uncertainty import spread_sizes
 
 FloatArray = NDArray[np.float64]
 SIZES = np.array([1, 3, 5, 7, 11, 17, 27, 41, 51])
@@ -107,16 +108,15 @@ def test_all_else_is_the_model_s() -> None:
     assert wanted is not None
 
 
-def test_noise_of_the_ratio_widens_the_draws() -> None:
-    model = fit_mixture([0, 1, 4, 9] * 10, [9] * 40)
-    ratio = SubsetRatio(np.zeros(3), np.diag([4.0, 0.0, 0.0]))
-    anchored = anchor_agreement(model, None, ratio, np.arange(40), np.ones(40))
+def test_noise_of_the_logarithm_widens_drawn_sizes() -> None:
+    sd = SubsetRatio(np.zeros(3), np.diag([4.0, 0.0, 0.0])).sd_at(101)
+    assert sd == pytest.approx(2 / np.sqrt(101))
     draws = np.append(np.full(5000, 101.0), np.inf)
-    spread = anchored.spread(draws, 0)
+    spread = spread_sizes(draws, 2 * sd, 0)
     assert np.isinf(spread[-1])
     assert (spread[:-1] % 2 == 1).all()
-    assert np.log(spread[:-1]).std() == pytest.approx(2 * 2 / np.sqrt(101), rel=0.05)
-    np.testing.assert_array_equal(anchored.spread(np.full(3, np.inf), 0), np.full(3, np.inf))
+    assert np.log(spread[:-1]).std() == pytest.approx(2 * sd, rel=0.05)
+    np.testing.assert_array_equal(spread_sizes(np.full(3, np.inf), sd, 0), np.full(3, np.inf))
 
 
 def test_rows_without_weight_are_no_part_of_the_corrections() -> None:

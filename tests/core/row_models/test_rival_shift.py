@@ -182,3 +182,13 @@ def test_members_that_are_never_wrong_leave_no_shift() -> None:
     shift, *_ = fit_rival_shift(votes, np.ones(40))
     assert 0.0 <= shift < 0.5
     assert np.isfinite(margin_error(votes, (shift, 1.0)))
+
+
+def test_the_jackknife_over_simulations_has_the_variance_of_the_shift_over_draws_of_the_votes() -> None:
+    """Votes of other members for the same rows move the shift as much as the simulations that it is from."""
+    shares, target = label_shares(1500, 12, 1)
+    found = [fit_rival_shift(votes_of(shares, target, 37, seed), np.ones(1500)) for seed in range(12)]
+    left_out = np.array([each.left_out[:, 0] for each in found])
+    assert left_out.shape == (12, 4)
+    sd = np.sqrt(3.0 * np.mean(left_out.var(axis=1)))
+    assert 0.5 < sd / np.std([each.shift for each in found], ddof=1) < 2.0

@@ -8,6 +8,7 @@ from ens_plugin.core.tallies import RowBlock, tally_values
 from ens_plugin.core.uncertainty import (
     deconvolution_variance,
     influence_on_variance,
+    luck_variance,
     shared_luck_variance,
     squared_losses_at,
 )
@@ -36,6 +37,18 @@ def test_shared_luck_contains_that_of_the_bags() -> None:
         found.append(shared_luck_variance(luck, is_oob, np.ones(80), 80))
     own = 1 / 80 * np.mean(1 / is_oob.sum(axis=0))
     assert np.mean(found) == pytest.approx(np.var(means) - own, rel=0.15)
+
+
+def test_luck_of_means_is_their_variance_over_ensembles() -> None:
+    rng = np.random.default_rng(3)
+    means, found = [], []
+    for _ in range(400):
+        luck = 0.3 * rng.normal(size=(12, 1)) + rng.normal(size=(12, 40))
+        is_oob = rng.random((12, 40)) < 0.4
+        is_oob[:2] = True
+        means.append(np.mean((luck * is_oob).sum(axis=0) / is_oob.sum(axis=0)))
+        found.append(luck_variance(luck, is_oob, np.ones(40), 40))
+    assert np.mean(found) == pytest.approx(np.var(means), rel=0.15)
 
 
 @pytest.mark.parametrize("n_members", [2, 3, 12])

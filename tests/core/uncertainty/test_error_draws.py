@@ -122,3 +122,13 @@ def test_the_draws_vary_as_samples_of_rows_do_however_many_members_there_are(n_m
     ratio = np.mean(spreads, axis=0) / sampled
     assert np.all(ratio > 0.6), ratio
     assert np.all(ratio < 1.7), ratio
+
+
+def test_errors_of_a_jackknife_spread_the_draws_by_their_squares() -> None:
+    error = 0.1 + 0.2 / SIZES
+    found = ErrorDraws(SIZES, error, np.tile(error, (40_000, 1)))
+    errors = 0.01 * np.random.default_rng(0).standard_normal((12, 1)) * np.ones(SIZES.size)
+    # Of 11 degrees of freedom, the variance of Student's distribution is 11/9.
+    sd = np.sqrt(np.sum(errors**2, axis=0) * 11.0 / 9.0)
+    np.testing.assert_allclose(found.spread(errors, 0).draws.std(axis=0), sd, rtol=0.03)
+    assert found.spread(np.empty((0, SIZES.size)), 0) is found
