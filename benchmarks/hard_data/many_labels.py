@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -21,7 +22,7 @@ Array = NDArray[Any]
 Sample = tuple[Array, Array]
 
 ROWS = 1500
-POOL = 600
+POOL = 450
 TREES = (60, 100)
 SIZES = (30, 60, 100)
 FORESTS_PER_SET = 3
@@ -113,12 +114,12 @@ def main(arguments: list[str] | None = None) -> str:
     options = read_options("benchmarks.hard_data.many_labels", __doc__, FORESTS_PER_SET, arguments, smoke=1)
     problems = PROBLEMS[:1] if options.smoke else PROBLEMS
     n_rows, pool, trees = SMOKE if options.smoke else (ROWS, POOL, TREES)
-    found = np.array(
-        [
-            [biases(problem, options.seed + number, n_rows, pool, trees) for number in range(options.repetitions)]
-            for problem in problems
-        ]
+    flat = Parallel(n_jobs=options.n_jobs)(
+        delayed(biases)(problem, options.seed + number, n_rows, pool, trees)
+        for problem in problems
+        for number in range(options.repetitions)
     )
+    found = np.array(flat).reshape(len(problems), options.repetitions, len(trees), -1)
     return conclude(
         "benchmarks.hard_data.many_labels",
         options,

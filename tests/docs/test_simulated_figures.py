@@ -216,6 +216,12 @@ def test_prediction_intervals() -> None:
     assert f"it was {quiet} % in the quiet half of the rows and {noisy} % in the noisy one" in text
 
 
+def test_standard_errors() -> None:
+    held = values("accuracy.standard_errors", "covered, ")
+    for name in ("explanations/prediction-intervals.md", "how-to/uncertainty.md"):
+        assert f"{extremes(held, 1)} %" in page(name)
+
+
 def test_the_rule_behind_the_recommended_size() -> None:
     text = page("how-to/size.md")
     half, whole_percent, agreement = (

@@ -34,6 +34,8 @@ LEAST_VARIANCE = 0.02
 LEAST_SPREAD = 1e-9
 LEAST_SCALE = 1e-12
 LARGEST_SIZE = 1e300
+# One member votes for one label, so that there is no choice among rivals.
+FEWEST_CHOOSING = 3.0
 TAIL_SHARE = 0.003
 PADDING = 0.05
 FINE_POINTS = 801
@@ -65,7 +67,8 @@ class MarginModel:
     shift : float
         Distance by which the margins are too low, because the strongest rival was selected by its noisy votes.
     shift_loss : float
-        An ensemble of B members chooses among rivals by noisy votes too: its shift is less by `shift_loss` / B.
+        An ensemble of B members chooses among rivals by noisy votes too: its shift is less by `shift_loss` / B,
+        from three members on.
     left_out_shifts : ndarray, shape (n_simulations, 2), or None
         Both without each of the simulations that they are from; None where nothing is shifted.
     """
@@ -105,7 +108,7 @@ class MarginModel:
 
     def _standardized(self, sizes: FloatArray) -> FloatArray:
         """Return the mean margin over its standard deviation, for each size, shape (n_sizes, 400)."""
-        shift = self.shift - self.shift_loss / sizes
+        shift = self.shift - self.shift_loss / np.maximum(sizes, FEWEST_CHOOSING)
         return np.asarray(_root(sizes)[:, None] * (self.distance + shift[:, None]))
 
     def _share_below_zero(self) -> FloatArray:
