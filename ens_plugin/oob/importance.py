@@ -335,5 +335,5 @@ def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows:
         labels=rows.labels[kept],
         share=weight / weight.sum(),
         unit=units,
-        cautions=left_out_cautions(chosen.size - kept.size),
+        cautions=left_out_cautions(chosen.size - kept.size, chosen.size),
     )

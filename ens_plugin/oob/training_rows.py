@@ -141,9 +141,20 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
     return has_members & (weight > 0)
 
 
-def left_out_cautions(n_rows: int) -> tuple[str, ...]:
-    """Return the sentence about rows with weight that no member can predict, if there are any."""
-    return (f"{counted(n_rows, 'row was', 'rows were')} left out, being in the bag of every member.",) if n_rows else ()
+def left_out_cautions(n_left_out: int, n_rows: int) -> tuple[str, ...]:
+    """Return a warning about rows that no member can predict, if they may move a mean by more than chance does.
+
+    A mean of losses between 0 and 1 over n rows has a standard error of at most 1 / (2 sqrt(n)), and a share s of rows
+    moves it by at most s.
+
+    Examples
+    --------
+    >>> left_out_cautions(2, 4000), left_out_cautions(40, 4000)
+    ((), ('40 of 4000 rows were left out, being in the bag of every member.',))
+    """
+    if n_left_out <= np.sqrt(n_rows) / 2.0:
+        return ()
+    return (f"{n_left_out} of {counted(n_rows, 'row was', 'rows were')} left out, being in the bag of every member.",)
 
 
 def _refuse_missing(weight: FloatArray, has_members: BoolArray, most: float, what: str) -> None:

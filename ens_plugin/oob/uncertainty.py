@@ -225,7 +225,8 @@ def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tupl
     assert isinstance(tally, ValueTally)
     groups = None if rows.groups is None else rows.groups[usable]
     limits = residual_limits(residuals_at_size(tally, weight, adapter.n_members), level, weight, groups)
-    return limits, left_out_cautions(int(np.count_nonzero(rows.weight > 0)) - weight.size)
+    n_weighted = int(np.count_nonzero(rows.weight > 0))
+    return limits, left_out_cautions(n_weighted - weight.size, n_weighted)
 
 
 def _spread(model: Any, rows: TrainingRows, X_train: Any, X_new: Any, shape: tuple[int, ...]) -> PredictionSpread:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
+from ens_plugin.adapters.shared.frames import as_pandas
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.core.validation import refuse_lazy, with_article
 from ens_plugin.errors import InputError
@@ -129,7 +130,11 @@ def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
 
 
 def _mean_outputs(model: Any, rows: Any) -> NDArray[Any]:
-    return np.asarray(model.predict_proba(rows) if hasattr(model, "predict_proba") else predicted(model, rows))
+    if not hasattr(model, "predict_proba"):
+        return np.asarray(predicted(model, rows))
+    # Categories of Arrow end the process of LightGBM.
+    table = rows if find_library(model, NativeInterface) is None else as_pandas(rows)
+    return np.asarray(model.predict_proba(table))
 
 
 def _rounding(model: Any, rows: Any, mean: NDArray[Any]) -> float:

@@ -28,7 +28,7 @@ __all__ = ["EnsembleEvaluator"]
 
 ENABLED = "enabled"
 DEFAULTS = {"data": "holdout", "prefix": DEFAULT_PREFIX}
-OPTIONS = ("data", "metric", "criterion", "confidence", "tolerance", "max_size", "prefix")
+OPTIONS = ("data", "metric", "positive_label", "criterion", "confidence", "tolerance", "max_size", "prefix")
 
 
 class EnsembleEvaluator(ModelEvaluator):
@@ -37,8 +37,9 @@ class EnsembleEvaluator(ModelEvaluator):
     Its name in MLflow is ``ensemble``.  It runs only where its configuration has ``"enabled": True``,
     because MLflow otherwise runs every installed evaluator.  Other keys: ``"data"`` (``"holdout"``, the
     default, or ``"oob"`` for the exact training rows in their order, whose digest must be the one that
-    ``ens_plugin.autolog`` recorded), ``"metric"``, ``"criterion"``, ``"confidence"``, ``"tolerance"`` and
-    ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for :func:`ens_plugin.log_report`.
+    ``ens_plugin.autolog`` recorded), ``"metric"``, ``"positive_label"``, ``"criterion"``, ``"confidence"``,
+    ``"tolerance"`` and ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for
+    :func:`ens_plugin.log_report`.
 
     Examples
     --------

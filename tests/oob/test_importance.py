@@ -130,7 +130,7 @@ class TestBruteForce:
         found = oob_permutation_importance(model, X, Y, n_repeats=2)
         in_bag = ens_plugin.in_bag(model, X, Y)
         assert found.n_rows == np.count_nonzero(~in_bag.all(axis=0)) < N
-        assert "in the bag of every member" in found.warnings[-1]
+        assert not any("left out" in text for text in found.warnings)
         np.testing.assert_allclose(found.importances, brute_force(predict, in_bag, X, Y), rtol=1e-3, atol=1e-3)
 
     def test_models_of_ones_own(self) -> None:

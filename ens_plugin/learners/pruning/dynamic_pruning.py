@@ -22,7 +22,7 @@ from ens_plugin.adapters.shared.refusals import no_adapter
 from ens_plugin.adapters.sklearn.estimator_checks import UnfittedLearnerError, check_columns, take_columns
 from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.rows.targets import encode_target
-from ens_plugin.core.validation import as_confidence, shown, with_article
+from ens_plugin.core.validation import as_confidence, refuse_lazy, shown, with_article
 from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError
 from ens_plugin.learners.pruning.member_queries import StoppingRule, Totals, codes, mean_outputs, query_rows
 from ens_plugin.learners.pruning.stopping_rules import (
@@ -290,6 +290,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def _totals(self, X: Any) -> tuple[Totals, EnsembleAdapter]:
         if not hasattr(self, "estimator_"):
             raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
+        refuse_lazy(X, "X")
         check_columns(self, X)
         ensemble, rows = unwrap(self.estimator_, X)
         if not hasattr(self, "_adapter"):

@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.sizing.predictions import first_rows, predict_alike, predicted
 from tests.extras import lightgbm, xgboost
 
 RNG = np.random.default_rng(0)
@@ -235,3 +236,22 @@ def test_a_lazy_frame_of_polars_is_refused() -> None:
     for model in (xgboost_forest(X, y), RandomForestClassifier(20).fit(X, y), LogisticRegression().fit(X, y)):
         with pytest.raises(InputError, match=r"X is a LazyFrame.*pass X\.collect\(\)"):
             ens_plugin.analyze(model, lazy, y)
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_predictions_of_a_frame_with_categories_are_those_of_pandas(name: str) -> None:
+    model, (X, _) = MODELS[name](*rows(0)), rows(1)
+    cut = ens_plugin.truncate(model, 10)
+    for kind in FRAMES:
+        frame = first_rows(FRAMES[kind](X), 50) if kind != "other" else FRAMES[kind](X)
+        expected = X.head(50) if kind != "other" else X
+        assert np.array_equal(predicted(model, frame), predicted(model, expected))
+        assert predict_alike(model, model, frame)
+        assert not predict_alike(model, cut, frame)
+
+
+def test_pruning_refuses_rows_that_are_not_computed() -> None:
+    X, y = numbers(0)
+    pruned = ens_plugin.DynamicPruningClassifier(RandomForestClassifier(20, random_state=0)).fit(X, y)
+    with pytest.raises(InputError, match=r"pass X\.collect\(\)"):
+        pruned.predict(LazyFrame())
