@@ -23,7 +23,6 @@ def upload(**changes: object) -> ReportUpload:
         directory=None,
         tracking_uri=mlflow.get_tracking_uri(),
         run_id=None,
-        model_id=None,
         prefix="ens",
         data_digest="v1:0",
     )
