@@ -244,9 +244,10 @@ def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, direc
 
 
 def _record(content: RunContent, run_id: str) -> ReportRecord:
-    """Return the record of a report in a run; its sum is that of the file, or without files of what it would hold."""
+    """Return the record of a report in a run; its sum is that of the file, or without one of what it would hold."""
     directory, prefix = content.parts.directory, content.parts.prefix
-    text = content.report.to_json().encode() if directory is None else (directory / REPORT_FILE).read_bytes()
+    has_file = directory is not None and (directory / REPORT_FILE).is_file()
+    text = (directory / REPORT_FILE).read_bytes() if directory and has_file else content.report.to_json().encode()
     return ReportRecord(
         prefix=prefix,
         run_id=run_id,

@@ -629,6 +629,12 @@ def files_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
+@pytest.fixture(autouse=True)
+def quick_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    # MLflow loads each model that its autologging logs in a process of its own to see what it needs.
+    monkeypatch.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
+
+
 @pytest.fixture
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
