@@ -207,8 +207,8 @@ def _suffices(last: GrowthStep, n_members: int) -> bool | None:
 def _open_ended(last: GrowthStep, target: Target) -> str:
     return (
         f"Not converged: how many members are needed for {target.words} cannot be told from "
-        f"{counted(last.n_members, 'member')} {_interval(last)}. {_attained(last, target)} Pass more rows, or lower the "
-        "target."
+        f"{counted(last.n_members, 'member')} {_interval(last)}. {_attained(last, target)} Pass more rows, or lower "
+        "the target."
     )
 
 
