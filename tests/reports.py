@@ -82,7 +82,7 @@ def capped_report() -> EnsembleReport:
     recommendation = replace(
         report.recommendation,
         size=None,
-        interval=(15_201, None),
+        interval=(20_001, None),
         reason="No size up to 20001 agrees with the infinite ensemble on 99 % of the rows; pass a larger max_size "
         "or a lower confidence.",
     )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.analysis.curves.agreement_size import without_lower_end
 from ens_plugin.analysis.curves.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.curves.size_reasons import as_told, excess_recommendation
 from ens_plugin.core.estimates.brier_score import brier_loss
@@ -64,7 +65,9 @@ def with_criteria(
     if adapter.info.task == "regression":
         return _chosen(estimates, (own, *of_metric), settings)
     assert estimates.error_draws is not None
-    by_error = _error_size(estimates.error_draws, n_rows, adapter.n_members, own.agreement, settings)
+    by_error = without_lower_end(
+        _error_size(estimates.error_draws, n_rows, adapter.n_members, own.agreement, settings), sample
+    )
     by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
     criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
     return _chosen(estimates, (*criteria, *of_metric), settings)

@@ -109,12 +109,13 @@ def cut_checks(
 
 
 def _estimated_agreement_check(cut_report: EnsembleReport, wanted: float) -> Check:
-    found = cut_report.recommendation.agreement or 0.0
+    found, size = cut_report.recommendation.agreement or 0.0, cut_report.recommended_size
     sentence = (
         f"{members_text(cut_report.n_members)} and infinitely many give the same label on {100 * found:.2f} % "
         f"of rows, by the out-of-bag report on the cut ensemble; at least {100 * wanted:g} % is wanted."
     )
-    return Check("agreement", found >= wanted, found, wanted, sentence)
+    is_enough = found >= wanted if size is None else size <= cut_report.n_members
+    return Check("agreement", is_enough, found, wanted, sentence)
 
 
 def _agreement_check(

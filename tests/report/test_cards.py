@@ -169,7 +169,7 @@ def test_representations_of_all_parts_are_short(name: str) -> None:
 def test_a_representation_has_the_values_that_matter() -> None:
     report = REPORTS["capped"]
     assert repr(report.recommendation) == (
-        "SizeRecommendation(size=None, interval=(15201, None), criterion='agreement', confidence=0.99, "
+        "SizeRecommendation(size=None, interval=(20001, None), criterion='agreement', confidence=0.99, "
         f"agreement={report.recommendation.agreement:.4g}, max_size=20001)"
     )
     assert repr(report.error_curve) == (

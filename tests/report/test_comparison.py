@@ -33,7 +33,7 @@ def test_the_table_has_the_values_of_each_report() -> None:
     assert frame.loc["forest", "recommended_size"] == 59
     assert frame.loc["forest", "recommended_error"] == FOREST.error_curve.at(59)
     assert frame.loc["capped", "recommended_size"] is pd.NA
-    assert frame.loc["capped", "recommended_lower"] == 15_201
+    assert frame.loc["capped", "recommended_lower"] == 20_001
     assert frame.loc["capped", "recommended_upper"] is pd.NA
     assert math.isnan(frame.loc["short", "recommended_error"])
 

@@ -83,12 +83,12 @@ def agreement_size(
 
 
 def without_lower_end(found: SizeRecommendation, sample: Sample) -> SizeRecommendation:
-    """Return a size of more than two labels whose interval begins at 1 where rows have few votes.
+    """Return a size by labels whose interval begins at 1 where rows of more than two labels have few votes.
 
     The two labels that lead on a row are then chosen by noise, and seem closer than they are: from 20 trees, sizes were
     up to four times too large.
     """
-    if float(sample.block.trials.mean()) >= LEAST_VOTES:
+    if sample.block.n_labels <= 2 or float(sample.block.trials.mean()) >= LEAST_VOTES:
         return found
     return replace(found, interval=(1, found.interval[1]))
 

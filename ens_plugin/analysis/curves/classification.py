@@ -128,8 +128,7 @@ def estimate_classification(
     relative = sample.weight / sample.weight.mean()
     luck = SizeLuck(outputs, sample.block.counted, sign * relative, weight.n_rows)
     recommendation = agreement_size(agreeing, drawn[0], n_members, settings, luck)
-    if contests is not None:
-        recommendation = without_lower_end(recommendation, sample)
+    recommendation = without_lower_end(recommendation, sample)
     doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
     doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
     return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)

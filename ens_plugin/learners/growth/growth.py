@@ -20,7 +20,14 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.core.validation import MOST_MEMBERS, as_confidence, as_count, as_positive, counted, refuse_lazy
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError
 from ens_plugin.learners.growth.member_training import find_trainer
-from ens_plugin.learners.growth.outcome import Growth, GrowthStep, Target, outcome_of
+from ens_plugin.learners.growth.outcome import (
+    LARGER_PROBE,
+    Growth,
+    GrowthStep,
+    Target,
+    deciding_step,
+    outcome_of,
+)
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.learners.tasks import known_task
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
@@ -32,8 +39,6 @@ __all__ = ["MAX_SIZE", "grow"]
 
 MAX_SIZE = 5001
 PROBE_SIZES = {"one_shot": 50, "iterative": 100}
-# A size that a probe does not tell is estimated again from as many members.
-LARGER_PROBE = 200
 # Below these limits no estimated size is used.  Four out-of-bag members per row can all agree by chance, and the size
 # would be far too small.
 FEWEST_OUT_OF_BAG = 5
@@ -198,11 +203,12 @@ def _rule(method: str) -> NextWanted:
 def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
     """Return the size to train to: the recommended one after the probe, 0 after the second estimate.
 
-    From a rough estimate on, sizes are estimated until one is no larger than the ensemble.
+    A probe whose estimate is rough grows to 200 members, from which the size is estimated again.
     """
-    if not history[0].is_rough:
-        return wanted if len(history) == 1 else 0
-    return _iterative(history, wanted)
+    last = history[-1]
+    if last.is_rough and last.n_members < LARGER_PROBE:
+        return min(wanted, LARGER_PROBE)
+    return wanted if last is deciding_step(history) else 0
 
 
 def _iterative(history: Sequence[GrowthStep], wanted: float) -> float:

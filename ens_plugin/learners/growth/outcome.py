@@ -13,7 +13,10 @@ from ens_plugin.report.result import EnsembleReport
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Growth", "GrowthStep", "Outcome", "outcome_of"]
+__all__ = ["LARGER_PROBE", "Growth", "GrowthStep", "Outcome", "deciding_step", "outcome_of"]
+
+# A size that a probe does not tell is estimated again from as many members.
+LARGER_PROBE = 200
 
 
 @dataclass(frozen=True)
@@ -175,18 +178,23 @@ def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target
     """Return how many members to keep for a target, and why."""
     last = history[-1]
     # One shot uses the probe's estimate only: using the second one as well would be another method.
-    decided = history[0] if method == "one_shot" and not history[0].is_rough else last
+    decided = deciding_step(history) if method == "one_shot" else last
     wanted, trained = decided.reach, last.n_members
     if last.problem:
         found = counted(trained, "member was", "members were")
         reason = f"{found} trained, and no size can be estimated from that: {last.problem}"
         return Outcome(trained, False, None, None, reason)
-    if last.is_rough and last.reach is None:
+    if decided.is_rough and decided.reach is None:
         return Outcome(trained, False, None, None, _open_ended(last, target))
     if wanted is None or wanted > max_size:
         return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
     kept = min(wanted, trained)
     return Outcome(kept, True, _suffices(last, kept), wanted, _finished(decided, last, kept, target))
+
+
+def deciding_step(history: Sequence[GrowthStep]) -> GrowthStep:
+    """Return the first estimate that tells a size, or was made from 200 members; else the last one."""
+    return next((step for step in history if not step.is_rough or step.n_members >= LARGER_PROBE), history[-1])
 
 
 def _suffices(last: GrowthStep, n_members: int) -> bool | None:
@@ -198,8 +206,9 @@ def _suffices(last: GrowthStep, n_members: int) -> bool | None:
 
 def _open_ended(last: GrowthStep, target: Target) -> str:
     return (
-        f"Not converged: how many members {target.words} takes cannot be told from {counted(last.n_members, 'member')} "
-        f"{_interval(last)}. {_attained(last, target)} Pass more rows, or lower the target."
+        f"Not converged: how many members are needed for {target.words} cannot be told from "
+        f"{counted(last.n_members, 'member')} {_interval(last)}. {_attained(last, target)} Pass more rows, or lower "
+        "the target."
     )
 
 
@@ -229,8 +238,9 @@ def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) 
     )
     if decided.is_rough:
         return (
-            f"How many members {target.words} takes cannot be told from {counted(last.n_members, 'member')} "
-            f"{_interval(last)}. The upper end is enough, so {counted(kept, 'member is', 'members are')} kept."
+            f"How many members are needed for {target.words} cannot be told from "
+            f"{counted(decided.n_members, 'member')} {_interval(decided)}. The upper end is enough, so "
+            f"{counted(kept, 'member is', 'members are')} kept."
         )
     if last is decided:
         return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
