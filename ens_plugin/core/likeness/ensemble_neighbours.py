@@ -107,9 +107,9 @@ def nearest_in_ensemble(
     Notes
     -----
     Two rows are as near as the share of members, of those that left both out, that predict both alike, less 0.3 times
-    their squared distance in the columns.  What members predict for rows in their bag is not read.  A column weighs as much as distances in it are correlated with
-    unlike predictions.  The members that find the neighbours of a row do not judge it, so that neighbours are not
-    chosen for the losses of these.
+    their squared distance in the columns.  What members predict for rows in their bag is not read.  A column weighs as
+    much as distances in it are correlated with unlike predictions.  The members that find the neighbours of a row do
+    not judge it, so that neighbours are not chosen for the losses of these.
     """
     half = len(outputs) // 2
     first, second = slice(0, half), slice(half, 2 * half)
