@@ -97,6 +97,24 @@ def test_the_labels_that_bags_leave_out(methods: str) -> None:
     assert f"The intervals of all reports held the error in {whole(held)} % of cases" in methods
 
 
+def test_subjects_in_random_order(methods: str) -> None:
+    text = section("checks.shuffled_subjects")
+
+    def found(name: str) -> tuple[str, str]:
+        return re.findall(rf"\| {re.escape(name)} \(% of (\d+)\) +\| +([\d.]+)", text)[0]
+
+    lists = ("first list", "second list", "third list")
+    outside = [found(f"panels and series, {name}: outside, doubted or refused")[1] for name in lists]
+    large = [found(f"{name}: twice the stated error or more, doubted or refused")[1] for name in lists]
+    n_tables, filed = found("independent tables, in file order: doubted")
+    shuffled = found("independent tables, in random order: doubted")[1]
+    assert "{}, {} and {} % were doubted or refused".format(*outside) in methods
+    assert "of those with twice the stated error or more {}, {} and {} %".format(*large) in methods
+    assert (
+        f"Of {n_tables} independent tables, {filed} % were doubted in file order and {shuffled} % in random" in methods
+    )
+
+
 def test_attacks() -> None:
     text = page("explanations/reliability.md")
     script = "checks.attacks"

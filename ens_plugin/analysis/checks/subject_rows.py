@@ -33,9 +33,9 @@ FEWEST_ROWS = 100
 FEWEST_MEMBERS = 10
 MOST_COLUMNS = 64
 # A first look at the neighbours of a few rows among some, by a few members of each half, is enough for most tables.
-FIRST_ROWS, FIRST_QUERIES, FIRST_MEMBERS = 2_500, 200, 16
+FIRST_ROWS, FIRST_QUERIES, FIRST_MEMBERS = 2_000, 200, 32
 FIRST_STANDARD_ERRORS = 0.5
-MOST_QUERIES, MOST_MEMBERS = 2_000, 50
+MOST_QUERIES, MOST_MEMBERS = 2_000, 100
 # Pairs of predictions that each half of the members compares in the second look.
 COMPARISONS = 50_000_000
 

@@ -18,6 +18,8 @@ COMPARED_ROWS = 200
 # Of a squared distance in columns, against the share of members that predict two rows alike.
 COLUMN_WEIGHT = 0.3
 FARTHEST = 2.0
+# Added to the number of members that left both rows out, of which there are few.
+FEWER_MEMBERS = np.float32(1.0)
 FEWEST_PAIRS = 100
 # A row's mean over many members is no more certain than this, because rows differ too.
 MOST_MEMBERS = 4.0
@@ -104,10 +106,10 @@ def nearest_in_ensemble(
 
     Notes
     -----
-    Two rows are as near as the share of members, of those that left the first one out, that predict both alike, less
-    0.3 times their squared distance in the columns.  A column weighs as much as distances in it are correlated with
-    unlike predictions.  The members that find the neighbours of a row do not judge it, so that neighbours are not
-    chosen for the losses of these.
+    Two rows are as near as the share of members, of those that left both out, that predict both alike, less 0.3 times
+    their squared distance in the columns.  What members predict for rows in their bag is not read.  A column weighs as
+    much as distances in it are correlated with unlike predictions.  The members that find the neighbours of a row do
+    not judge it, so that neighbours are not chosen for the losses of these.
     """
     half = len(outputs) // 2
     first, second = slice(0, half), slice(half, 2 * half)
@@ -208,12 +210,13 @@ def _nearest(
 
 
 def _alike(outputs: NDArray[np.generic], counted: BoolArray, queries: PlaceArray) -> NDArray[np.float32]:
-    """Return the share of members, of those that left a row out, that predict another row alike."""
+    """Return the share of members, of those that left both rows out, that predict them alike, less for few members."""
     n_alike = np.zeros((queries.size, outputs.shape[1]), dtype=np.float32)
-    for own, is_out in zip(outputs, counted[:, queries], strict=True):
+    for own, is_out, left_out in zip(outputs, counted[:, queries], counted, strict=True):
         rows = np.flatnonzero(is_out)
-        n_alike[rows] += own[queries[rows], None] == own
-    n_alike /= np.maximum(counted[:, queries].sum(axis=0), 1).astype(np.float32)[:, None]
+        n_alike[rows] += (own[queries[rows], None] == own) & left_out
+    left_out = counted.astype(np.float32)
+    n_alike /= left_out[:, queries].T @ left_out + FEWER_MEMBERS
     return n_alike
 
 

@@ -21,8 +21,9 @@ LARGEST_BESIDE = 0.5
 FIRST_FARTHER = 4
 FEWEST_EQUAL = 10.0
 FEWEST_VALUES = 3
-SAME_STEP = 1e-6
-MOSTLY = 0.8
+# Times are rounded, and days are skipped.
+SAME_STEP = 0.2
+MOSTLY = 0.6
 EVEN_ROWS_EACH = 3
 EVEN_LEVEL = 1e-4
 
@@ -95,11 +96,12 @@ def turns_taken(column: FloatArray, found: Neighbours) -> float:
     if expected >= FEWEST_EQUAL:
         variance = expected * (1.0 - expected / own.size) * (1.0 + 1.0 / farther.shape[1])
         found_turns = (expected - n_same) / np.sqrt(variance + 1.0)
-    steps = np.diff(values)
-    step = float(np.median(steps))
-    if np.mean(np.abs(steps - step) <= SAME_STEP * step) >= MOSTLY:
-        beside = np.count_nonzero(np.abs(np.abs(nearest[:, 0] - own) - step) <= SAME_STEP * step) / 2.0
-        found_turns = max(found_turns, (beside - n_same) / np.sqrt(beside / 2.0 + n_same + 1.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.diff(values)
+        step = float(np.median(steps))
+        if np.mean(np.abs(steps - step) <= SAME_STEP * step) >= MOSTLY:
+            beside = np.count_nonzero(np.abs(np.abs(nearest[:, 0] - own) - step) <= SAME_STEP * step) / 2.0
+            found_turns = max(found_turns, (beside - n_same) / np.sqrt(beside / 2.0 + n_same + 1.0))
     return float(found_turns)
 
 
