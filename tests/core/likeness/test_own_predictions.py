@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.likeness.own_predictions import are_own_values, end_at_a_tie
+from ens_plugin.core.likeness import are_own_values, end_at_a_tie
 from ens_plugin.core.tallies import ValueTally
 
 
