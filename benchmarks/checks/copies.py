@@ -33,10 +33,10 @@ NOTES = f"""\
 Copies: {N_ROWS} rows of the noisy logistic problem, each {TIMES} times, and a forest of {N_TREES} trees. Its
 out-of-bag error as scikit-learn has it, against the error on {N_FRESH} fresh rows. Drawn rows: 30 to 30 000 rows
 drawn from 2 to 10 000 different ones, whose chances are uniform, gamma, Zipf or lognormal, {DRAWS_EACH} draws of
-each for a repetition; taken for copies where the counts are too even. Point masses: {N_MASSES} rows of the noisy logistic problem, of which 10 to
-50 % are one to three blank records; and rows of it in which the rarer label was drawn again, each original about ten
-times, from 5 to 40 originals. Doubted or refused as copies; and the error out of bag less that on fresh rows where
-rows are blank."""
+each for a repetition; taken for copies where the counts are too even. Point masses: {N_MASSES} rows of the
+noisy logistic problem, of which 10 to 50 % are one to three blank records; and rows of it in which the rarer label was
+drawn again, each original about ten times, from 5 to 40 originals. Doubted or refused as copies; and the error out of
+bag less that on fresh rows where rows are blank."""
 
 
 def hidden_error(seed: int) -> tuple[float, float, bool]:

@@ -14,6 +14,7 @@ from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
+from ens_plugin.analysis.checks.held_out_rows import own_prediction_doubt
 from ens_plugin.analysis.checks.row_order import order_findings
 from ens_plugin.analysis.checks.subject_rows import subject_doubts
 from ens_plugin.analysis.checks.unequal_bags import unequal_bag_doubts
@@ -138,5 +139,9 @@ def report_on_rows(
     groups = None if rows.groups is None else rows.groups[sampled]
     assert isinstance(evidence.tally, AnyTally)
     report = with_label_errors(report, adapter, evidence.sample, take_rows(evidence.tally, sampled), groups)
-    basis = replace(report.basis, doubts=(*rows.doubts, *report.basis.doubts))
+    own = None
+    if settings.data == "holdout":
+        own = own_prediction_doubt(adapter, evidence.sample, evidence.tally, evidence.weight.total)
+    doubts = (*rows.doubts, *report.basis.doubts)
+    basis = replace(report.basis, doubts=doubts if own is None else (own, *doubts))
     return replace(report, basis=basis, warnings=(*rows.warnings, *report.warnings))

@@ -7,14 +7,18 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.capabilities import VerifiesRows
+from ens_plugin.adapters.capabilities import JudgedByLoss, VerifiesRows
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.shared.labels import shortened
 from ens_plugin.adapters.shared.trees.split_ranges import OutsideColumns, columns_outside
+from ens_plugin.core.likeness.own_predictions import are_own_labels, are_own_values
+from ens_plugin.core.tallies.subsets import Sample
+from ens_plugin.core.tallies.tally import AnyTally, ValueTally
+from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import DataMismatchError
 
-__all__ = ["LIKE_TRAINING_ROWS", "UNKNOWN_ROWS", "judge_held_out_rows"]
+__all__ = ["LIKE_TRAINING_ROWS", "UNKNOWN_ROWS", "judge_held_out_rows", "own_prediction_doubt"]
 
 UNKNOWN_ROWS = (
     "Nothing in this model shows whether its members were trained on these rows. If they were, the error is far too "
@@ -27,6 +31,17 @@ LIKE_TRAINING_ROWS = (
     "These rows may be the ones the model was trained on, in another order or with others among them: every leaf of "
     "every tree holds at least as many of them as of its training rows. If they are, the members have fitted them, and "
     "every error here is far too low. Pass only rows that were not used for training."
+)
+
+OWN_LABELS = (
+    "y seems to be what this model predicts, and not what was observed: the ensemble is right about nearly all rows on "
+    "which its members are most divided. If y is predicted, the error is far too low. Pass the labels that were "
+    "observed."
+)
+OWN_VALUES = (
+    "y seems to be what this model predicts, or another version of it, and not what was observed: it is nearer to the "
+    "ensemble's predictions than those of another such ensemble would be. If y is predicted, the error is far too low. "
+    "Pass the values that were observed."
 )
 
 
@@ -60,6 +75,30 @@ def judge_held_out_rows(
     if origin == "like_training":
         return (LIKE_TRAINING_ROWS, *doubts), warnings
     return doubts, (*warnings, UNKNOWN_ROWS) if origin == "unknown" else warnings
+
+
+def own_prediction_doubt(adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray) -> str | None:
+    """Return a doubt about held-out targets that the model itself predicted, or another version of it.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    sample : Sample
+        The members' outputs for some of the rows.
+    tally : SupportTally, MarginTally or ValueTally
+        One entry for each row.
+    weight : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    str or None
+    """
+    if isinstance(adapter, JudgedByLoss):
+        return None
+    if adapter.info.task == "regression":
+        assert isinstance(tally, ValueTally)
+        return OWN_VALUES if are_own_values(tally, weight) else None
+    return OWN_LABELS if adapter.n_members > 1 and are_own_labels(sample) else None
 
 
 def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple[tuple[str, ...], tuple[str, ...]]:

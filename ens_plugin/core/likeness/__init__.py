@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ties_explain,
         unlike_columns,
     )
+    from ens_plugin.core.likeness.own_predictions import are_own_values, end_at_a_tie
     from ens_plugin.core.likeness.repeated_rows import (
         appended_rows,
         column_halves,
@@ -45,10 +46,12 @@ __all__ = [
     "appended_rows",
     "are_alike",
     "are_equally_frequent",
+    "are_own_values",
     "chance_share",
     "column_halves",
     "companions",
     "copied_rows",
+    "end_at_a_tie",
     "evenly_repeated",
     "interpolated",
     "mate_losses",
@@ -76,10 +79,12 @@ _HOME_OF = {
     "appended_rows": "ens_plugin.core.likeness.repeated_rows",
     "are_alike": "ens_plugin.core.likeness.equal_outputs",
     "are_equally_frequent": "ens_plugin.core.likeness.subject_columns",
+    "are_own_values": "ens_plugin.core.likeness.own_predictions",
     "chance_share": "ens_plugin.core.likeness.ordinary_ties",
     "column_halves": "ens_plugin.core.likeness.repeated_rows",
     "companions": "ens_plugin.core.likeness.near_rows",
     "copied_rows": "ens_plugin.core.likeness.repeated_rows",
+    "end_at_a_tie": "ens_plugin.core.likeness.own_predictions",
     "evenly_repeated": "ens_plugin.core.likeness.repeated_rows",
     "interpolated": "ens_plugin.core.likeness.near_rows",
     "mate_losses": "ens_plugin.core.likeness.ensemble_neighbours",

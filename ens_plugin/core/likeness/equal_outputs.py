@@ -14,7 +14,7 @@ from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray, IntArray
 
-__all__ = ["are_alike", "output_cells"]
+__all__ = ["are_alike", "leads", "output_cells"]
 
 LOOKED_AT, CLOSE_ROWS = 2_000, 256
 # Rows whose leading label is right at infinity with less than this certainty have close votes.
@@ -93,21 +93,38 @@ def output_cells(block: RowBlock) -> IntArray | None:
     return cell
 
 
-def _chance_of_rival(sample: Sample, rows: IntArray) -> FloatArray:
-    """Return the chance that the runner-up leads at infinity, by normal margins of the members, of some rows."""
+def leads(sample: Sample, rows: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the leading label of some rows, its mean margin over the second one, and the standard error of that.
+
+    Parameters
+    ----------
+    sample : Sample
+        Of a classifier's rows, with at least two members each.
+    rows : ndarray of int, shape (n_rows,)
+
+    Returns
+    -------
+    leading, lead, error : ndarrays, shape (n_rows,)
+    """
     if isinstance(sample.block, ScoreBlock):
         # The margin of the leading label is the score of the second one, or minus it.
-        trials, lead = np.maximum(sample.block.trials[rows], 2.0), 2.0 * np.abs(sample.block.support[rows, 1])
-        return _chance_below_zero(lead / trials, np.sqrt(sample.block.variance[rows] / trials))
+        trials, score = np.maximum(sample.block.trials[rows], 2.0), sample.block.support[rows, 1]
+        return (score > 0).astype(np.int64), 2.0 * np.abs(score) / trials, np.sqrt(sample.block.variance[rows] / trials)
     block = sample.select(rows).block
     support = block.support
-    lead = np.argmax(support, axis=1)
-    leading = block.like(block.stored, block.counted, lead)
-    margins = member_margins(leading, strongest_rival(support, lead)) * block.counted
+    leading = np.argmax(support, axis=1)
+    own = block.like(block.stored, block.counted, leading)
+    margins = member_margins(own, strongest_rival(support, leading)) * block.counted
     trials = np.maximum(block.trials, 2.0)
     mean = margins.sum(axis=0) / trials
     squares = _sum_of_squares(margins) / trials - mean**2
-    return _chance_below_zero(mean, np.sqrt(np.maximum(squares, 0.0) / (trials - 1.0)))
+    return leading, mean, np.sqrt(np.maximum(squares, 0.0) / (trials - 1.0))
+
+
+def _chance_of_rival(sample: Sample, rows: IntArray) -> FloatArray:
+    """Return the chance that the runner-up leads at infinity, by normal margins of the members, of some rows."""
+    _, lead, error = leads(sample, rows)
+    return _chance_below_zero(lead, error)
 
 
 def _chance_below_zero(mean: FloatArray, error: FloatArray) -> FloatArray:

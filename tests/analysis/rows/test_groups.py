@@ -13,8 +13,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
-from ens_plugin.analysis.rows import encode_groups
-from ens_plugin.analysis.rows.groups import group_chances, largest_group
+from ens_plugin.analysis.rows import encode_groups, group_chances, largest_group
 from ens_plugin.core.tallies import Bags
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 
