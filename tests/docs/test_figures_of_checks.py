@@ -97,6 +97,11 @@ def test_the_labels_that_bags_leave_out(methods: str) -> None:
     assert f"The intervals of all reports held the error in {whole(held)} % of cases" in methods
 
 
+def test_the_rare_labels_of_balanced_forests(methods: str) -> None:
+    held = measured("hard_data.rare_labels", "the same, reports that were refused for that (%)")
+    assert f"held the error in {whole(held)} % of the reports on fewer than 3 members a row" in methods
+
+
 def test_attacks() -> None:
     text = page("explanations/reliability.md")
     script = "checks.attacks"
