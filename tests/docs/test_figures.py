@@ -15,7 +15,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from tests.docs.results import ROOT, cells, page, rows, section
+from tests.docs.results import ROOT, cells, measured, page, rows, section, whole
 
 PROBABILITIES_AND_VALUES = (
     "roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "r2", "neg_mean_squared_error",
@@ -78,6 +78,14 @@ def test_the_refused_log_losses(metrics: str) -> None:
     refused = [int(row[3]) for row in rows("metrics.by_name") if len(row) > 3 and row[1] == "neg_log_loss"]
     (repetitions,) = re.findall(r"(\d+) repetitions;", section("metrics.by_name"))
     assert f"refused in {sum(refused)} of {len(refused) * int(repetitions)} reports" in metrics
+
+
+def test_the_log_losses_near_0(metrics: str) -> None:
+    answered, held = (
+        whole(measured("metrics.log_loss", measure)) for measure in ("default forests with an answer (%)", "both (%)")
+    )
+    assert f"{answered} % of the default forests have an answer" in metrics
+    assert f"{answered} % of the forests have an answer, and {held} % of the intervals hold both" in page("methods.md")
 
 
 def test_the_metrics_cost(metrics: str) -> None:

@@ -115,6 +115,11 @@ def test_subjects_in_random_order(methods: str) -> None:
     )
 
 
+def test_the_rare_labels_of_balanced_forests(methods: str) -> None:
+    held = measured("hard_data.rare_labels", "the same, reports that were refused for that (%)")
+    assert f"held the error in {whole(held)} % of the reports on fewer than 3 members a row" in methods
+
+
 def test_attacks() -> None:
     text = page("explanations/reliability.md")
     script = "checks.attacks"

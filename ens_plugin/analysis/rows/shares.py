@@ -269,26 +269,36 @@ def _refuse_label(
 def _remedies_of_label(found: Representation, needed: int, n_members: int, label: int) -> str:
     """Return what to do about a label whose rows have too few members, with the numbers that would do."""
     n_rows, chance = float(found.n_rows[label]), float(found.left_out[label])
-    wanted = max(min(LEAST_IN_SUM, LEAST_MEMBERS[needed] * n_rows), 1.0) if needed == 1 else LEAST_MEMBERS[2] * n_rows
     named = []
     if 0.0 < chance < 1.0:
-        share = math.log(n_members * n_rows / wanted) / -math.log(chance)
-        if 0.0 < share < 1.0:
-            named.append(
-                f"draw at most {_rounded(100.0 * share, math.floor)} % as many rows into each bag as now (max_samples)"
-            )
-        times = wanted / (n_members * n_rows * chance)
-        if 1.0 < times <= MOST_TIMES:
-            named.append(f"train about {_rounded(times * n_members, math.ceil)} members in place of {n_members}")
+        smaller = np.arange(99.0, 0.0, -1.0)
+        would_do = _is_enough(n_rows, chance ** (smaller / 100.0), n_members, needed)
+        if would_do.any():
+            share = smaller[np.argmax(would_do)]
+            named.append(f"draw at most {share:.0f} % as many rows into each bag as now (max_samples)")
+        more = n_members * np.geomspace(1.0, MOST_TIMES, 400)
+        would_do = _is_enough(n_rows, chance, more, needed)
+        if would_do.any():
+            named.append(f"train about {_rounded(more[np.argmax(would_do)])} members in place of {n_members}")
     if not named:
         return REMEDIES
     return f"Do one of these: {'; '.join(named)}; {OTHER_REMEDIES}"
 
 
-def _rounded(value: float, to_whole: Callable[[float], int]) -> str:
-    """Return a number with two significant digits."""
+def _is_enough(
+    n_rows: float, chance: FloatArray | float, n_members: FloatArray | float, needed: int
+) -> NDArray[np.bool_]:
+    """Return whether the expected members of a label's rows are enough, by its rows' chance to be left out of a bag."""
+    mean = np.asarray(n_members * chance)
+    # A row of a single member is usable only where one is enough.
+    usable = mean * (1.0 - (1.0 - chance) ** (n_members - 1.0)) if needed > 1 else mean
+    return np.asarray((n_rows * usable >= LEAST_IN_SUM) | (mean >= LEAST_MEMBERS[needed]))
+
+
+def _rounded(value: float) -> str:
+    """Return a number above, with two significant digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{to_whole(value / unit) * unit:.4g}"
+    return f"{math.ceil(value / unit) * unit:.4g}"
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:
