@@ -107,7 +107,8 @@ def analyze(
     tolerance : float, optional
         Wanted excess of the error or of the Brier score, relative to that of the infinite ensemble; by default 0.01
         for an error and 0.005 for a Brier score.  Of a metric: the difference itself for scores with a largest value,
-        such as ``"roc_auc"``, 0.005 by default; else relative to the value of the infinite ensemble, 0.01 by default.
+        such as ``"roc_auc"``, by default 1 % of what the infinite ensemble has above chance; else relative to the value
+        of the infinite ensemble, 0.01 by default.
     max_size : int, default=20001
         Largest size to consider.
     interval_level : float, default=0.95

@@ -150,8 +150,8 @@ ARGUMENTS = (
         type=float,
         default=AnalysisOptions.tolerance,
         help="Wanted excess of the error or the Brier score, relative to the infinite ensemble's; by default 0.01 for "
-        "an error and 0.005 for a Brier score. Or distance of the metric: 0.005 for scores with a largest value, else "
-        "0.01 times the infinite ensemble's.",
+        "an error and 0.005 for a Brier score. Or distance of the metric: a difference for scores with a largest value "
+        "(by default 1 % of what it has above chance), else 0.01 times the infinite ensemble's.",
     ),
     click.option(
         "--max-size",

@@ -24,6 +24,8 @@ __all__ = ["Savings", "measure_savings"]
 
 PREDICTED_ROWS = 10_000
 ROUNDS = 5
+# Of few members; one fit that something else held up, such as the start of threads, does not move their median.
+FIT_ROUNDS = 3
 # The time of one member is taken from two fits of different sizes, so that the constant cost of a fit cancels.
 FEW, MORE = 2, 10
 
@@ -43,8 +45,8 @@ class Savings:
     predict_seconds_now, predict_seconds_cut : float
         Medians over alternating rounds of the model's own ``predict``.
     fit_seconds_per_member : float or None
-        Training time of one more member; None where the model cannot be fitted again with fewer members
-        (a Booster has no parameters to fit with).
+        Training time of one more member, from medians over alternating fits; None where the model cannot be fitted
+        again with fewer members (a Booster has no parameters to fit with), or more members took no longer.
     """
 
     n_members: int
@@ -125,7 +127,7 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     """
     smaller = truncate(model, size)
     rows = first_rows(X, PREDICTED_ROWS)
-    now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows))
+    now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS)
     ensemble, features = unwrap(model, X)
     n_members = find_adapter(ensemble).n_members
     return Savings(
@@ -140,8 +142,8 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     )
 
 
-def _alternating(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
-    rounds = [(_seconds(first), _seconds(second)) for _ in range(ROUNDS)]
+def _alternating(first: Callable[[], object], second: Callable[[], object], n_rounds: int) -> tuple[float, float]:
+    rounds = [(_seconds(first), _seconds(second)) for _ in range(n_rounds)]
     return median(took for took, _ in rounds), median(took for _, took in rounds)
 
 
@@ -171,8 +173,11 @@ def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> floa
     with warnings.catch_warnings():
         # They are about models of very few members, which nobody gets.
         warnings.simplefilter("ignore")
-        took_few, took_more = _seconds(lambda: few.fit(rows, y)), _seconds(lambda: more.fit(rows, y))
-    return max(took_more - took_few, 0.0) / (MORE - FEW)
+        # Copied each time, because a fitted ensemble with warm_start=True is left as it is.
+        took_few, took_more = _alternating(
+            lambda: clone(few).fit(rows, y), lambda: clone(more).fit(rows, y), FIT_ROUNDS
+        )
+    return (took_more - took_few) / (MORE - FEW) if took_more > took_few else None
 
 
 def _size_parameter(ensemble: Any, n_members: int) -> str | None:
