@@ -179,6 +179,7 @@ class TestPredictions:
         model = lightgbm.LGBMRegressor(**{**LIGHTGBM, "subsample_freq": 5, "n_estimators": 50}).fit(X, Y)
         found = predict_with_uncertainty(model, X, Y, NEW, interval_level=0.8)
         assert np.isnan(found.standard_error).all()
+        assert found.standard_error_kind == "unknown"
         assert "different bags" in found.warnings[-1]
         assert np.isfinite(found.lower).all()
 
@@ -202,6 +203,29 @@ class TestPredictions:
         assert frame.index.tolist() == new.index.tolist()
         assert frame.columns.tolist() == ["prediction", "standard_error", "lower", "upper"]
         assert predict_with_uncertainty(model, table, Y, new, n_jobs=2).to_frame().equals(frame)
+
+
+class TestKindOfStandardError:
+    @pytest.mark.slow
+    def test_many_members_give_an_estimate_and_rows_without_spread_a_standard_error(self) -> None:
+        model = RandomForestClassifier(500, random_state=0).fit(X, np.quantile(Y, 0.85) < Y)
+        found = predict_with_uncertainty(model, X, np.quantile(Y, 0.85) < Y, NEW)
+        assert found.standard_error_kind == "estimate"
+        agreed = ens_plugin.training_variance(model, X, NEW).seed_variance[:, 0] < 1e-4
+        assert agreed.any()
+        assert (found.standard_error[agreed] > 0.01).all()
+
+    def test_few_members_and_bags_of_unequal_chances_give_a_named_upper_bound(self) -> None:
+        few = predict_with_uncertainty(forest(12).fit(X, Y), X, Y, NEW[:1])
+        assert few.standard_error_kind == "upper bound"
+        assert "The standard errors are an upper bound: 12 members are too few" in str(few.warnings)
+        drawn = np.random.default_rng(0).integers(0, N, (60, N))
+        drawn[:, :2] = [0, 1]
+        trees = [DecisionTreeRegressor(random_state=0).fit(X[rows], Y[rows]) for rows in drawn]
+        unequal = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
+        found = predict_with_uncertainty(unequal, X, Y, NEW)
+        assert found.standard_error_kind == "upper bound"
+        assert "only the infinitesimal jackknife is known" in str(found.warnings)
 
 
 class TestRefusals:

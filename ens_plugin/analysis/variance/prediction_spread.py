@@ -16,7 +16,7 @@ from ens_plugin.analysis.variance.training_variance import (
     member_predictions,
 )
 from ens_plugin.core.uncertainty.infinitesimal_jackknife import left_out_covariances
-from ens_plugin.core.uncertainty.pooled_variance import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
+from ens_plugin.core.uncertainty.training_ratio import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.records import record
 

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     )
     from ens_plugin.core.uncertainty.cut_comparison import agreement_interval, interval_over_seeds
     from ens_plugin.core.uncertainty.error_draws import ErrorDraws, combine_draws
-    from ens_plugin.core.uncertainty.infinitesimal_jackknife import squared_covariance, variance_over_seeds
+    from ens_plugin.core.uncertainty.infinitesimal_jackknife import (
+        left_out_covariances,
+        squared_covariance,
+        variance_over_seeds,
+    )
     from ens_plugin.core.uncertainty.intervals import (
         N_DRAWS,
         algorithmic_variance,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     )
     from ens_plugin.core.uncertainty.paired_losses import Difference, mean_difference, row_losses, share_difference
     from ens_plugin.core.uncertainty.skewed_mean import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
+    from ens_plugin.core.uncertainty.training_ratio import pooled_ratio, pooled_variance
 
 __all__ = [
     "N_DRAWS",
@@ -61,11 +66,14 @@ __all__ = [
     "influence_on_variance",
     "interval_over_seeds",
     "largest_values",
+    "left_out_covariances",
     "left_out_sd",
     "luck_variance",
     "mean_difference",
     "mean_pair_covariance",
     "mean_terms",
+    "pooled_ratio",
+    "pooled_variance",
     "posterior_error_sd",
     "row_losses",
     "share_difference",
@@ -102,10 +110,13 @@ _HOME_OF = {
     "influence_on_variance": "ens_plugin.core.uncertainty.comparison_noise",
     "interval_over_seeds": "ens_plugin.core.uncertainty.cut_comparison",
     "largest_values": "ens_plugin.core.uncertainty.skewed_mean",
+    "left_out_covariances": "ens_plugin.core.uncertainty.infinitesimal_jackknife",
     "left_out_sd": "ens_plugin.core.uncertainty.member_jackknife",
     "mean_difference": "ens_plugin.core.uncertainty.paired_losses",
     "mean_pair_covariance": "ens_plugin.core.uncertainty.pair_covariance",
     "mean_terms": "ens_plugin.core.uncertainty.mean_curvature",
+    "pooled_ratio": "ens_plugin.core.uncertainty.training_ratio",
+    "pooled_variance": "ens_plugin.core.uncertainty.training_ratio",
     "posterior_error_sd": "ens_plugin.core.uncertainty.intervals",
     "row_losses": "ens_plugin.core.uncertainty.paired_losses",
     "share_difference": "ens_plugin.core.uncertainty.paired_losses",

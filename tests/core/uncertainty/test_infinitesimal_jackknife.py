@@ -7,8 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ens_plugin.core.uncertainty import infinitesimal_jackknife, squared_covariance, variance_over_seeds
-from ens_plugin.core.uncertainty.infinitesimal_jackknife import left_out_covariances
+from ens_plugin.core.uncertainty import (
+    infinitesimal_jackknife,
+    left_out_covariances,
+    squared_covariance,
+    variance_over_seeds,
+)
 
 RNG = np.random.default_rng(0)
 

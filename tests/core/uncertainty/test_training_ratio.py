@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.uncertainty.pooled_variance import pooled_ratio, pooled_variance
+from ens_plugin.core.uncertainty import pooled_ratio, pooled_variance
 
 
 def test_ratio_has_the_standard_deviation_of_a_jackknife_over_parts() -> None:
