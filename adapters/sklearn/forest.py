@@ -311,7 +311,9 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def _check_trees(self) -> None:
         if not self._grow_as_trees:
-            names = sorted({type(tree).__name__ for tree in self.model.estimators_})
+            # Of a damaged model, a member that cannot predict at all is the finding.
+            predicting = "predict" if self.classes is None else "predict_proba"
+            names = sorted({type(tree).__name__ for tree in self.model.estimators_ if getattr(tree, predicting)})
             raise BagError(
                 f"The members of this {type(self.model).__name__} are of the class {', '.join(names)}, which is no "
                 "tree of scikit-learn or replaces how it is trained, so it cannot be proved which rows they were "
