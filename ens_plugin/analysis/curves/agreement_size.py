@@ -63,7 +63,7 @@ def agreement_size(
     known = draws[np.isfinite(draws)]
     if known.size:
         of_ratio = _ratio_sd(model, float(np.median(known)))
-        of_seeds = 0.0 if size is None else luck.log_sd(model, size)
+        of_seeds = 0.0 if size is None else luck.log_sd(model, size, settings.confidence)
         draws = spread_sizes(draws, float(np.hypot(of_ratio, of_seeds)), settings.random_state)
     agreement = mean_agreement(n_members)
     sizes = settings.sizes
@@ -121,7 +121,7 @@ class SizeLuck:
     slopes_by: FloatArray
     n_rows: float
 
-    def log_sd(self, model: RowModel, size: int) -> float:
+    def log_sd(self, model: RowModel, size: int, confidence: float) -> float:
         """Return the standard deviation over seeds of the logarithm of a size, by the delta method."""
         apart, further = 1.0 - model_agreement(model, [size, 2 * size + 1])
         if not 0.0 < further < apart:
@@ -131,7 +131,8 @@ class SizeLuck:
         slopes = row_means(model, (side * model.slope_by_point(size))[None])[0]
         variance = luck_variance(self.outputs, self.counted, slopes * self.slopes_by, self.n_rows)
         by_log = np.log((2 * size + 1) / size) / np.log(apart / further)
-        return float(by_log * np.sqrt(variance) / apart)
+        # Of one member, the disagreement may be far below the one that is allowed.
+        return float(by_log * np.sqrt(variance) / max(apart, 1.0 - confidence))
 
 
 def gap_doubts(

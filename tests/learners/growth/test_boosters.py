@@ -13,7 +13,7 @@ from ens_plugin import grow
 from ens_plugin.errors import BagError, UnsupportedModelError
 
 X, Y = (part[::2] for part in load_breast_cancer(return_X_y=True))
-TIGHT = {"confidence": 0.993, "probe_size": 20}
+TIGHT = {"tolerance": 0.012, "probe_size": 20}
 
 
 def lightgbm_forest(**options: Any) -> Any:

@@ -55,10 +55,11 @@ def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
     growth = grown("iterative")
     assert len(growth.history) > 1
     for step in (growth.history[0], growth.history[-1]):
-        report = ens_plugin.analyze(forest(n_estimators=step.n_members).fit(X, Y), X, Y, confidence=0.995)
+        report = ens_plugin.analyze(forest(n_estimators=step.n_members).fit(X, Y), X, Y, tolerance=TIGHT["tolerance"])
         assert step.recommended_size == report.recommended_size
         assert step.interval == report.recommendation.interval
-        assert step.attained == pytest.approx(report.recommendation.agreement, abs=1e-12)
+        found = report.recommendation
+        assert step.attained == pytest.approx(np.interp(step.n_members, found.sizes, found.values), abs=1e-12)
         assert step.error == report.error
 
 
@@ -205,8 +206,8 @@ def test_weights_count_in_training_and_in_the_estimate() -> None:
     weight = np.where(Y == 0, 3.0, 1.0)
     growth = grow(forest(), X, Y, sample_weight=weight, **TIGHT)
     probe = forest(n_estimators=20).fit(X, Y, sample_weight=weight)
-    report = ens_plugin.analyze(probe, X, Y, sample_weight=weight, confidence=0.995)
-    assert growth.history[0].attained == pytest.approx(report.recommendation.agreement, abs=1e-12)
+    found = ens_plugin.analyze(probe, X, Y, sample_weight=weight, tolerance=TIGHT["tolerance"]).recommendation
+    assert growth.history[0].attained == pytest.approx(np.interp(20, found.sizes, found.values), abs=1e-12)
 
 
 def test_bagging_of_members_that_are_not_trees() -> None:
@@ -218,7 +219,7 @@ def test_three_and_more_labels() -> None:
     rows, labels = load_digits(return_X_y=True)
     growth = grow(forest(max_depth=8), rows[:600], labels[:600], confidence=0.97)
     assert growth.converged
-    assert growth.n_members == growth.history[0].recommended_size
+    assert growth.n_members == growth.history[-1].reach
 
 
 # Pipelines.

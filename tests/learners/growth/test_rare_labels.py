@@ -37,8 +37,8 @@ def test_a_size_that_the_probe_does_not_tell_is_estimated_again_from_a_larger_on
 
 
 def test_a_size_by_the_brier_score_is_not_rough() -> None:
-    X, y = rare_rows(400, 1.5, 13)
-    growth = grow(RandomForestClassifier(random_state=3), X[:400], y[:400], criterion="probability", tolerance=0.05)
+    X, y = rare_rows(1500, 1.5, 13)
+    growth = grow(RandomForestClassifier(random_state=3), X[:1500], y[:1500], criterion="probability", tolerance=0.05)
     assert not any(step.is_rough for step in growth.history)
     assert len(growth.history) <= 2
 
