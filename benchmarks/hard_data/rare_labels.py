@@ -144,7 +144,7 @@ def claims_of(found: Sequence[Outcome]) -> list[Claim]:
         Claim(
             "bias of these (points)",
             float(bias.mean()) if bias.size else math.nan,
-            float(bias.std(ddof=1)) / math.sqrt(bias.size) if bias.size > 1 else math.nan,
+            float(bias.std(ddof=1)) / math.sqrt(bias.size) if bias.size > 1 else None,
         ),
     ]
 
@@ -183,7 +183,7 @@ def main(arguments: list[str] | None = None) -> str:
     trees: Sequence[int] = TREES
     n_fresh = FRESH_ROWS
     if options.smoke:
-        cells, trees, n_fresh = [(0.12, 200)], (20, 60), 1000
+        cells, trees, n_fresh = [(0.20, 200)], (20, 60), 1000
     seeds = range(options.seed, options.seed + options.repetitions)
     jobs = [
         delayed(outcomes)(problem, share, n_rows, seed, trees, n_fresh)
