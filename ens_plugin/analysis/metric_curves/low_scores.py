@@ -66,7 +66,8 @@ def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions, chance: floa
     if settings.metric is None or not settings.metric.is_absolute:
         return ()
     tolerance, height = float(settings.metric_distances(curve.asymptote)), curve.asymptote - chance
-    if not LARGE_SHARE * height < tolerance < height:
+    is_doubted = curve.asymptote - settings.metric.lowest <= tolerance
+    if is_doubted or height <= 0.0 or tolerance <= LARGE_SHARE * height:
         return ()
     return (
         f"The tolerance of {tolerance:g} is {100 * tolerance / height:.0f} % of what the {curve.metric} of the "

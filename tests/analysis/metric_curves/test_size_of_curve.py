@@ -116,7 +116,7 @@ class TestEqualDraws:
         values = 0.8 - 0.3 / sizes
         effects = None if tie is None else tie / (sizes + 1.0)
         change = LabelMetricCurve(sizes, values, np.tile(values, (3, 1)), 0.0, effects)
-        settings = replace(self.settings("f1"), metric_tolerance=distance)
+        settings = replace(self.settings("f1"), metric_tolerance=distance, metric_reference=None)
         assert change.size_draws(settings).tolist() == [change.close_size(distance, settings.max_size)] * 3
 
     @pytest.mark.parametrize("distance", [0.0003, 0.004, 0.02, 0.11])
@@ -125,7 +125,7 @@ class TestEqualDraws:
         by_order = np.tile(0.9 - 0.3 / sizes, (4, 1))
         law = extrapolate(sizes, by_order[0])
         change = MetricChange(law, by_order, (0.0, 1.0), (4, 6), Resampled(0.0, 0.0))
-        settings = replace(self.settings("roc_auc"), metric_tolerance=distance)
+        settings = replace(self.settings("roc_auc"), metric_tolerance=distance, metric_reference=None)
         size = change.close_size(distance, settings.max_size)
         assert size == int(np.ceil(0.3 / distance - 1e-9))
         assert set(change.size_draws(settings).tolist()) == {size}
