@@ -196,8 +196,8 @@ def _nearest(
     outputs: NDArray[np.generic], counted: BoolArray, scaled: NDArray[np.float32], queries: PlaceArray
 ) -> PlaceArray:
     alike = _alike(outputs, counted, queries)
-    compared = np.linspace(0, len(scaled) - 1, min(COMPARED_ROWS, len(scaled))).astype(np.intp)
-    weights = _column_weights(scaled[queries], scaled[compared], alike[:, compared])
+    own, compared = (np.linspace(0, n - 1, min(COMPARED_ROWS, n)).astype(np.intp) for n in (queries.size, len(scaled)))
+    weights = _column_weights(scaled[queries[own]], scaled[compared], alike[np.ix_(own, compared)])
     weighted = scaled * np.sqrt(COLUMN_WEIGHT * weights)
     # Less the square of the row itself, which its neighbours share.
     alike += 2.0 * weighted[queries] @ weighted.T
@@ -225,12 +225,14 @@ def _column_weights(
 ) -> NDArray[np.float32]:
     """Return the weight of each column: the correlation of distances in it with unlike predictions, of sum 1."""
     unlike = (alike.mean(axis=1, keepdims=True) - alike).ravel().astype(np.float64)
-    spread = float(unlike.std())
+    unlike -= unlike.mean()
+    spread = float(unlike @ unlike)
     weights = np.zeros(own.shape[1])
     for column in range(own.shape[1]):
         distance = np.minimum(np.abs(own[:, column, None] - others[:, column]), FARTHEST).ravel().astype(np.float64)
-        scale = float(distance.std()) * spread
+        distance -= distance.mean()
+        scale = float(np.sqrt(distance @ distance * spread))
         if scale > 0:
-            weights[column] = max(float(np.mean((distance - distance.mean()) * unlike)) / scale, 0.0)
+            weights[column] = max(float(distance @ unlike) / scale, 0.0)
     total = weights.sum()
     return np.asarray(weights / total if total > 0 else weights, dtype=np.float32)
