@@ -190,7 +190,7 @@ def recommend(
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
-    if not found.report.is_actionable:
+    if not found.is_decided:
         click.get_current_context().exit(NO_RESULT)
     if not found.passed:
         click.get_current_context().exit(NOT_MET)

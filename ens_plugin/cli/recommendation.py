@@ -39,6 +39,7 @@ __all__ = [
     "as_markdown",
     "as_text",
     "checks_of",
+    "is_decided",
     "recommended",
     "savings_lines",
     "savings_markdown_lines",
@@ -68,12 +69,15 @@ class Recommendation:
         None where they were not requested, and where nothing is saved.
     picture : str or None
         Path of the picture of the error curve.
+    is_decided : bool
+        Whether the rows tell if the demands are met: by the recommended size, or else by both ends of its interval.
     """
 
     report: EnsembleReport
     checks: tuple[Check, ...]
     savings: Savings | None = None
     picture: str | None = None
+    is_decided: bool = True
 
     @property
     def passed(self) -> bool:
@@ -94,7 +98,23 @@ def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture
     savings = _savings(found) if measure else None
     if picture is not None:
         write_bytes(picture, _error_curve_png(found.report))
-    return Recommendation(found.report, checks, savings, None if picture is None else str(picture))
+    shown = None if picture is None else str(picture)
+    return Recommendation(found.report, checks, savings, shown, is_decided(found.report, limits))
+
+
+def is_decided(report: EnsembleReport, limits: Limits) -> bool:
+    """Return whether the demands have one answer for all sizes in the interval, where no size is stated."""
+    if report.is_actionable or not report.has_enough_rows or report.basis.doubts:
+        return report.is_actionable
+    fewest, most = _ratios(report)
+    limit = math.inf if limits.max_size_ratio is None else limits.max_size_ratio
+    return report.recommendation.interval[1] is not None and not fewest <= limit < most
+
+
+def _ratios(report: EnsembleReport) -> tuple[float, float]:
+    """Return the smallest and the largest ratio of the number of members to a size within the interval."""
+    low, high = report.recommendation.interval
+    return 0.0 if high is None else report.n_members / high, report.n_members / low
 
 
 def _savings(found: Analysis) -> Savings | None:
@@ -139,7 +159,11 @@ def _size_check(report: EnsembleReport) -> Check:
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
     if not found.is_known:
-        return Check("recommended_size", False, found.size, found.max_size, found.reason)
+        most = found.interval[1] if found.has_interval else None
+        if most is None:
+            return Check("recommended_size", False, None, found.max_size, found.reason)
+        sentence = f"At most {counted(most, 'member is', 'members are')} enough for {criterion_words(found)}."
+        return Check("recommended_size", True, None, found.max_size, sentence)
     reached = (
         f"{counted(found.size, 'member is', 'members are')} enough"
         if found.size
@@ -155,6 +179,13 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
         return Check("max_size_ratio", False, None, limit, sentence)
     if report.basis.doubts:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
+    if not report.recommendation.is_known and report.recommendation.has_interval:
+        fewest, most = _ratios(report)
+        sentence = (
+            f"{members_text(report.n_members)}: {fewest:.2f} to {most:.2f} times as many as needed; at most {limit:g} "
+            "wanted."
+        )
+        return Check("max_size_ratio", most <= limit, None, limit, sentence)
     size, ratio = report.recommended_size, report.size_ratio
     if size is None and ratio is not None and ratio > 1.0:
         # The ratio to the largest size considered; more members than that are needed.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of
+from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of, is_decided
 from ens_plugin.errors import InputError
 from ens_plugin.report import EstimateBasis
 from ens_plugin.sizing import Savings
@@ -32,7 +32,7 @@ SAVINGS = Savings(
 
 def report(**changes: Any) -> EnsembleReport:
     found = classification_report()
-    recommendation = {name: changes.pop(name) for name in ("size", "agreement") if name in changes}
+    recommendation = {name: changes.pop(name) for name in ("size", "agreement", "interval") if name in changes}
     return replace(found, recommendation=replace(found.recommendation, **recommendation), **changes)
 
 
@@ -56,8 +56,9 @@ def test_agreement_is_that_of_the_current_size(agreement: float, passed: bool) -
 
 
 def test_no_size_large_enough_is_a_no_even_without_demands() -> None:
-    assert not answer_to(report(size=None), Limits()).passed
-    assert not answer_to(report(size=None), Limits(max_size_ratio=1.0)).passed
+    above = report(size=None, interval=(20_001, None))
+    assert not answer_to(above, Limits()).passed
+    assert not answer_to(above, Limits(max_size_ratio=1.0)).passed
 
 
 @pytest.mark.parametrize(("limit", "passed"), [(1.99, False), (2.0, True)])
@@ -65,10 +66,31 @@ def test_ratio_of_an_ensemble_larger_than_all_sizes_considered_is_below_that_to_
     limit: float, passed: bool
 ) -> None:
     found = report(size=None, n_members=202)
-    found = replace(found, recommendation=replace(found.recommendation, max_size=101))
+    found = replace(found, recommendation=replace(found.recommendation, max_size=101, interval=(101, None)))
     check = checks_of(found, Limits(max_size_ratio=limit))[1]
     assert (check.passed, check.value) == (passed, 2.0)
     assert check.sentence == "202 members: less than 2.00 times as many as needed, which are more than 101."
+
+
+@pytest.mark.parametrize(
+    ("interval", "limit", "decided", "passed"),
+    [
+        ((20, 101), None, True, True),
+        ((20, 101), 10.2, True, True),
+        ((20, 101), 1.9, True, False),
+        ((20, 101), 5.0, False, False),
+        ((20, None), None, False, False),
+        ((20, None), 10.2, False, False),
+    ],
+)
+def test_demands_are_decided_by_the_interval_of_a_size_that_cannot_be_told(
+    interval: tuple[int, int | None], limit: float | None, decided: bool, passed: bool
+) -> None:
+    untold = replace(report().recommendation, size=None, interval=interval)
+    found = replace(report(n_members=202), recommendation=untold)
+    limits = Limits(max_size_ratio=limit)
+    assert is_decided(found, limits) is decided
+    assert all(check.passed for check in checks_of(found, limits)) is passed
 
 
 @pytest.mark.parametrize(("n_rows", "passed"), [(30, True), (29, False)])

@@ -6,6 +6,7 @@ Models store neighbours, support vectors, rows of Gaussian processes, or the val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
+from ens_plugin.adapters.shared.foreign_calls import call_model
 from ens_plugin.adapters.shared.labels import label_codes
 from ens_plugin.adapters.sklearn.growth import leaf_counts
 from ens_plugin.adapters.sklearn.recognition.known_rows import hold_node_values, show_node_values
@@ -101,7 +103,8 @@ def known_rows(
         for model, table in tables
         if table is not None and isinstance(model, BaseDecisionTree)
     ]
-    stored = [own for index in checked if (own := _stored(*members[index], draw(index), target, classes)) is not None]
+    found = (_stored(index, *members[index], draw(index), target, classes) for index in checked)
+    stored = [own for own in found if own is not None]
     if len({own.space for own in stored}) == 1 and (joined := _joined(stored)) is not None:
         return KnownRows(trees, list(joined.tables()), are_of_all=True)
     return KnownRows(trees, [table for own in stored for table in own.tables()])
@@ -147,10 +150,10 @@ class _StoredRows:
 
 
 def _stored(
-    model: Any, rows: Any, drawn: IntArray | None, target: NDArray[Any], classes: NDArray[Any] | None
+    member: int, model: Any, rows: Any, drawn: IntArray | None, target: NDArray[Any], classes: NDArray[Any] | None
 ) -> _StoredRows | None:
     """Return the rows that a model stores; None where it stores none as a table of numbers."""
-    inner, given = _innermost(model, rows)
+    inner, given = call_model(partial(_innermost, model), rows, member)
     kept = next((_numbers(own) for name in KEPT if (own := getattr(inner, name, None)) is not None), None)
     if kept is None or kept.ndim != 2 or given.shape[1:] != kept.shape[1:] or (table := _numbers(given)) is None:
         return None

@@ -20,6 +20,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.registry import Rightsizing, rightsize
 from ens_plugin.registry.rightsizing.cut_model import LoggedCut
 from ens_plugin.sizing import Check
+from ens_plugin.sizing.checks import is_met
 from ens_plugin.tracking import DIGEST_TAG, load_model
 from tests.registry.rightsizing.cases import CLOUDPICKLE, EASY, XR, YR, Case, Client, Counts, X, Y, counts, forest, log
 from tests.reports import classification_report
@@ -98,10 +99,11 @@ def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: s
 
     assert found.cut_report is not None
     size = found.cut_report.n_members
-    recommended, wanted_of_cut = found.report.recommended_size, found.cut_report.recommended_size
-    assert recommended is not None
-    assert wanted_of_cut is not None
-    assert max(recommended, wanted_of_cut) <= size < found.report.n_members == 60
+    needed = found.report.recommended_size or found.report.recommendation.interval[1]
+    assert needed is not None
+    assert needed <= size < found.report.n_members == 60
+    stated = found.cut_report.recommended_size
+    assert is_met(found.cut_report.recommendation, size) if stated is None else stated <= size
     uri = f"models:/{name}/2"
     smaller = load_model(uri)
     assert type(smaller) is type(load_model(source.model_uri))
