@@ -245,16 +245,16 @@ def test_errors_at_a_larger_size_are_as_small_on_average_as_those_of_the_report(
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 4))
     y = np.where(X[:, 0] > 1.6, 2, (X[:, 1] > 0).astype(int))
-    forest = RandomForestClassifier(40, min_samples_leaf=2, random_state=0).fit(X, y)
+    forest = RandomForestClassifier(40, min_samples_leaf=5, random_state=0).fit(X, y)
     report = ens_plugin.analyze(forest, X, y)
     assert report.recommended_size is not None
     assert report.recommended_size > 40
     share = np.bincount(y)[:2] / np.bincount(y)[:2].sum()
     mean = float(share @ [label.recommended_error for label in report.label_errors[:2]])
-    assert mean == pytest.approx(report.error_curve.asymptote, abs=0.001)
+    assert mean == pytest.approx(report.error_curve.asymptote, abs=0.0001)
 
 
-@pytest.mark.parametrize(("n_members", "confidence"), [(5, 0.97), (301, 0.9)], ids=["more", "fewer"])
+@pytest.mark.parametrize(("n_members", "confidence"), [(7, 0.97), (301, 0.9)], ids=["more", "fewer"])
 def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mean(
     n_members: int, confidence: float
 ) -> None:
@@ -269,7 +269,7 @@ def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mea
     )
     size = report.recommended_size
     assert size is not None
-    assert (size > n_members) == (n_members == 5)
+    assert (size > n_members) == (n_members == 7)
     found = [label.recommended_error for label in report.label_errors]
     assert abs(report.error - report.error_curve.at(size)) > 0.02
     assert np.average(found, weights=[3, 1]) == pytest.approx(report.error_curve.at(size), abs=0.003)
