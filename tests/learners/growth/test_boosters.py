@@ -52,8 +52,8 @@ class TestLightGBM:
     def test_the_estimates_on_the_way_are_those_of_such_models(self) -> None:
         growth = grow(lightgbm_forest(), X, Y, **TIGHT)
         for step in growth.history:
-            report = ens_plugin.analyze(lightgbm_forest(n_estimators=step.n_members).fit(X, Y), X, Y, tolerance=TIGHT["tolerance"])
-            found = report.recommendation
+            model = lightgbm_forest(n_estimators=step.n_members).fit(X, Y)
+            found = ens_plugin.analyze(model, X, Y, tolerance=TIGHT["tolerance"]).recommendation
             assert step.recommended_size == found.size
             assert step.attained == pytest.approx(np.interp(step.n_members, found.sizes, found.values), abs=1e-12)
         assert growth.report is not None
