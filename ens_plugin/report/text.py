@@ -139,12 +139,12 @@ def verdict(report: ReportContent) -> str:
     members = counted(now, "member is", "members are")
     if report.basis.doubts:
         return f"{DOUBTED} {printable(report.basis.doubts[0])}"
-    if not recommendation.is_known and recommendation.has_interval and report.has_enough_rows:
+    if not report.has_enough_rows:
+        return f"{report.too_few_rows_text} to decide whether {members} enough."
+    if not recommendation.is_known and recommendation.has_interval:
         return _by_interval(recommendation, now)
     if not recommendation.is_known:
         return f"it is not known whether {members} enough."
-    if not report.is_actionable:
-        return f"{report.too_few_rows_text} to decide whether {members} enough."
     if size is None and recommendation.max_size < now:
         return (
             f"it is not known whether {members} enough{_demand(recommendation)}: more than "

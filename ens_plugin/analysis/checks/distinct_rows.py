@@ -147,11 +147,10 @@ def with_distinct_rows(
         f"among {cell.size}."
     )
     found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
-    by_name = {found.criterion: _with_note(found, note) for found in found_sizes}
+    by_name = {found.criterion: _with_note(as_told(found, settings.interval_level), note) for found in found_sizes}
     criteria = tuple(
         replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in report.criteria
     )
-    criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
     advice = choose_criterion(criteria, settings)
     if advice.criterion == "agreement" and advice.interval[1] is None:
         basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))
@@ -174,12 +173,11 @@ def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: Re
         report, estimates.gather_cells(part, cell, part.weight, evidence.weight.n_effective), settings
     )
     note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
-    by_agreement = _with_note(by_agreement, note)
+    by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
     criteria = tuple(
         replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
         for found in report.criteria
     )
-    criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
     return replace(report, recommendation=choose_criterion(criteria, settings), criteria=criteria)
 
 

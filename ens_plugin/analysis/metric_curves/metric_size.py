@@ -204,19 +204,19 @@ def metric_size(
     distance = float(settings.metric_distances(change.limit))
     if metric.is_absolute and is_known:
         distance = float(f"{distance:.2g}")
-    # What a difference is stated in.
-    unit = 1.0 if metric.is_absolute else abs(change.limit)
     is_typical = isinstance(change, MatrixMetricCurve)
     sizes = settings.sizes
     size: int | None = None
     interval: tuple[int, int | None] = (1, None)
-    differences = np.full(sizes.size + 1, np.nan)
+    differences, allowed = np.full(sizes.size + 1, np.nan), np.nan
     if is_known:
+        # What a difference is stated in.
+        unit = 1.0 if metric.is_absolute else abs(change.limit)
         draws = change.size_draws(settings)
         most = settings.max_size
         size = typical_size(draws, most) if is_typical else change.close_size(distance, most)
         interval = _interval(draws, size, settings)
-        differences = change.differences(np.append(sizes, n_members)) / unit
+        differences, allowed = change.differences(np.append(sizes, n_members)) / unit, distance / unit
     return SizeRecommendation(
         size=size,
         criterion="metric",
@@ -224,7 +224,7 @@ def metric_size(
         tolerance=distance if metric.is_absolute and is_known else settings.metric_tolerance,
         agreement=agreement,
         interval=interval,
-        reason=metric_reason(size, float(differences[-1]), distance / unit, n_members, settings, is_typical=is_typical),
+        reason=metric_reason(size, float(differences[-1]), allowed, n_members, settings, is_typical=is_typical),
         max_size=settings.max_size,
         sizes=sizes.copy(),
         values=np.abs(differences[:-1]),

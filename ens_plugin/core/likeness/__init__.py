@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         copied_rows,
         evenly_repeated,
         numbered,
+        point_masses,
         too_even,
     )
     from ens_plugin.core.likeness.subject_columns import are_equally_frequent, share_of_recurring, turns_taken
@@ -62,6 +63,7 @@ __all__ = [
     "output_cells",
     "oversampled_labels",
     "paired_halves",
+    "point_masses",
     "rank_scaled",
     "share_of_recurring",
     "tied_pairs",
@@ -94,6 +96,7 @@ _HOME_OF = {
     "numbered": "ens_plugin.core.likeness.repeated_rows",
     "output_cells": "ens_plugin.core.likeness.equal_outputs",
     "paired_halves": "ens_plugin.core.likeness.ordinary_ties",
+    "point_masses": "ens_plugin.core.likeness.repeated_rows",
     "rank_scaled": "ens_plugin.core.likeness.ensemble_neighbours",
     "share_of_recurring": "ens_plugin.core.likeness.subject_columns",
     "tied_pairs": "ens_plugin.core.likeness.ordinary_ties",

@@ -57,8 +57,9 @@ class TestMetric:
             np.testing.assert_allclose(mean.sum(axis=1), 1.0)
             return 0.0
 
-        analyze(named, X, names[y], metric=watch)
+        report = analyze(named, X, names[y], metric=watch)
         assert met[0] == (set(names.tolist()), 10)
+        assert "watch cannot be distinguished from 0, so no distance is small" in report.recommendation.reason
 
     @pytest.mark.slow
     def test_log_loss_of_scikit_learn_works(self) -> None:

@@ -179,9 +179,9 @@ def test_members_that_are_never_wrong_leave_no_shift() -> None:
     target = np.arange(40) % 4
     support = 5.0 * np.eye(4)[target]
     votes = LabelVotes(support, support, np.full(40, 5.0), target)
-    shift, *_ = fit_rival_shift(votes, np.ones(40))
-    assert 0.0 <= shift < 0.5
-    assert np.isfinite(margin_error(votes, (shift, 1.0)))
+    found = fit_rival_shift(votes, np.ones(40))
+    assert 0.0 <= found.shift < 0.5
+    assert np.isfinite(margin_error(votes, found))
 
 
 def test_the_jackknife_over_simulations_has_the_variance_of_the_shift_over_draws_of_the_votes() -> None:
