@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.shared.distributed_bags import ProofStatistics, merge_sums
 from ens_plugin.adapters.shared.trees.leaf_counts import target_ranges
-from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
+from ens_plugin.adapters.unwrap.outputs import IMPURITY_OUTPUTS, JOINT_WEIGHTS
 from ens_plugin.core.tallies.bags import Bags
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.errors import DataMismatchError
@@ -484,7 +484,7 @@ def _holds_other_target(
     if not weights_are_known:
         return False
     # No value is further from the mean of a leaf than if it had all of the leaf's squared or absolute deviation.
-    total = nodes.weighted_n_node_samples[leaves]
+    total = nodes.weighted_n_node_samples[leaves] * getattr(tree, IMPURITY_OUTPUTS, 1)
     if tree.criterion in ("squared_error", "friedman_mse"):
         largest = np.sqrt(total * np.maximum(nodes.impurity[leaves], 0.0))
     elif tree.criterion == _MEDIAN:

@@ -19,6 +19,7 @@ from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 
 __all__ = [
+    "IMPURITY_OUTPUTS",
     "JOINT_WEIGHTS",
     "MemberOutput",
     "first_members",
@@ -31,6 +32,8 @@ __all__ = [
 _FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
 # True of a tree for one of several outputs whose class weights are products over all of them, not one for each label.
 JOINT_WEIGHTS = "_ens_plugin_joint_weights"
+# Of a tree for one of several outputs: the number of outputs that its impurities are means over.
+IMPURITY_OUTPUTS = "_ens_plugin_impurity_outputs"
 _WRAPPERS = ("MultiOutputClassifier", "MultiOutputRegressor")
 
 
@@ -203,6 +206,7 @@ def _tree(tree: Any, output: int) -> Any:
     nodes.__setstate__({**state, "values": np.ascontiguousarray(state["values"][:, output : output + 1, :n_labels])})
     part = copy(tree)
     part.tree_, part.n_outputs_ = nodes, 1
+    setattr(part, IMPURITY_OUTPUTS, tree.n_outputs_)
     if hasattr(tree, "classes_"):
         part.classes_, part.n_classes_ = tree.classes_[output], tree.n_classes_[output]
     return part

@@ -199,7 +199,7 @@ def summary_of(found: list[Outcome]) -> list[str]:
     biases = [_bias_text(_known([each.errors[place] for each in kept]), way) for place in range(len(SIZES) + 1)]
     of_sizes = [_known([each.held[place] for each in kept]) for place in range(len(SIZES) + 1)]
     held = [f"{100 * known.mean():.0f}" if known.size else "-" for known in of_sizes]
-    off = root_mean_square([each.log_size for each in kept])
+    off, gap = root_mean_square([each.log_size for each in kept]), _median_gap(kept)
     size_held = [each.size_held for each in kept if math.isfinite(each.size_held)]
     return [
         f"{len(found) - len(kept)}",
@@ -207,7 +207,7 @@ def summary_of(found: list[Outcome]) -> list[str]:
         *held,
         "-" if math.isnan(off) else f"{off:.2f}",
         f"{100 * np.mean(size_held):.0f}" if size_held else "-",
-        f"{_median_gap(kept):.2f}",
+        "-" if math.isnan(gap) else f"{gap:.2f}",
     ]
 
 

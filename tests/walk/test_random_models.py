@@ -32,7 +32,7 @@ def walk_of(model: Any, rows: Any) -> tuple[Any, Any, Any]:
 def walked_leaves(model: Any, rows: Any) -> Any:
     """Return the leaves that the walk finds in all trees."""
     adapter, features, walk = walk_of(model, rows)
-    if hasattr(walk, "leaves"):
+    if hasattr(adapter, "forest"):
         return walk.leaves(features, range(adapter.n_members))
     return walk._walk.leaves(features)
 

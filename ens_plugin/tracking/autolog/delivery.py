@@ -14,6 +14,7 @@ from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.autolog.report_files import ReportFiles
 from ens_plugin.tracking.autolog.upload_queue import Progress
+from ens_plugin.tracking.logging.artifacts import artifact_path
 from ens_plugin.tracking.logging.report_log import run_content, send
 from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
 
@@ -123,7 +124,7 @@ def forget_unreachable() -> None:
 
 
 def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None:
-    directory = None if upload.files is None else upload.files.drawn()
+    directory = None if upload.files is None else upload.files.folder
     prefix = _free_prefix(client.get_run(run_id), upload.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
@@ -132,8 +133,11 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
 
             client.set_logged_model_tags(upload.report.model_id, {DIGEST_TAG: upload.data_digest})
     send(client, run_id, run_content(upload.report, directory, prefix))
-    if directory is not None:
+    if upload.files is not None:
         upload.progress.place = (run_id, prefix)
+        # Last, because the numbers need not wait for the pictures.
+        for file in upload.files.draw():
+            client.log_artifact(run_id, str(file), artifact_path(prefix))
 
 
 def _free_prefix(run: Run, prefix: str) -> str:

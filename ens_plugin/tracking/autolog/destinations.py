@@ -87,7 +87,10 @@ def tracker_delivery(
 
     def deliver() -> str:
         delivery.progress.is_reachable = True
-        directory = None if files is None else files.drawn()
+        directory = None
+        if files is not None:
+            directory = files.folder
+            files.draw()
         parts = report_parts(report, directory, _next_prefix(tracker, prefix), data_digest)
         try:
             return f"{name}: {log_to(tracker, parts)}"

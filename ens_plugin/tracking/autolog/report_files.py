@@ -23,6 +23,7 @@ from ens_plugin.tracking.logging.artifacts import draw_files, write_data
 
 __all__ = ["ReportFiles", "draw", "end_drawing", "prepare_drawing", "serve"]
 
+DRAWN = (".html", ".png")
 DRAWING_S = 30.0  # as long as the end of a program waits for its reports
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.autolog.report_files import serve; serve()"
 
@@ -61,21 +62,25 @@ class ReportFiles:
             self._folder.cleanup()
             raise
 
-    def drawn(self) -> Path:
-        """Return the folder, with page and figures; where they cannot be drawn, log a warning, each time."""
-        folder = Path(self._folder.name)
+    @property
+    def folder(self) -> Path:
+        """The folder, which holds the data from the beginning."""
+        return Path(self._folder.name)
+
+    def draw(self) -> list[Path]:
+        """Draw page and figures, once, and return them; where they cannot be drawn, log a warning, each time."""
         with self._lock:
             if not self._is_drawn:
                 self._is_drawn = True
                 try:
-                    draw(folder)
+                    draw(self.folder)
                 except TrackingError as error:
                     warn(
                         self._settings,
                         f"The report of {self._model} has no page and not all figures: {error} To draw them, load "
                         "report.json with EnsembleReport.from_json(...) and call its to_html(path).",
                     )
-        return folder
+            return sorted(file for file in self.folder.iterdir() if file.suffix in DRAWN)
 
     def release(self) -> None:
         """Count one delivery as over; after the last one, remove the folder."""

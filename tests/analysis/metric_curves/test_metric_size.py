@@ -193,7 +193,7 @@ class TestSizes:
         assert analyze(*small(), **options, confidence=0.99).recommendation.criterion == "agreement"
         by_error = analyze(*small(), **options, criterion="error")
         assert by_error.recommendation.criterion == "excess_error"
-        assert by_metric(by_error).size is not None
+        assert by_metric(by_error).has_interval
 
     def test_no_size_relative_to_a_value_that_may_be_zero(self) -> None:
         """A score of a user's own without a range, which is 0 within its noise."""
