@@ -314,11 +314,11 @@ class SizeRecommendation:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> import ens_plugin
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
     >>> report = ens_plugin.analyze(forest, X, y)
     >>> found = report.recommendation
     >>> found.criterion, found.tolerance, found.interval[0] <= found.size

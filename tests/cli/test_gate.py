@@ -99,7 +99,7 @@ def test_audit_lines_go_to_stderr_where_asked(run: Run, churn: Version, client: 
     assert outcome.code == 0
     assert outcome.out.startswith(f"PASS: version 1 of {churn.name} meets the policy sha256:")
     assert outcome.out.endswith("Alias 'champion' points at version 1.\n")
-    assert [line["event"] for line in lines(outcome.err)] == ["decision", "promotion"]
+    assert [line["event"] for line in lines(outcome.err)] == ["decision", "intent", "promotion"]
     assert tags_of(client, churn)["ens.gate"] == "pass"
     assert str(client.get_model_version_by_alias(churn.name, "champion").version) == "1"
 
