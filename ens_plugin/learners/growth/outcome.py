@@ -184,7 +184,8 @@ def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target
         found = counted(trained, "member was", "members were")
         reason = f"{found} trained, and no size can be estimated from that: {last.problem}"
         return Outcome(trained, False, None, None, reason)
-    if decided.is_rough and decided.reach is None:
+    is_above = decided.interval is not None and decided.interval[0] > max_size
+    if decided.is_rough and decided.reach is None and not is_above:
         return Outcome(trained, False, None, None, _open_ended(last, target))
     if wanted is None or wanted > max_size:
         return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))

@@ -18,7 +18,9 @@ figure, axes = plt.subplots(figsize=(7.2, 2.6), layout="constrained")
 for row, found in enumerate(report.criteria):
     low, high = found.interval
     axes.plot([low, high or found.max_size], [row, row], color="tab:blue", lw=2)
-    axes.plot(found.size, row, "o", color="tab:blue")
+    # No size is stated where the interval is too wide.
+    if found.size is not None:
+        axes.plot(found.size, row, "o", color="tab:blue")
 axes.set_yticks(
     range(len(report.criteria)), [found.criterion.replace("_", " ") for found in report.criteria]
 )

@@ -18,9 +18,10 @@ steps = [step for step in growth.history if step.interval is not None]
 figure, axes = plt.subplots(layout="constrained")
 for step in steps:
     axes.plot([step.n_members] * 2, step.interval, color="tab:blue", lw=1.5)
+told = [step for step in steps if step.recommended_size is not None]
 axes.plot(
-    [step.n_members for step in steps],
-    [step.recommended_size for step in steps],
+    [step.n_members for step in told],
+    [step.recommended_size for step in told],
     "o",
     label="recommended",
 )
