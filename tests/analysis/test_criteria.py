@@ -182,7 +182,7 @@ def test_an_agreement_warns_of_a_rare_label() -> None:
 def test_votes_of_a_bagging_ensemble_have_shares_of_votes_as_probabilities() -> None:
     X, y = load_iris(return_X_y=True)
     model = BaggingClassifier(n_estimators=60, random_state=0).fit(X, y)
-    assert by_name(ens_plugin.analyze(model, X, y))["probability"].is_known
+    assert by_name(ens_plugin.analyze(model, X, y))["probability"].has_interval
 
 
 @pytest.mark.slow

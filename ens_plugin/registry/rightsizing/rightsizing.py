@@ -245,7 +245,8 @@ def rightsize_analysed(
 
     size = _size_to_cut_to(report)
     if size is None:
-        return Rightsizing(source.uri, "no_size" if report.recommended_size is None else "not_needed", report)
+        is_above = report.recommendation.is_known and report.recommended_size is None
+        return Rightsizing(source.uri, "no_size" if is_above else "not_needed", report)
     cut, cut_report, checks = sufficient_cut(model, report, size, X, y, options, progress)
     if not all(check.passed for check in checks):
         return Rightsizing(source.uri, "refused", report, cut_report, checks)
@@ -279,6 +280,8 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
             "choose a size yourself and cut with ens_plugin.truncate."
         )
     size = found.size if found.is_known or not found.has_interval else found.interval[1]
+    if not found.is_known and found.has_interval and found.interval[0] >= report.n_members:
+        return None
     if not found.is_known and (size is None or size >= report.n_members):
         raise InputError(
             f"The recommended size is not available: {found.reason} Nothing was cut. Pass other rows, "
