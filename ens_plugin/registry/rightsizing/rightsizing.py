@@ -272,21 +272,19 @@ def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleRepor
 
 
 def _size_to_cut_to(report: EnsembleReport) -> int | None:
-    """Return the recommended size, or the upper end of its interval where no size is stated; None if not smaller."""
+    """Return the recommended size, or else the upper end of its interval, which is safe; None if that is no cut."""
     found = report.recommendation
     if report.basis.doubts or not report.has_enough_rows:
         raise InputError(
             f"No size was cut to: {verdict(report)} Pass {FEWEST_ROWS} rows or more, or "
             "choose a size yourself and cut with ens_plugin.truncate."
         )
-    size = found.size if found.is_known or not found.has_interval else found.interval[1]
-    if not found.is_known and found.has_interval and found.interval[0] >= report.n_members:
-        return None
-    if not found.is_known and (size is None or size >= report.n_members):
+    if not found.is_known and not found.has_interval:
         raise InputError(
             f"The recommended size is not available: {found.reason} Nothing was cut. Pass other rows, "
             "or choose a size yourself and cut with ens_plugin.truncate."
         )
+    size = found.size if found.is_known else found.interval[1]
     return None if size is None or size >= report.n_members else size
 
 

@@ -319,7 +319,7 @@ def test_mlflow_calls_the_command_and_the_command_judges(
     assert [tags_of(served, version)["ens.gate"] for version in (good, bad)] == ["pass", "fail"]
     assert str(served.get_model_version_by_alias(name, "champion").version) == good.version
     events = [(line["event"], line["version"]) for line in lines((tmp_path / "gate.jsonl").read_text())]
-    assert events == [("decision", "1"), ("promotion", "1"), ("decision", "2")]
+    assert events == [("decision", "1"), ("intent", "1"), ("promotion", "1"), ("decision", "2")]
 
 
 def answers(port: int) -> bool:
