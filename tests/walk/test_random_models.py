@@ -14,6 +14,7 @@ imported("ens_plugin_walk")
 from ens_plugin.adapters.registry import find_adapter  # noqa: E402
 from ens_plugin.adapters.shared.trees import walk_package  # noqa: E402
 from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves  # noqa: E402
+from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk  # noqa: E402
 from ens_plugin.core.stopping import StoppingTable  # noqa: E402
 from ens_plugin.core.tallies.bags import Bags  # noqa: E402
 
@@ -32,9 +33,9 @@ def walk_of(model: Any, rows: Any) -> tuple[Any, Any, Any]:
 def walked_leaves(model: Any, rows: Any) -> Any:
     """Return the leaves that the walk finds in all trees."""
     adapter, features, walk = walk_of(model, rows)
-    if hasattr(adapter, "forest"):
-        return walk.leaves(features, range(adapter.n_members))
-    return walk._walk.leaves(features)
+    if isinstance(walk, TreeWalk):
+        return walk._walk.leaves(features)
+    return walk.leaves(features, range(adapter.n_members))
 
 
 @pytest.mark.long
