@@ -89,15 +89,24 @@ class _Found(NamedTuple):
 def _read(client: MlflowClient, record: ReportRecord, version: RegisteredVersion) -> _Found:
     """Return the report of a record, after a check that it is the one, and that the logged scalars are its own."""
     run = _live_run(client, record.run_id)
-    folder = record.path.rpartition("/")[0]
-    listed = {item.path: item for item in client.list_artifacts(record.run_id, folder)}
-    content = _report_bytes(client, record, listed, version)
+    listed = _files_beside(client, record)
+    return _checked(client, run, record, listed, _report_bytes(client, record, listed, version), version)
+
+
+def _checked(
+    client: MlflowClient,
+    run: Run,
+    record: ReportRecord,
+    listed: Mapping[str, FileInfo],
+    content: bytes,
+    version: RegisteredVersion,
+) -> _Found:
     report = EnsembleReport.from_json(content.decode("utf-8", "replace"))
     _compare(client, report, run, record.prefix)
     _check_sum(record, content)
     _check_subject(record, report, version)
-    # autolog leaves the page out where its share of the training time would not be enough for it.
-    page = f"{folder}/report.html"
+    # A page that could not be drawn was not logged.
+    page = f"{_folder(record)}/report.html"
     return _Found(record, report, f"runs:/{record.run_id}/{page if page in listed else record.path}")
 
 
@@ -189,7 +198,8 @@ def _of_these_members(
 
     An ensemble that has grown holds the members of the smaller one too, so the newest must be of the most members.
     """
-    reports = [_read(client, record, version) for record in records if _is_there(client, record, version)]
+    read = (_read_if_kept(client, record, version) for record in records)
+    reports = [found for found in read if found is not None]
     held = hold_members(_place(client, version, model), [found.report for found in reports])
     own = [found for found, holds in zip(reports, held, strict=True) if holds]
     if not own or own[0].report.n_members < max(found.report.n_members for found in own):
@@ -200,10 +210,23 @@ def _of_these_members(
     return own[0]
 
 
-def _is_there(client: MlflowClient, record: ReportRecord, version: RegisteredVersion) -> bool:
-    """Return whether the file of a record is still the one that was logged; a later report may have replaced it."""
-    listed = {item.path: item for item in client.list_artifacts(record.run_id, record.path.rpartition("/")[0])}
-    return record.path in listed and _has_sum(record, _report_bytes(client, record, listed, version))
+def _read_if_kept(client: MlflowClient, record: ReportRecord, version: RegisteredVersion) -> _Found | None:
+    """Return the report of a record; None where its file is not the one that was logged, as a later one replaced it."""
+    listed = _files_beside(client, record)
+    if record.path not in listed:
+        return None
+    content = _report_bytes(client, record, listed, version)
+    if not _has_sum(record, content):
+        return None
+    return _checked(client, _live_run(client, record.run_id), record, listed, content, version)
+
+
+def _files_beside(client: MlflowClient, record: ReportRecord) -> dict[str, FileInfo]:
+    return {item.path: item for item in client.list_artifacts(record.run_id, _folder(record))}
+
+
+def _folder(record: ReportRecord) -> str:
+    return record.path.rpartition("/")[0]
 
 
 def _place(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None) -> str:
