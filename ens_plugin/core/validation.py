@@ -43,6 +43,7 @@ __all__ = [
     "pair_index",
     "printable",
     "refuse_lazy",
+    "rounded_up",
     "row_parts",
     "shown",
     "with_article",
@@ -99,6 +100,18 @@ def printable(text: str, limit: int | None = None) -> str:
         "\ufffd" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Cn") else sign for sign in " ".join(text.split())
     )
     return visible if limit is None or len(visible) <= limit else visible[: limit - 1] + "…"
+
+
+def rounded_up(number: float) -> int:
+    """Return a number of at least 1, rounded upwards to two digits.
+
+    Examples
+    --------
+    >>> rounded_up(1234.0), rounded_up(7.2)
+    (1300, 8)
+    """
+    unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)
+    return round(math.ceil(number / unit) * unit)
 
 
 def counted(count: object, one: str, many: str | None = None, of: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ from ens_plugin.adapters.capabilities import CountsDraws
 from ens_plugin.analysis.row_blocks import label_count
 from ens_plugin.analysis.tallied_rows import TalliedRows
 from ens_plugin.core.tallies.representation import Representation, bounds_by_members, represent
-from ens_plugin.core.validation import FloatArray, counted, printable
+from ens_plugin.core.validation import FloatArray, counted, printable, rounded_up
 from ens_plugin.errors import InputError, TooFewMembersError, spelled
 from ens_plugin.records import record
 from ens_plugin.report.estimates import LabelBasis
@@ -279,7 +278,7 @@ def _remedies_of_label(found: Representation, needed: int, n_members: int, label
         more = n_members * np.geomspace(1.0, MOST_TIMES, 400)
         would_do = _is_enough(n_rows, chance, more, needed)
         if would_do.any():
-            named.append(f"train about {_rounded(more[np.argmax(would_do)])} members in place of {n_members}")
+            named.append(f"train about {rounded_up(more[np.argmax(would_do)])} members in place of {n_members}")
     if not named:
         return REMEDIES
     return f"Do one of these: {'; '.join(named)}; {OTHER_REMEDIES}"
@@ -293,12 +292,6 @@ def _is_enough(
     # A row of a single member is usable only where one is enough.
     usable = mean * (1.0 - (1.0 - chance) ** (n_members - 1.0)) if needed > 1 else mean
     return np.asarray((n_rows * usable >= LEAST_IN_SUM) | (mean >= LEAST_MEMBERS[needed]))
-
-
-def _rounded(value: float) -> str:
-    """Return a number above, with two significant digits."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(value / unit) * unit:.4g}"
 
 
 def _missing_weight(found: Representation) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from ens_plugin.analysis.variance.training_variance import (
 )
 from ens_plugin.core.uncertainty.infinitesimal_jackknife import left_out_covariances
 from ens_plugin.core.uncertainty.training_ratio import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, rounded_up
 from ens_plugin.records import record
 
 __all__ = ["PredictionSpread", "SpreadKind", "prediction_spread"]
@@ -145,7 +144,8 @@ def _training_variances(known: TrainingDraws, predictions: FloatArray, used: NDA
     if known.units.rule == "with_replacement":
         infinitesimal = left_out_covariances(counts, predictions, used, np.ones(counts.shape[1]), N_PARTS)
     if infinitesimal is None:
-        assert deleted is not None and oob_chance is not None  # noqa: PT018
+        assert deleted is not None
+        assert oob_chance is not None
         # By so much it is too large for the nearest neighbour's target among the rows that a member drew.
         return np.asarray((1.0 + oob_chance.mean()) / 2.0 * deleted)
     return infinitesimal * LARGEST_SHORTFALL if deleted is None else (infinitesimal + deleted) / 2.0
@@ -183,11 +183,5 @@ def _judged(known: TrainingDraws, ratio: TrainingRatio) -> tuple[SpreadKind, tup
 
 def _advice(ratio: TrainingRatio, n_members: int) -> str:
     factor = ratio.members_needed
-    wanted = f"about {_rounded(n_members * factor)}" if factor < MOST_ADVISED else "many more"
+    wanted = f"about {rounded_up(n_members * factor)}" if factor < MOST_ADVISED else "many more"
     return f"Train {wanted} members for an estimate."
-
-
-def _rounded(number: float) -> int:
-    """Return the number rounded upwards to two digits."""
-    unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)
-    return round(math.ceil(number / unit) * unit)
