@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.store.mlflow_chatter import no_progress_bars
+from ens_plugin.tracking.store.model_files import MODEL_FILE
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["ReportRecord", "is_numbered", "link_model", "model_file_digest", "model_records", "record_in_run",
            "run_records", "subject_of"]  # fmt: skip
 
-MODEL_FILE = "MLmodel"
 # A run keeps the record of every report that it ever had, also where a later one has replaced the file.
 _RUN_TAG = re.compile(r"(?P<prefix>.+)\.report\.[0-9a-f]{16}")
 _MODEL_TAG = re.compile(r"(?P<prefix>.+)\.report")

@@ -13,7 +13,7 @@ from ens_plugin.tracking.store.scratch import scratch_folder
 if TYPE_CHECKING:
     from ens_plugin.report.result import EnsembleReport
 
-__all__ = ["hold_members", "is_of_scikit_learn"]
+__all__ = ["MODEL_FILE", "hold_members", "is_of_scikit_learn"]
 
 MODEL_FILE = "MLmodel"
 SCIKIT_LEARN = "\n  sklearn:\n"
