@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,11 +102,12 @@ def judge_panel(line: str, seed: int) -> Judged:
 
 def is_wrongly_doubted(X: Array, y: Array, seed: int) -> tuple[bool, bool]:
     """Return whether this check doubts independent rows, in file order and in random order."""
+
+    def is_doubted(rows: Array, target: Array) -> bool:
+        return outcome(forest(target, N_TREES, seed).fit(rows, target), rows, target)[2] == "doubted"
+
     order = np.random.default_rng(seed).permutation(y.size)
-    return tuple(  # type: ignore[return-value]
-        outcome(forest(target, N_TREES, seed).fit(rows, target), rows, target)[2] == "doubted"
-        for rows, target in ((X, y), (X[order], y[order]))
-    )
+    return is_doubted(X, y), is_doubted(X[order], y[order])
 
 
 def independent_tables(options: Options) -> list[Callable[[], tuple[Array, Array]]]:
@@ -121,12 +123,12 @@ def independent_tables(options: Options) -> list[Callable[[], tuple[Array, Array
         X, y = BUNDLED[name](return_X_y=True)
         return X, y
 
-    found: list[Callable[[], tuple[Array, Array]]] = [lambda name=name: bundled(name) for name in BUNDLED]  # type: ignore[misc]
+    found: list[Callable[[], tuple[Array, Array]]] = [partial(bundled, name) for name in BUNDLED]
     kinds = list(KINDS)[:2] if options.smoke else list(KINDS)
     sizes = list(zip(MADE_ROWS, MADE_COLUMNS, strict=True))[: 1 if options.smoke else None]
-    found += [lambda k=k, n=n, d=d: made(k, n, d) for k in kinds for n, d in sizes]  # type: ignore[misc]
+    found += [partial(made, kind, n_rows, n_columns) for kind in kinds for n_rows, n_columns in sizes]
     if are_installed() and not options.smoke:
-        found += [lambda line=line: real(line) for line in names(INDEPENDENT)]  # type: ignore[misc]
+        found += [partial(real, line) for line in names(INDEPENDENT)]
     return found[:4] if options.smoke else found
 
 
