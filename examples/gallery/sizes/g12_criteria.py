@@ -2,7 +2,8 @@
 The size by each criterion
 ==========================
 
-How many trees are enough depends on what the predictions are for.  Every report has the size by each criterion.
+How many trees are enough depends on what the predictions are for.  Every report has the size by each criterion; where
+its interval is too wide, the report states the interval and no size.
 """
 
 # %%
@@ -18,7 +19,6 @@ figure, axes = plt.subplots(figsize=(7.2, 2.6), layout="constrained")
 for row, found in enumerate(report.criteria):
     low, high = found.interval
     axes.plot([low, high or found.max_size], [row, row], color="tab:blue", lw=2)
-    # No size is stated where the interval is too wide.
     if found.size is not None:
         axes.plot(found.size, row, "o", color="tab:blue")
 axes.set_yticks(

@@ -2,7 +2,8 @@
 A forest grown to the size it needs
 ===================================
 
-``grow`` trains 50 trees, estimates how many are needed, and trains the rest.  The points are its estimates.
+``grow`` trains 100 trees, estimates how many are needed, and trains more until there are enough.  The points are its
+estimates.
 """
 
 # %%
