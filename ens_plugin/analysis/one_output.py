@@ -14,7 +14,6 @@ from ens_plugin.adapters.unwrap.wrappers import unwrap
 from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.build_report import build_report
 from ens_plugin.analysis.checks.distinct_rows import with_distinct_rows
-from ens_plugin.analysis.checks.held_out_rows import own_prediction_doubt
 from ens_plugin.analysis.checks.row_order import order_findings
 from ens_plugin.analysis.checks.subject_rows import subject_doubts
 from ens_plugin.analysis.checks.unequal_bags import unequal_bag_doubts
@@ -141,6 +140,8 @@ def report_on_rows(
     report = with_label_errors(report, adapter, evidence.sample, take_rows(evidence.tally, sampled), groups)
     own = None
     if settings.data == "holdout":
+        from ens_plugin.analysis.checks.held_out_rows import own_prediction_doubt
+
         own = own_prediction_doubt(adapter, evidence.sample, evidence.tally, evidence.weight.total)
     doubts = (*rows.doubts, *report.basis.doubts)
     basis = replace(report.basis, doubts=doubts if own is None else (own, *doubts))

@@ -14,10 +14,15 @@ from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.request import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
-from ens_plugin.report.quantities import level_text, members_text, recommended_interval_text, recommended_text
+from ens_plugin.report.quantities import (
+    criterion_words,
+    level_text,
+    members_text,
+    recommended_interval_text,
+    recommended_text,
+)
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
-    criterion_words,
     escaped_markdown,
     markdown_verdict,
     printable,

@@ -15,6 +15,7 @@ __all__ = [
     "aggregation_words",
     "axis_name",
     "bag_words",
+    "criterion_words",
     "distance_label",
     "error_text",
     "estimator_words",
@@ -188,6 +189,19 @@ def wanted_text(recommendation: SizeRecommendation) -> str:
     if wanted is None:
         return NOT_KNOWN
     return f"{wanted:.4g}" if recommendation.is_absolute else level_text(wanted)
+
+
+def criterion_words(recommendation: SizeRecommendation) -> str:
+    """Return the criterion of the recommended size, in words."""
+    if recommendation.confidence is not None:
+        return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
+    if recommendation.of_metric is not None:
+        name, distance = printable(recommendation.of_metric, 40), wanted_text(recommendation)
+        return f"{name} within {distance} of that of the infinite ensemble"
+    if recommendation.tolerance is not None:
+        loss = "a mean Brier score" if recommendation.criterion == "probability" else "an error"
+        return f"{loss} at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
+    return printable(recommendation.criterion, 60)
 
 
 def distance_label(recommendation: SizeRecommendation) -> str:

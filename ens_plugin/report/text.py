@@ -14,6 +14,7 @@ from ens_plugin.report.quantities import (
     SHARES,
     aggregation_words,
     bag_words,
+    criterion_words,
     error_text,
     estimator_words,
     finite_words,
@@ -44,7 +45,6 @@ from ens_plugin.report.tables import (
 __all__ = [
     "WIDTH",
     "all_cautions",
-    "criterion_words",
     "error_lines",
     "escaped_markdown",
     "gain_sentence",
@@ -76,19 +76,6 @@ class RootTexts(NamedTuple):
 def all_cautions(report: ReportContent) -> tuple[str, ...]:
     """Return the warnings of a report, preceded by all its doubts but the first, which the headline states."""
     return (*report.basis.doubts[1:], *report.warnings)
-
-
-def criterion_words(recommendation: SizeRecommendation) -> str:
-    """Return the criterion of the recommended size, in words."""
-    if recommendation.confidence is not None:
-        return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
-    if recommendation.of_metric is not None:
-        name, distance = printable(recommendation.of_metric, 40), wanted_text(recommendation)
-        return f"{name} within {distance} of that of the infinite ensemble"
-    if recommendation.tolerance is not None:
-        loss = "a mean Brier score" if recommendation.criterion == "probability" else "an error"
-        return f"{loss} at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
-    return printable(recommendation.criterion, 60)
 
 
 def gain_sentence(report: ReportContent) -> str:

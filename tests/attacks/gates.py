@@ -242,6 +242,8 @@ def _check_outcome(registry: Registry, outcome: Outcome, all_outcomes: list[Outc
     report["(promotions)"] += len(moves)
     if error is not None and not isinstance(error, (EnsPluginError, Crash)):
         report["foreign exception"] += 1
+    if "unexpected content" in str(error):
+        report["error that is a defect"] += 1
     baselines = {line["baseline"] for line in outcome.audit if line["event"] == "decision"}
     for before, after in moves:
         if before not in baselines:

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.analysis.curves.estimates import ResolvedOptions
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.report.estimates import SizeRecommendation
-from ens_plugin.report.quantities import level_text, size_interval_text
-from ens_plugin.report.text import criterion_words
+from ens_plugin.report.quantities import criterion_words, level_text, size_interval_text
 
 __all__ = ["agreement_reason", "as_told", "excess_recommendation", "metric_reason"]
 

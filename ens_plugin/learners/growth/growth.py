@@ -30,8 +30,8 @@ from ens_plugin.learners.growth.outcome import (
 )
 from ens_plugin.learners.growth.pipelines import split_pipeline
 from ens_plugin.learners.tasks import known_task
+from ens_plugin.report.quantities import criterion_words
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
 from ens_plugin.user_warnings import warn_user
 

@@ -48,7 +48,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "size_label": summary.size_label(report),
         "size": quantities.recommended_text(advice),
         "size_interval": quantities.recommended_interval_text(advice),
-        "criterion": summary.criterion_words(advice),
+        "criterion": quantities.criterion_words(advice),
         "reason": _shown(advice.reason),
         "agreement": None if advice.agreement is None else quantities.error_text(advice.agreement, "0-1 error"),
         "is_agreement": advice.criterion == "agreement",

@@ -36,7 +36,7 @@ class MemoryClient(mlflow.MlflowClient):
             one = plain.get_model_version(name, version.version)
             VERSIONS[name, str(one.version)] = SimpleNamespace(
                 name=name, version=str(one.version), status=one.status, run_id=one.run_id, source=one.source,
-                tags=dict(one.tags),
+                creation_timestamp=one.creation_timestamp, tags=dict(one.tags),
             )  # fmt: skip
 
     @classmethod

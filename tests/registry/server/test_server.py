@@ -318,7 +318,11 @@ def test_mlflow_calls_the_command_and_the_command_judges(
             served.delete_webhook(webhook.webhook_id)
     assert [tags_of(served, version)["ens.gate"] for version in (good, bad)] == ["pass", "fail"]
     assert str(served.get_model_version_by_alias(name, "champion").version) == good.version
-    events = [(line["event"], line["version"]) for line in lines((tmp_path / "gate.jsonl").read_text())]
+    events = [
+        (line["event"], line["version"])
+        for line in lines((tmp_path / "gate.jsonl").read_text())
+        if line.get("name") == name
+    ]
     assert events == [("decision", "1"), ("intent", "1"), ("promotion", "1"), ("decision", "2")]
 
 
