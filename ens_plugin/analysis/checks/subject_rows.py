@@ -1,8 +1,10 @@
-"""A doubt about training rows of subjects or of a series, in any order: members profit from a row's nearest row."""
+"""A doubt about training rows of subjects or of a series, in any order: rows near to a row help to predict it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,14 @@ from ens_plugin.core.likeness.ensemble_neighbours import (
     nearness,
     rank_scaled,
 )
-from ens_plugin.core.likeness.subject_columns import are_equally_frequent, share_of_recurring, turns_taken
+from ens_plugin.core.likeness.subject_columns import (
+    are_equally_frequent,
+    jumps_between_values,
+    losses_without_own_value,
+    places_of_recurring,
+    share_of_recurring,
+    turns_taken,
+)
 from ens_plugin.core.tallies.row_sampling import spread_rows
 from ens_plugin.core.tallies.subsets import Sample
 from ens_plugin.core.tallies.tally import RowBlock
@@ -38,24 +47,33 @@ FIRST_STANDARD_ERRORS = 0.5
 MOST_QUERIES, MOST_MEMBERS = 2_000, 100
 # Pairs of predictions that each half of the members compares in the second look.
 COMPARISONS = 50_000_000
+# Of the target, and of another column, by value: in standard errors.
+LEAST_JUMP, LEAST_JUMP_OF_OTHERS = 6.0, 20.0
+VALUE_QUERIES, VALUE_RISE, VALUE_STANDARD_ERRORS = 600, 0.1, 2.5
 
 
-class _Columns(NamedTuple):
-    """Columns of the sampled rows that hold more than one value: as they are, by name, and as ranks."""
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of the sampled rows that hold more than one value, and their names."""
 
     values: FloatArray
     names: tuple[str, ...]
-    scaled: NDArray[np.float32]
 
     @classmethod
     def of(cls, table: Any, rows: NDArray[np.integer]) -> _Columns:
         places = numeric_columns(table)
         places = places[spread_rows(places.size, MOST_COLUMNS)]
         values = numbers(table, rows, places).astype(np.float64)
-        scaled = rank_scaled(values)
-        varied = np.flatnonzero(scaled.any(axis=0))
-        names = tuple(_name(table, place) for place in places[varied])
-        return cls(values[:, varied], names, scaled[:, varied])
+        finite = np.isfinite(values)
+        highest = np.where(finite, values, -np.inf).max(axis=0, initial=-np.inf)
+        lowest = np.where(finite, values, np.inf).min(axis=0, initial=np.inf)
+        varied = np.flatnonzero(lowest < highest)
+        return cls(values[:, varied], tuple(_name(table, place) for place in places[varied]))
+
+    @cached_property
+    def scaled(self) -> NDArray[np.float32]:
+        """Return the columns as ranks, which takes most of the time where there are many rows."""
+        return rank_scaled(self.values)
 
     def strongest(self, strength: Callable[[FloatArray], float]) -> tuple[float, str]:
         """Return the largest strength of a column, and the name of that column."""
@@ -128,6 +146,10 @@ def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tupl
     """
     if isinstance(adapter, JudgedByLoss) or adapter.n_members < FEWEST_MEMBERS or sample.rows.size < FEWEST_ROWS:
         return ()
+    return _doubt_by_members(adapter, sample, table) or _doubt_by_values(sample, table)
+
+
+def _doubt_by_members(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[str, ...]:
     first = _Look.at(adapter, sample.some_rows(FIRST_ROWS), table, FIRST_QUERIES, FIRST_MEMBERS)
     if first is None or first.losses.standard_errors < FIRST_STANDARD_ERRORS:
         return ()
@@ -141,17 +163,69 @@ def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tupl
             continue
         strength, name = sign.strength(second.columns, second.found)
         if strength >= sign.least:
-            return (_doubt(second.losses, sign.text.format(column=name, share=100.0 * strength)),)
+            return (_doubt_about_mates(second.losses, sign.text.format(column=name, share=100.0 * strength)),)
     return ()
 
 
-def _doubt(losses: MateLosses, finding: str) -> str:
+def _doubt_by_values(sample: Sample, table: Any) -> tuple[str, ...]:
+    """Return a doubt where rows of one value share more of the target than similar rows of the next value do.
+
+    So do rows of a category with an effect; but those of a subject are alike in other columns too, or each subject has
+    as many rows.
+    """
+    columns, target = _Columns.of(table, sample.rows), _scaled_target(sample.block)
+    found, place, places = 0.0, 0, None
+    for column, values in enumerate(columns.values.T):
+        own = places_of_recurring(values)
+        jump = 0.0 if own is None else float(jumps_between_values(own, target).max())
+        if jump > found:
+            found, place, places = jump, column, own
+    if places is None or found < LEAST_JUMP:
+        return ()
+    others = np.delete(columns.scaled, place, axis=1)
+    is_alike = others.size > 0 and jumps_between_values(places, others).max() >= LEAST_JUMP_OF_OTHERS
+    if not is_alike and not are_equally_frequent(columns.values[:, place]):
+        return ()
+    some = _rows_of_neighbouring(places)
+    losses = losses_without_own_value(
+        np.unique(places[some], return_inverse=True)[1], columns.scaled[some], target[some],
+        spread_rows(some.size, VALUE_QUERIES),
+    )  # fmt: skip
+    if losses.standard_errors < VALUE_STANDARD_ERRORS or losses.rise < VALUE_RISE:
+        return ()
+    return (
+        f"Rows with the same value of column {columns.names[place]} have more alike targets than similar rows with the "
+        f"next value: predicted from similar rows, the error is {100 * losses.rise:.0f} % larger without rows "
+        f"of the same value. {_advice('it is larger')}",
+    )
+
+
+def _rows_of_neighbouring(places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows of neighbouring values, so that few rows are compared and each with all of its value."""
+    first = max(places.size - FIRST_ROWS, 0) // 2
+    return np.argsort(places, kind="stable")[first : first + FIRST_ROWS]
+
+
+def _scaled_target(block: RowBlock) -> NDArray[np.float32]:
+    """Return the target's ranks, or for labels whether a row has each, scaled to variance 1."""
+    is_one = block.target[:, None] == np.arange(block.n_labels) if block.n_labels else block.target[:, None]
+    scaled = rank_scaled(np.asarray(is_one, dtype=np.float64))
+    return scaled[:, scaled.any(axis=0)]
+
+
+def _doubt_about_mates(losses: MateLosses, finding: str) -> str:
+    rise = f"it is larger, for one member by {100 * losses.rise:.0f} % at least"
     return (
         f"{finding} Members that were not trained on the row nearest to a row err more on it: by {losses.without:.3g} "
-        f"on average, the others by {losses.beside:.3g}. So several rows seem to belong to one subject (a person, a "
-        "firm, a place), or to one series over time. The error is that for further rows of the same subjects and "
-        f"times; for others it is larger, for one member by {100 * losses.rise:.0f} % at least. Name the subjects with "
-        f"groups=, or pass rows of other subjects or later times as held-out rows. {SEPARATE_CASES}"
+        f"on average, the others by {losses.beside:.3g}. {_advice(rise)}"
+    )
+
+
+def _advice(for_others: str) -> str:
+    return (
+        "So several rows seem to belong to one subject (a person, a firm, a place), or to one series over time. The "
+        f"error is that for further rows of the same subjects and times; for others {for_others}. Name the subjects "
+        f"with groups=, or pass rows of other subjects or later times as held-out rows. {SEPARATE_CASES}"
     )
 
 

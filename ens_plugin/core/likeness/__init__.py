@@ -37,7 +37,14 @@ if TYPE_CHECKING:
         point_masses,
         too_even,
     )
-    from ens_plugin.core.likeness.subject_columns import are_equally_frequent, share_of_recurring, turns_taken
+    from ens_plugin.core.likeness.subject_columns import (
+        are_equally_frequent,
+        jumps_between_values,
+        losses_without_own_value,
+        places_of_recurring,
+        share_of_recurring,
+        turns_taken,
+    )
 
 __all__ = [
     "AdjacentLosses",
@@ -55,6 +62,8 @@ __all__ = [
     "end_at_a_tie",
     "evenly_repeated",
     "interpolated",
+    "jumps_between_values",
+    "losses_without_own_value",
     "mate_losses",
     "nearest_in_ensemble",
     "nearest_rows",
@@ -63,6 +72,7 @@ __all__ = [
     "output_cells",
     "oversampled_labels",
     "paired_halves",
+    "places_of_recurring",
     "point_masses",
     "rank_scaled",
     "share_of_recurring",
@@ -89,6 +99,8 @@ _HOME_OF = {
     "end_at_a_tie": "ens_plugin.core.likeness.own_predictions",
     "evenly_repeated": "ens_plugin.core.likeness.repeated_rows",
     "interpolated": "ens_plugin.core.likeness.near_rows",
+    "jumps_between_values": "ens_plugin.core.likeness.subject_columns",
+    "losses_without_own_value": "ens_plugin.core.likeness.subject_columns",
     "mate_losses": "ens_plugin.core.likeness.ensemble_neighbours",
     "nearest_in_ensemble": "ens_plugin.core.likeness.ensemble_neighbours",
     "nearest_rows": "ens_plugin.core.likeness.near_rows",
@@ -96,6 +108,7 @@ _HOME_OF = {
     "numbered": "ens_plugin.core.likeness.repeated_rows",
     "output_cells": "ens_plugin.core.likeness.equal_outputs",
     "paired_halves": "ens_plugin.core.likeness.ordinary_ties",
+    "places_of_recurring": "ens_plugin.core.likeness.subject_columns",
     "point_masses": "ens_plugin.core.likeness.repeated_rows",
     "rank_scaled": "ens_plugin.core.likeness.ensemble_neighbours",
     "share_of_recurring": "ens_plugin.core.likeness.subject_columns",

@@ -7,7 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MateLosses", "Neighbours", "mate_losses", "nearest_in_ensemble", "nearness", "rank_scaled"]
+from ens_plugin.core.tallies.row_sampling import spread_rows
+
+__all__ = [
+    "COMPARED_ROWS",
+    "MateLosses",
+    "Neighbours",
+    "column_weights",
+    "mate_losses",
+    "nearest_in_ensemble",
+    "nearness",
+    "rank_scaled",
+]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -43,12 +54,12 @@ class Neighbours(NamedTuple):
 
 
 class MateLosses(NamedTuple):
-    """Mean losses of members that left a row out, by whether the row nearest to it was in their bag.
+    """Mean losses of what was trained on a mate of each row, a row near to it, and of what was not.
 
     Attributes
     ----------
     beside, without : float
-        Where it was, and where it was not, of the same rows.
+        With the mate, and without it, of the same rows.
     standard_errors : float
         Difference of both in its standard errors.
     """
@@ -196,8 +207,8 @@ def _nearest(
     outputs: NDArray[np.generic], counted: BoolArray, scaled: NDArray[np.float32], queries: PlaceArray
 ) -> PlaceArray:
     alike = _alike(outputs, counted, queries)
-    own, compared = (np.linspace(0, n - 1, min(COMPARED_ROWS, n)).astype(np.intp) for n in (queries.size, len(scaled)))
-    weights = _column_weights(scaled[queries[own]], scaled[compared], alike[np.ix_(own, compared)])
+    own, compared = (spread_rows(n, COMPARED_ROWS) for n in (queries.size, len(scaled)))
+    weights = column_weights(scaled[queries[own]], scaled[compared], alike[np.ix_(own, compared)])
     weighted = scaled * np.sqrt(COLUMN_WEIGHT * weights)
     # Less the square of the row itself, which its neighbours share.
     alike += 2.0 * weighted[queries] @ weighted.T
@@ -220,10 +231,24 @@ def _alike(outputs: NDArray[np.generic], counted: BoolArray, queries: PlaceArray
     return n_alike
 
 
-def _column_weights(
+def column_weights(
     own: NDArray[np.float32], others: NDArray[np.float32], alike: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return the weight of each column: the correlation of distances in it with unlike predictions, of sum 1."""
+    """Return the weight of each column: the correlation of distances in it with unlike outputs, of sum 1.
+
+    Parameters
+    ----------
+    own, others : ndarray of float32, shapes (n_queries, n_columns) and (n_rows, n_columns)
+        As of :func:`rank_scaled`.
+    alike : ndarray of float32, shape (n_queries, n_rows)
+        How alike the outputs of two rows are.
+
+    Examples
+    --------
+    >>> scaled = rank_scaled(np.array([[1.0, 1.0], [2.0, 0.0], [3.0, 1.0], [4.0, 0.0]]))
+    >>> [round(weight, 2) for weight in column_weights(scaled, scaled, scaled[:, :1] @ scaled[:, :1].T).tolist()]
+    [0.81, 0.19]
+    """
     unlike = (alike.mean(axis=1, keepdims=True) - alike).ravel().astype(np.float64)
     unlike -= unlike.mean()
     spread = float(unlike @ unlike)

@@ -1,4 +1,4 @@
-"""Columns that tell of subjects or of a series: their values recur, take turns, or are equally frequent."""
+"""Columns that tell of subjects or series: values recur, take turns, are equally frequent, or share a target."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from ens_plugin.core.likeness.ensemble_neighbours import Neighbours
+from ens_plugin.core.likeness.ensemble_neighbours import COMPARED_ROWS, MateLosses, Neighbours, column_weights
+from ens_plugin.core.tallies.row_sampling import spread_rows
 
-__all__ = ["are_equally_frequent", "share_of_recurring", "turns_taken"]
+__all__ = [
+    "are_equally_frequent",
+    "jumps_between_values",
+    "losses_without_own_value",
+    "places_of_recurring",
+    "share_of_recurring",
+    "turns_taken",
+]
 
 FloatArray = NDArray[np.float64]
+PlaceArray = NDArray[np.intp]
 
 # Values of subjects: of a few rows each, and hardly nearer to the next values than to others.
 FEWEST_SUBJECTS = 20
@@ -26,6 +35,11 @@ SAME_STEP = 0.2
 MOSTLY = 0.6
 EVEN_ROWS_EACH = 3
 EVEN_LEVEL = 1e-4
+# Of a value's rows, against the variance of all: means that follow from the value differ by rounding alone.
+LEAST_WITHIN = 1e-9
+# Twice the sum of the squared correlations between differences of neighbouring means: 1, -2/3 and 1/6 both ways.
+VARIANCE_OF_JUMPS = 2.0 * (1.0 + 2.0 * (4.0 / 9.0 + 1.0 / 36.0))
+N_PREDICTING = 5
 
 
 def share_of_recurring(column: FloatArray, found: Neighbours) -> float:
@@ -52,17 +66,123 @@ def share_of_recurring(column: FloatArray, found: Neighbours) -> float:
     >>> float(share_of_recurring(np.repeat(np.arange(50.0) ** 2, 2), found))
     1.0
     """
-    values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
-    if values.size < FEWEST_SUBJECTS or not FEWEST_ROWS_EACH <= counts.mean() <= MOST_ROWS_EACH:
+    places = places_of_recurring(column)
+    if places is None:
         return 0.0
-    other_size = (counts < FEWEST_ROWS_EACH) | (counts > 2 * MOST_ROWS_EACH)
-    if counts[other_size].sum() > MOST_OF_OTHER_SIZE * column.size:
-        return 0.0
-    own, nearest = column[found.rows], column[found.nearest[:, 0]]
-    is_known = np.isfinite(own) & np.isfinite(nearest)
-    apart = np.abs(np.searchsorted(values, nearest) - np.searchsorted(values, own))[is_known]
+    own, nearest = found.rows, found.nearest[:, 0]
+    is_known = np.isfinite(column[own]) & np.isfinite(column[nearest])
+    apart = np.abs(places[nearest] - places[own])[is_known]
     n_same, n_beside = np.count_nonzero(apart == 0), np.count_nonzero(apart == 1)
     return n_same / own.size if n_beside <= LARGEST_BESIDE * n_same else 0.0
+
+
+def places_of_recurring(column: FloatArray) -> PlaceArray | None:
+    """Return the place of each row's value among the different ones, if they recur as often as those of subjects.
+
+    Parameters
+    ----------
+    column : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    ndarray of int, shape (n_rows,), or None
+        What is not finite has the last place.  None unless there are 20 values or more, of 2 to 40 rows on average,
+        and at most a tenth of the rows has a value of 1 row or of more than 80.
+
+    Examples
+    --------
+    >>> int(places_of_recurring(np.repeat(np.arange(50.0) ** 2, 2)).max())
+    49
+    """
+    values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+    if values.size < FEWEST_SUBJECTS or not FEWEST_ROWS_EACH <= counts.mean() <= MOST_ROWS_EACH:
+        return None
+    other_size = (counts < FEWEST_ROWS_EACH) | (counts > 2 * MOST_ROWS_EACH)
+    if counts[other_size].sum() > MOST_OF_OTHER_SIZE * column.size:
+        return None
+    return np.searchsorted(values, np.where(np.isfinite(column), column, np.inf))
+
+
+def jumps_between_values(places: PlaceArray, measured: NDArray[np.float32]) -> FloatArray:
+    """Return by how many standard errors means by value jump, other than those of a smooth function of the value.
+
+    Parameters
+    ----------
+    places : ndarray of int, shape (n_rows,)
+        As of :func:`places_of_recurring`.
+    measured : ndarray, shape (n_rows, n_columns)
+
+    Returns
+    -------
+    ndarray, shape (n_columns,)
+
+    Notes
+    -----
+    The mean of each value is compared with the middle of those of the next values below and above.
+
+    Examples
+    --------
+    >>> places = np.repeat(np.arange(50), 4)
+    >>> rng = np.random.default_rng(0)
+    >>> noise = rng.normal(size=200)
+    >>> measured = np.column_stack([0.1 * places + noise, rng.normal(size=50)[places] + 0.1 * noise])
+    >>> (jumps_between_values(places, measured.astype(np.float32)) > 6.0).tolist()
+    [False, True]
+    """
+    order = np.argsort(places, kind="stable")
+    counts = np.bincount(places)
+    ends = np.cumsum(counts)
+    ordered = measured[order].astype(np.float64)
+    means = np.add.reduceat(ordered, ends - counts, axis=0) / counts[:, None]
+    within = np.square(ordered - means[places[order]]).sum(axis=0) / (places.size - counts.size)
+    difference = means[1:-1] - (means[:-2] + means[2:]) / 2.0
+    variance = 1.0 / counts[1:-1] + (1.0 / counts[:-2] + 1.0 / counts[2:]) / 4.0
+    floor = LEAST_WITHIN * ordered.var(axis=0) + np.finfo(np.float64).tiny
+    ratio = (np.square(difference) / variance[:, None]).mean(axis=0) / np.maximum(within, floor)
+    return np.asarray((ratio - 1.0) / np.sqrt(VARIANCE_OF_JUMPS / len(difference)))
+
+
+def losses_without_own_value(
+    places: PlaceArray, scaled: NDArray[np.float32], target: NDArray[np.float32], queries: PlaceArray
+) -> MateLosses:
+    """Compare predictions from the nearest rows without those of a row's own value with those without the next value's.
+
+    Parameters
+    ----------
+    places : ndarray of int, shape (n_rows,)
+        As of :func:`places_of_recurring`.
+    scaled : ndarray of float32, shape (n_rows, n_columns)
+    target : ndarray of float32, shape (n_rows, n_targets)
+        Several for labels: whether a row has each.
+    queries : ndarray of int, shape (n_queries,)
+        Rows that are predicted.
+
+    Notes
+    -----
+    The squared loss of the mean of five rows.  What the loss rises further without the values beside the own one too
+    is due to the distance, and is taken off: of a smooth function of the value, the second step is the larger one.
+    Standard errors are over values.
+    """
+    some = spread_rows(len(target), COMPARED_ROWS)
+    unlike = np.square(target[some, None] - target[some]).sum(axis=2)
+    weighted = scaled * np.sqrt(column_weights(scaled[some], scaled[some], -unlike))
+    distance = np.square(weighted).sum(axis=1) - 2.0 * weighted[queries] @ weighted.T
+    distance[np.arange(queries.size), queries] = np.inf
+    last, own = int(places.max()), places[queries]
+    below, above = np.where(own > 0, own - 1, 1), np.where(own < last, own + 1, last - 1)
+    is_own, is_below, is_above = (value[:, None] == places for value in (own, below, above))
+
+    def losses(left_out: NDArray[np.bool_]) -> FloatArray:
+        among = np.where(left_out, np.float32(np.inf), distance)
+        nearest = np.argpartition(among, N_PREDICTING - 1, axis=1)[:, :N_PREDICTING]
+        return np.asarray(np.square(target[nearest].mean(axis=1) - target[queries]).sum(axis=1), dtype=np.float64)
+
+    without, beside = losses(is_own), (losses(is_below) + losses(is_above)) / 2.0
+    of_distance = np.maximum(losses(is_own | is_below | is_above) - without, 0.0)
+    by_value = np.bincount(own, without - beside - of_distance)
+    spread = float(np.sqrt(np.square(by_value).sum()))
+    found = float(by_value.sum()) / spread if spread > 0 else 0.0
+    return MateLosses(float(beside.mean()), float(without.mean()), found)
 
 
 def turns_taken(column: FloatArray, found: Neighbours) -> float:

@@ -19,7 +19,7 @@ from ens_plugin.report import markdown_summary
 from tests.extras import lightgbm, xgboost
 
 Table = tuple[pd.DataFrame, NDArray[Any]]
-FOUND = "on the row nearest to a row err more on it"
+FOUND = "several rows seem to belong to one subject"
 
 
 def panel(seed: int = 0, n_subjects: int = 120) -> tuple[pd.DataFrame, NDArray[np.float64], NDArray[np.intp]]:
@@ -122,6 +122,28 @@ def test_categories_with_an_effect_are_not_doubted() -> None:
     X = pd.DataFrame({"kind": category, "size": rng.normal(size=600), "age": rng.integers(20, 70, 600)})
     y = rng.normal(size=12)[category] + 0.3 * rng.normal(size=600)
     assert ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
+
+
+def visits(seed: int, n_labels: int) -> tuple[pd.DataFrame, NDArray[Any], NDArray[np.intp]]:
+    """One to eleven visits of each subject, with the subject's date of birth and distance, and no time."""
+    rng = np.random.default_rng(seed)
+    subject = rng.permutation(np.repeat(np.arange(100), 1 + rng.poisson(5.0, 100)))
+    born, distance = rng.integers(0, 20_000, 100), np.round(rng.gamma(2.0, 10.0, 100), 1)
+    noise = rng.normal(size=(subject.size, 3))
+    X = pd.DataFrame({"born": born[subject], "distance": distance[subject], "dose": noise[:, 0], "pulse": noise[:, 1]})
+    y = rng.normal(size=100)[subject] + 0.5 * noise[:, 2]
+    return X, y if n_labels == 0 else (y > 0).astype(np.int64), subject
+
+
+@pytest.mark.parametrize("n_labels", [0, 2])
+def test_visits_are_doubted_by_columns_that_recur_with_the_subject(n_labels: int) -> None:
+    X, y, subject = visits(0, n_labels)
+    kind = RandomForestClassifier if n_labels else RandomForestRegressor
+    report = ens_plugin.analyze(kind(100, random_state=0).fit(X, y), X, y)
+    assert found(report)
+    assert "Name the subjects with groups=" in report.basis.doubts[-1]
+    others = cross_val_predict(kind(100, random_state=0), X, y, groups=subject, cv=GroupKFold(5))
+    assert (np.mean(others != y) if n_labels else np.mean((others - y) ** 2)) > report.error_interval[1]
 
 
 def test_every_report_without_groups_states_that_rows_are_taken_as_independent() -> None:

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.likeness import Neighbours, are_equally_frequent, share_of_recurring, turns_taken
+from ens_plugin.core.likeness import (
+    Neighbours,
+    are_equally_frequent,
+    jumps_between_values,
+    losses_without_own_value,
+    places_of_recurring,
+    rank_scaled,
+    share_of_recurring,
+    turns_taken,
+)
 
 Column = NDArray[np.float64]
 
@@ -68,6 +77,49 @@ def test_values_of_subjects_recur_and_those_of_numbers_do_not() -> None:
     # The next number is as near as the same one.
     whole = rng.integers(0, 100, 500).astype(float)
     assert share_of_recurring(whole, nearest_by(whole[:, None] + rng.normal(size=(500, 1)))) == 0.0
+
+
+def test_only_values_that_recur_in_few_rows_have_places() -> None:
+    rng = np.random.default_rng(0)
+    recurring = rng.permutation(np.repeat(rng.normal(size=60), 5))
+    places = places_of_recurring(recurring)
+    assert places is not None
+    assert np.array_equal(np.unique(recurring)[places], recurring)
+    for column in (rng.normal(size=300), rng.integers(0, 10, 300).astype(float), np.zeros(300)):
+        assert places_of_recurring(column) is None
+    missing = np.where(rng.random(300) < 0.1, np.nan, recurring)
+    places = places_of_recurring(missing)
+    assert places is not None
+    assert np.array_equal(places == places.max(), np.isnan(missing))
+
+
+def test_means_of_independent_rows_jump_by_chance_alone() -> None:
+    # Of counts as unequal as ages have them: mean 0 and standard error 1.
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        places = np.unique(rng.binomial(80, 0.5, 600), return_inverse=True)[1]
+        smooth = np.sin(places / 10.0)[:, None] + rng.normal(size=(600, 3))
+        found.extend(jumps_between_values(places, smooth.astype(np.float32)))
+    assert abs(np.mean(found)) < 0.3
+    assert 0.7 < np.std(found) < 1.4
+    assert max(found) < 6.0
+
+
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_nearest_rows_of_other_subjects_predict_worse_and_those_of_other_ages_do_not(n_targets: int) -> None:
+    rng = np.random.default_rng(0)
+    places = rng.permutation(np.repeat(np.arange(100), 6))
+    level, effect = rng.normal(size=(100, 2))[places], rng.normal(size=(100, n_targets))[places]
+    columns = rank_scaled(np.column_stack([level, rng.normal(size=(600, 2))]))
+    queries = np.arange(0, 600, 2)
+    noise = 0.3 * rng.normal(size=(600, n_targets))
+    of_subjects = losses_without_own_value(places, columns, (effect + noise).astype(np.float32), queries)
+    assert of_subjects.standard_errors > 4.0
+    assert of_subjects.rise > 0.1
+    by_age = rank_scaled(np.column_stack([places, rng.normal(size=(600, 3))]))
+    target = (np.sin(places / 10.0)[:, None] + noise).astype(np.float32)
+    assert losses_without_own_value(places, by_age, target, queries).standard_errors < 2.5
 
 
 def test_equal_counts_are_too_even_at_the_stated_level() -> None:
