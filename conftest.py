@@ -8,11 +8,11 @@ from importlib.util import find_spec
 
 import pytest
 
-# Folders of ens_plugin/adapters that import their library at the top of a file.
+# Files and folders of ens_plugin/adapters that import their library at the top of a file.
 _LIBRARIES = ("econml", "h2o", "imblearn", "lightgbm", "quantile_forest", "sksurv", "xgboost", "ydf")
 _MISSING = [name for name in _LIBRARIES if find_spec(name) is None]
 
-collect_ignore_glob = [f"ens_plugin/adapters/{name}/*" for name in _MISSING]
+collect_ignore_glob = [f"ens_plugin/adapters/{name}*" for name in _MISSING]
 
 
 def pytest_report_header() -> list[str]:

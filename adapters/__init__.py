@@ -10,23 +10,30 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, Task, draw_bags, outputs_by_member
-    from ens_plugin.adapters.capabilities import (
+    from ens_plugin.adapters.contract import (
         CombinesMembers,
         CountsDraws,
         Distributable,
+        DistributedBags,
+        EnsembleAdapter,
+        EnsembleInfo,
         HeldOutOnly,
         JudgedByLoss,
+        ProofStatistics,
+        Task,
         Truncatable,
         VerifiesRows,
         distributed_bags,
+        draw_bags,
+        outputs_by_member,
     )
-    from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Storable, Trainable
-    from ens_plugin.adapters.registry import find_adapter, find_library, libraries
-    from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics
-    from ens_plugin.adapters.shared.draws import DrawCounts, counts_of_rows
-    from ens_plugin.adapters.training import (
+    from ens_plugin.adapters.library import (
+        FileReadable,
         FitSite,
+        Flavor,
+        NativeInterface,
+        Storable,
+        Trainable,
         TrainedModel,
         TrainingData,
         TrainingRows,
@@ -34,7 +41,9 @@ if TYPE_CHECKING:
         method_arguments,
         retrain,
     )
-    from ens_plugin.core.tallies.bags import BagProof, Bags
+    from ens_plugin.adapters.members import DrawCounts, counts_of_rows
+    from ens_plugin.adapters.registry import find_adapter, find_library, libraries
+    from ens_plugin.core.bags import BagProof, Bags
 
 __all__ = [
     "BagProof",
@@ -74,40 +83,40 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "BagProof": "ens_plugin.core.tallies.bags",
-    "Bags": "ens_plugin.core.tallies.bags",
-    "CombinesMembers": "ens_plugin.adapters.capabilities",
-    "CountsDraws": "ens_plugin.adapters.capabilities",
-    "Distributable": "ens_plugin.adapters.capabilities",
-    "DistributedBags": "ens_plugin.adapters.shared.distributed_bags",
-    "DrawCounts": "ens_plugin.adapters.shared.draws",
-    "EnsembleAdapter": "ens_plugin.adapters.base",
-    "EnsembleInfo": "ens_plugin.adapters.base",
+    "BagProof": "ens_plugin.core.bags",
+    "Bags": "ens_plugin.core.bags",
+    "CombinesMembers": "ens_plugin.adapters.contract",
+    "CountsDraws": "ens_plugin.adapters.contract",
+    "Distributable": "ens_plugin.adapters.contract",
+    "DistributedBags": "ens_plugin.adapters.contract",
+    "DrawCounts": "ens_plugin.adapters.members",
+    "EnsembleAdapter": "ens_plugin.adapters.contract",
+    "EnsembleInfo": "ens_plugin.adapters.contract",
     "FileReadable": "ens_plugin.adapters.library",
-    "FitSite": "ens_plugin.adapters.training",
+    "FitSite": "ens_plugin.adapters.library",
     "Flavor": "ens_plugin.adapters.library",
-    "HeldOutOnly": "ens_plugin.adapters.capabilities",
-    "JudgedByLoss": "ens_plugin.adapters.capabilities",
+    "HeldOutOnly": "ens_plugin.adapters.contract",
+    "JudgedByLoss": "ens_plugin.adapters.contract",
     "NativeInterface": "ens_plugin.adapters.library",
-    "ProofStatistics": "ens_plugin.adapters.shared.distributed_bags",
+    "ProofStatistics": "ens_plugin.adapters.contract",
     "Storable": "ens_plugin.adapters.library",
-    "Task": "ens_plugin.adapters.base",
+    "Task": "ens_plugin.adapters.contract",
     "Trainable": "ens_plugin.adapters.library",
-    "TrainedModel": "ens_plugin.adapters.training",
-    "TrainingData": "ens_plugin.adapters.training",
-    "TrainingRows": "ens_plugin.adapters.training",
-    "Truncatable": "ens_plugin.adapters.capabilities",
-    "VerifiesRows": "ens_plugin.adapters.capabilities",
-    "counts_of_rows": "ens_plugin.adapters.shared.draws",
-    "distributed_bags": "ens_plugin.adapters.capabilities",
-    "draw_bags": "ens_plugin.adapters.base",
+    "TrainedModel": "ens_plugin.adapters.library",
+    "TrainingData": "ens_plugin.adapters.library",
+    "TrainingRows": "ens_plugin.adapters.library",
+    "Truncatable": "ens_plugin.adapters.contract",
+    "VerifiesRows": "ens_plugin.adapters.contract",
+    "counts_of_rows": "ens_plugin.adapters.members",
+    "distributed_bags": "ens_plugin.adapters.contract",
+    "draw_bags": "ens_plugin.adapters.contract",
     "find_adapter": "ens_plugin.adapters.registry",
     "find_library": "ens_plugin.adapters.registry",
-    "fit_methods": "ens_plugin.adapters.training",
+    "fit_methods": "ens_plugin.adapters.library",
     "libraries": "ens_plugin.adapters.registry",
-    "method_arguments": "ens_plugin.adapters.training",
-    "outputs_by_member": "ens_plugin.adapters.base",
-    "retrain": "ens_plugin.adapters.training",
+    "method_arguments": "ens_plugin.adapters.library",
+    "outputs_by_member": "ens_plugin.adapters.contract",
+    "retrain": "ens_plugin.adapters.library",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

@@ -1,5 +1,7 @@
 """The registry of adapters: those that users registered come first, then those of installed distributions.
 
+The registry of adapters: those that users registered come first, then those of installed distributions.
+
 Built-in ones come last.  Adapters are imported when a model of their library arrives.
 """
 
@@ -7,56 +9,170 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, distributions, entry_points
 from itertools import chain
 from typing import Any, TypeVar
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.entry_points import is_loaded, offered_adapters, offered_libraries
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import Library, home_libraries, missing_parts
-from ens_plugin.adapters.shared.refusals import no_adapter
-from ens_plugin.core.validation import with_article
-from ens_plugin.errors import AdapterError, EnsPluginWarning, InputError, UnsupportedModelError
-from ens_plugin.user_warnings import warn_user
+from ens_plugin.adapters.members import no_adapter
+from ens_plugin.core.validation import one_line, with_article
+from ens_plugin.errors import AdapterError, EnsPluginWarning, InputError, UnsupportedModelError, warn_user
 
 __all__ = [
+    "GROUP",
     "find_adapter",
     "find_library",
     "is_known",
+    "is_loaded",
     "is_registered",
     "libraries",
     "load_offered_adapters",
+    "offered_adapters",
+    "offered_libraries",
     "on_registration",
     "register_adapter",
 ]
 
+GROUP = "ens_plugin.adapters"
+
+AdapterClasses = tuple[type[EnsembleAdapter], ...]
+_loaded: dict[str, AdapterClasses | AdapterError] = {}
+
+
+def offered_libraries() -> tuple[str, ...]:
+    """Return the import names of the libraries that installed distributions offer adapters for, sorted.
+
+    No distribution's code is imported.  The entry points are read once in a process.
+
+    Examples
+    --------
+    >>> "sklearn" in offered_libraries()
+    False
+    """
+    return tuple(_entries())
+
+
+def offered_adapters(library: str) -> AdapterClasses:
+    """Return the adapters that installed distributions offer for one library, loaded at the first call.
+
+    Parameters
+    ----------
+    library : str
+        Import name of the library, which is the name of the entry point.
+
+    Raises
+    ------
+    AdapterError
+        If an entry point cannot be loaded, or what it names is not an adapter.
+
+    Examples
+    --------
+    >>> offered_adapters("a_library_without_adapters")
+    ()
+    """
+    if library not in _loaded:
+        try:
+            _loaded[library] = tuple(cls for entry in _entries().get(library, ()) for cls in _classes(entry))
+        except AdapterError as error:
+            _loaded[library] = error
+    found = _loaded[library]
+    if isinstance(found, AdapterError):
+        # A new exception each time: a raised one collects the frames of every call.
+        raise AdapterError(found.template) from found.__cause__
+    return found
+
+
+def is_loaded(library: str) -> bool:
+    """Return whether the adapters offered for a library have been loaded, without loading them."""
+    return isinstance(_loaded.get(library), tuple)
+
+
+@cache
+def _entries() -> dict[str, list[EntryPoint]]:
+    """Return the entry points of the group by name, those of one name in the order of their distributions' names."""
+    found: dict[str, list[EntryPoint]] = {}
+    if not _may_be_offered():
+        return found
+    # An editable install may be on the path twice.
+    unique = {(entry.name, _distribution(entry), entry.value): entry for entry in entry_points(group=GROUP)}
+    for (name, _, _), entry in sorted(unique.items()):
+        found.setdefault(name, []).append(entry)
+    return found
+
+
+def _may_be_offered() -> bool:
+    """Return whether a distribution names the group; to parse all entry points takes three times as long."""
+    return any(GROUP in (distribution.read_text("entry_points.txt") or "") for distribution in distributions())
+
+
+def _classes(entry: EntryPoint) -> AdapterClasses:
+    try:
+        offered = entry.load()
+    except Exception as error:  # importing runs the distribution's code, which may raise anything
+        raise AdapterError(_unusable(entry, f"{type(error).__name__}: {one_line(str(error))}")) from error
+    classes = offered if isinstance(offered, (tuple, list)) else (offered,)
+    for cls in classes:
+        reason = _problem(cls, entry.name)
+        if reason is not None:
+            raise AdapterError(_unusable(entry, reason))
+    return tuple(classes)
+
+
+def _problem(cls: object, library: str) -> str | None:
+    """Return what keeps an offered object from being an adapter of `library`; None if nothing does."""
+    if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
+        return f"{cls!r:.80} is neither a subclass of ens_plugin.adapters.EnsembleAdapter nor a tuple of such"
+    missing = missing_parts(cls)
+    if missing:
+        return f"{cls.__name__} does not implement {', '.join(missing)}"
+    if issubclass(cls, Library) and cls.library != library:
+        return f"{cls.__name__}.library is {cls.library!r}, which must be the name of the entry point"
+    return None
+
+
+def _unusable(entry: EntryPoint, reason: str) -> str:
+    distribution = _distribution(entry)
+    return (
+        f"The distribution {distribution} offers an adapter for {entry.name} that cannot be used: {reason}. (Entry "
+        f"point {entry.name!r} = {entry.value!r} of the group {GROUP!r}.) Update or uninstall {distribution}, or "
+        "report this to its authors."
+    )
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return "of unknown name" if entry.dist is None else f"{entry.dist.metadata['Name']} {entry.dist.version}"
+
+
 _BUILT_IN: tuple[tuple[str, str, str], ...] = (
-    ("ens_plugin", "ens_plugin.adapters.custom.adapter", "CustomAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.custom", "CustomAdapter"),
     # Their ensembles derive from classes of scikit-learn.
-    ("imblearn", "ens_plugin.adapters.imblearn.forest", "BalancedForestAdapter"),
-    ("imblearn", "ens_plugin.adapters.imblearn.bagging", "BalancedBaggingAdapter"),
-    ("imblearn", "ens_plugin.adapters.imblearn.bagging", "EasyEnsembleAdapter"),
-    ("quantile_forest", "ens_plugin.adapters.quantile_forest.forest", "QuantileForestAdapter"),
-    ("sksurv", "ens_plugin.adapters.sksurv.risk", "SurvivalForestAdapter"),
-    ("econml", "ens_plugin.adapters.econml.forest", "RegressionForestAdapter"),
-    ("sklearnex", "ens_plugin.adapters.sklearn.oneapi", "OneApiForestAdapter"),
+    ("imblearn", "ens_plugin.adapters.imblearn", "BalancedForestAdapter"),
+    ("imblearn", "ens_plugin.adapters.imblearn", "BalancedBaggingAdapter"),
+    ("imblearn", "ens_plugin.adapters.imblearn", "EasyEnsembleAdapter"),
+    ("quantile_forest", "ens_plugin.adapters.quantile_forest", "QuantileForestAdapter"),
+    ("sksurv", "ens_plugin.adapters.sksurv", "SurvivalForestAdapter"),
+    ("econml", "ens_plugin.adapters.econml", "RegressionForestAdapter"),
+    ("sklearnex", "ens_plugin.adapters.sklearn.forest", "OneApiForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.forest", "SklearnForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
-    ("sklearn", "ens_plugin.adapters.sklearn.isolation", "IsolationForestAdapter"),
-    ("ydf", "ens_plugin.adapters.ydf.forest", "YdfForestAdapter"),
-    ("h2o", "ens_plugin.adapters.h2o.forest", "H2OForestAdapter"),
+    ("sklearn", "ens_plugin.adapters.sklearn.forest", "IsolationForestAdapter"),
+    ("ydf", "ens_plugin.adapters.ydf", "YdfForestAdapter"),
+    ("h2o", "ens_plugin.adapters.h2o", "H2OForestAdapter"),
     ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.sksurv.probability", "SurvivalAtAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.quantile_forest.quantile", "QuantileAtAdapter"),
-    ("pyspark", "ens_plugin.adapters.spark_ml.forest", "SparkForestAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.spark_ml", "SparkForestAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.sksurv", "SurvivalAtAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.quantile_forest", "QuantileAtAdapter"),
+    ("pyspark", "ens_plugin.adapters.spark_ml", "SparkForestAdapter"),
 )
 # These modules import no optional library.
 _BUILT_IN_LIBRARIES: tuple[tuple[str, str], ...] = (
-    ("ens_plugin.adapters.imblearn.library", "Imblearn"),
-    ("ens_plugin.adapters.quantile_forest.library", "QuantileForest"),
-    ("ens_plugin.adapters.econml.library", "EconML"),
+    ("ens_plugin.adapters.small_libraries", "Imblearn"),
+    ("ens_plugin.adapters.small_libraries", "QuantileForest"),
+    ("ens_plugin.adapters.small_libraries", "EconML"),
     ("ens_plugin.adapters.sklearn.library", "Sklearn"),
     ("ens_plugin.adapters.xgboost.library", "XGBoost"),
     ("ens_plugin.adapters.lightgbm.library", "LightGBM"),
@@ -99,7 +215,7 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     if missing:
         raise InputError(
             f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it, as "
-            "ens_plugin.adapters.base.EnsembleAdapter and ens_plugin.adapters.library describe them."
+            "ens_plugin.adapters.contract.EnsembleAdapter and ens_plugin.adapters.library describe them."
         )
     if cls not in _registered:
         _registered.insert(0, cls)

@@ -19,27 +19,25 @@ from typing import TYPE_CHECKING
 from ens_plugin import errors
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.custom.ensemble import CustomEnsemble
+    from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.adapters.registry import register_adapter
-    from ens_plugin.adapters.unwrap.outputs import split_outputs
+    from ens_plugin.adapters.unwrap import split_outputs
     from ens_plugin.analysis.analyze import analyze, in_bag
-    from ens_plugin.analysis.variance.training_variance import TrainingVariance, training_variance
-    from ens_plugin.learners import BootstrapModelAveragingClassifier
-    from ens_plugin.learners.growth.growth import grow
-    from ens_plugin.learners.growth.outcome import Growth, GrowthStep
-    from ens_plugin.learners.growth.right_sized import RightSizedClassifier, RightSizedRegressor
-    from ens_plugin.learners.pruning.dynamic_pruning import DynamicPruningClassifier
+    from ens_plugin.analysis.variance import TrainingVariance, training_variance
     from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
     from ens_plugin.oob.predictions import OobPredictions, oob_predictions
     from ens_plugin.oob.search import OneFold, OobScorer, make_oob_scorer
     from ens_plugin.oob.uncertainty import PredictionUncertainty, predict_with_uncertainty
+    from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
     from ens_plugin.report.comparison import Comparison, compare
-    from ens_plugin.report.estimates import BiasVariance, ErrorCurve, SizeRecommendation
-    from ens_plugin.report.result import EnsembleReport
+    from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+    from ens_plugin.sizing.grow import Growth, GrowthStep, grow
+    from ens_plugin.sizing.pruning import DynamicPruningClassifier
+    from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.sizing.truncate import truncate
     from ens_plugin.tracking import log_report
-    from ens_plugin.tracking.autolog.autolog import autolog
+    from ens_plugin.tracking.autologging import autolog
 
     __version__: str
 
@@ -85,31 +83,31 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "BiasVariance": "ens_plugin.report.estimates",
-    "BootstrapModelAveragingClassifier": "ens_plugin.learners",
+    "BiasVariance": "ens_plugin.report.result",
+    "BootstrapModelAveragingClassifier": "ens_plugin.papers.model_averaging_2004",
     "Comparison": "ens_plugin.report.comparison",
-    "CustomEnsemble": "ens_plugin.adapters.custom.ensemble",
-    "DynamicPruningClassifier": "ens_plugin.learners.pruning.dynamic_pruning",
+    "CustomEnsemble": "ens_plugin.adapters.custom",
+    "DynamicPruningClassifier": "ens_plugin.sizing.pruning",
     "EnsembleReport": "ens_plugin.report.result",
-    "ErrorCurve": "ens_plugin.report.estimates",
+    "ErrorCurve": "ens_plugin.report.result",
     "GateDecision": "ens_plugin.registry",
-    "Growth": "ens_plugin.learners.growth.outcome",
-    "GrowthStep": "ens_plugin.learners.growth.outcome",
+    "Growth": "ens_plugin.sizing.grow",
+    "GrowthStep": "ens_plugin.sizing.grow",
     "OneFold": "ens_plugin.oob.search",
     "OobPredictions": "ens_plugin.oob.predictions",
     "OobScorer": "ens_plugin.oob.search",
     "PermutationImportance": "ens_plugin.oob.importance",
     "PredictionUncertainty": "ens_plugin.oob.uncertainty",
-    "RightSizedClassifier": "ens_plugin.learners.growth.right_sized",
-    "RightSizedRegressor": "ens_plugin.learners.growth.right_sized",
+    "RightSizedClassifier": "ens_plugin.sizing.right_sized",
+    "RightSizedRegressor": "ens_plugin.sizing.right_sized",
     "Rightsizing": "ens_plugin.registry",
-    "SizeRecommendation": "ens_plugin.report.estimates",
-    "TrainingVariance": "ens_plugin.analysis.variance.training_variance",
+    "SizeRecommendation": "ens_plugin.report.result",
+    "TrainingVariance": "ens_plugin.analysis.variance",
     "analyze": "ens_plugin.analysis.analyze",
-    "autolog": "ens_plugin.tracking.autolog.autolog",
+    "autolog": "ens_plugin.tracking.autologging",
     "compare": "ens_plugin.report.comparison",
     "gate": "ens_plugin.registry",
-    "grow": "ens_plugin.learners.growth.growth",
+    "grow": "ens_plugin.sizing.grow",
     "in_bag": "ens_plugin.analysis.analyze",
     "log_report": "ens_plugin.tracking",
     "make_oob_scorer": "ens_plugin.oob.search",
@@ -118,8 +116,8 @@ _HOME_OF = {
     "predict_with_uncertainty": "ens_plugin.oob.uncertainty",
     "register_adapter": "ens_plugin.adapters.registry",
     "rightsize": "ens_plugin.registry",
-    "split_outputs": "ens_plugin.adapters.unwrap.outputs",
-    "training_variance": "ens_plugin.analysis.variance.training_variance",
+    "split_outputs": "ens_plugin.adapters.unwrap",
+    "training_variance": "ens_plugin.analysis.variance",
     "truncate": "ens_plugin.sizing.truncate",
 }
 

@@ -1,12 +1,9 @@
-"""Every exception that ens_plugin raises, and every warning that it issues.
-
-All exceptions derive from :class:`EnsPluginError`; each also derives from the built-in type
-that scikit-learn users expect to catch (``ValueError``, ``TypeError``, ...).  A message
-states what was found, why it is not enough and what to do.  The argument ``data="holdout"`` is in
-braces in messages that the command line can show, where it is the option ``--holdout``.
-"""
+"""Exceptions and warnings of this package, and how users are warned."""
 
 from __future__ import annotations
+
+import sys
+import warnings
 
 __all__ = [
     "AdapterCheckError",
@@ -26,6 +23,7 @@ __all__ = [
     "UnsupportedModelError",
     "WeakEstimateWarning",
     "spelled",
+    "warn_user",
 ]
 
 
@@ -125,3 +123,34 @@ class WeakEstimateWarning(EnsPluginWarning):
 
 class NotConvergedWarning(EnsPluginWarning):
     """Issued where an ensemble has fewer members than its estimate recommends, or no estimate supports its size."""
+
+
+# Libraries that call this package for the user; the user's own line is above them on the stack.
+_PASSED = frozenset({"ens_plugin", "joblib", "mlflow", "sklearn"})
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Issue a warning at the innermost line that is neither of this package nor of a library that called it.
+
+    Parameters
+    ----------
+    message : str
+    category : type of Warning
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_user("25 rows are few.", UserWarning)
+    >>> str(caught[0].message)
+    '25 rows are few.'
+    """
+    level, frame = 1, sys._getframe()
+    # warnings.warn(skip_file_prefixes=...) is new in Python 3.12.
+    while frame.f_back is not None and _library(frame.f_globals.get("__name__")) in _PASSED:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _library(module: object) -> str:
+    return str(module).partition(".")[0]

@@ -12,7 +12,7 @@ from hypothesis import settings
 from tqdm import tqdm
 
 from ens_plugin.adapters import EnsembleAdapter, registry
-from ens_plugin.tracking.store import model_damage
+from ens_plugin.tracking import models as model_damage
 
 # A developer's own tracking server or run must never receive what the tests log.
 for name in [name for name in os.environ if name.startswith("MLFLOW_")]:

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
-from ens_plugin.core.row_models import fit_mixture
+from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import EnsPluginWarning
 
 X, Y = (part[::20] for part in load_breast_cancer(return_X_y=True))

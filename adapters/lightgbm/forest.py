@@ -1,56 +1,499 @@
-"""The adapter of LightGBM's random forests, which are trained by boosting in ``rf`` mode."""
+"""Adapter of LightGBM's random forests and boosters.
+
+A check that a target is the one that the leaves of a LightGBM forest were fitted to.
+
+All trees of a forest start from the same scores, so that with first derivatives G and second ones H of the rows in
+a leaf its value is ``start - G / (H + lambda_l2)``.  The tree stores H; the target gives G.  Of absolute and quantile
+errors, the value is a quantile of the target.
+
+A check that a LightGBM forest's leaf values are those that its trees were grown with.
+
+Where nothing is regularised, a leaf's value is the mean of its rows' targets, moved and scaled alike
+in all leaves, and an inner node's the mean of its leaves', weighted by their hessians.  LightGBM keeps
+the values of inner nodes when ``refit`` replaces those of the leaves.  Where the leaves are regularised, the target
+shows a refit (:mod:`ens_plugin.adapters.lightgbm.forest`); a report whose target is not proved says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from lightgbm import Booster, LGBMModel
+from lightgbm import Booster, LGBMClassifier, LGBMModel
 from lightgbm.basic import LightGBMError
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, outputs_by_member
-from ens_plugin.adapters.capabilities import (
+from ens_plugin.adapters.contract import (
     CountsDraws,
     Distributable,
+    DistributedBags,
+    EnsembleAdapter,
+    EnsembleInfo,
+    ProofStatistics,
     RowOrigin,
     SettlesRows,
     SumsValues,
     Truncatable,
     VerifiesRows,
+    merge_sums,
+    outputs_by_member,
 )
-from ens_plugin.adapters.lightgbm.bags import positive_rows, read_sampling
-from ens_plugin.adapters.lightgbm.booster import check_mode, fitted_booster, labels_of
-from ens_plugin.adapters.lightgbm.data import PreparedRows, prepare_table
-from ens_plugin.adapters.lightgbm.document.text import ModelText, parse_model, split_values
-from ens_plugin.adapters.lightgbm.document.tree_walk import TreeWalk
-from ens_plugin.adapters.lightgbm.document.truncation import truncated_forest
-from ens_plugin.adapters.lightgbm.objective import Objective, read_objective
-from ens_plugin.adapters.lightgbm.proof import Grown, count_grown, fill_every_leaf, prove_bags
-from ens_plugin.adapters.lightgbm.row_bags import DrawnRows
-from ens_plugin.adapters.lightgbm.target import checked_trees, judge_leaf_targets, target_sums
-from ens_plugin.adapters.lightgbm.values import check_not_refit
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags
-from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
-from ens_plugin.adapters.shared.replaced_methods import check_replaced_methods
-from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
-from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values
-from ens_plugin.adapters.sklearn.data import training_target
+from ens_plugin.adapters.lightgbm.bags import (
+    BAGGING,
+    Grown,
+    Sampling,
+    count_grown,
+    draw_rows,
+    explained,
+    fill_every_leaf,
+    grown_trees,
+    judge_counts,
+    positive_rows,
+    prove_bags,
+    read_sampling,
+)
+from ens_plugin.adapters.lightgbm.document import (
+    ModelText,
+    TreeText,
+    TreeWalk,
+    parse_model,
+    split_values,
+    truncated_forest,
+)
+from ens_plugin.adapters.lightgbm.library import Objective, PreparedRows, prepare_table, read_objective
+from ens_plugin.adapters.members import DrawCounts, check_replaced_methods, counts_from_bags
+from ens_plugin.adapters.sklearn.forest import checked_members
+from ens_plugin.adapters.sklearn.training import training_target
+from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values, target_ranges
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.stopping import StoppingTable
-from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.core.tallies.row_sampling import spread_rows
-from ens_plugin.core.tallies.tally import both_scores
-from ens_plugin.errors import (
-    BagError,
-    DataMismatchError,
-    InputError,
-    UnsupportedModelError,
-)
+from ens_plugin.core.tally import both_scores
+from ens_plugin.core.validation import BoolArray, FloatArray, counted
+from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
-__all__ = ["LightGBMForestAdapter"]
+__all__ = [
+    "DrawnRows",
+    "LightGBMForestAdapter",
+    "check_mode",
+    "check_not_refit",
+    "checked_trees",
+    "fitted_booster",
+    "judge_leaf_targets",
+    "labels_of",
+    "target_sums",
+]
+
+
+def fitted_booster(model: Any) -> Any:
+    """Return the Booster of a fitted model; raise NotFittedError for one that is not fitted."""
+    if isinstance(model, Booster):
+        return model
+    if not model.__sklearn_is_fitted__():
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
+    return model.booster_
+
+
+def check_mode(text: ModelText) -> None:
+    """Raise UnsupportedModelError for a model that boosts, and NotFittedError for one without trees."""
+    if not text.averages:
+        raise UnsupportedModelError(
+            "This LightGBM model sums its trees: each corrects those before it, so none of them predicts on its own. "
+            f"ens_plugin covers random forests: train with boosting_type='rf', {BAGGING}."
+        )
+    if not text.trees:
+        raise NotFittedError("This LightGBM model has no trees; train it first.")
+
+
+def labels_of(model: Any, objective: Objective) -> NDArray[Any] | None:
+    """Return the labels of a classifier; None for regression.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model does not score each of its labels.
+    """
+    if not isinstance(model, LGBMClassifier):
+        return np.arange(objective.n_labels) if objective.n_labels else None
+    if len(model.classes_) != objective.n_labels:
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} was trained with objective {objective.name}, which does not score each "
+            f"label (of {len(model.classes_)}). Use objective='binary' or 'multiclass' and at least two labels."
+        )
+    return np.asarray(model.classes_)
+
+
+CLOSE = 1e-4
+PRINTED = 1e-5
+EVEN = 1e-5
+_LABELS = ("binary", "multiclass", "multiclassova")
+_QUANTILES = ("regression_l1", "quantile")
+
+
+def checked_trees(model: ModelText) -> list[int]:
+    """Return the positions of the trees to check against a target: those of the first, middle and last iteration."""
+    n_trees = model.trees_per_iteration
+    members = checked_members(len(model.trees) // n_trees)
+    return [member * n_trees + label for member in members for label in range(n_trees)]
+
+
+def target_sums(
+    model: ModelText,
+    objective: Objective,
+    tree: int,
+    leaves: NDArray[np.integer],
+    target: NDArray[np.generic],
+    in_bag: BoolArray,
+) -> ProofStatistics:
+    """Return sums of the target over the rows of a tree's bag, by leaf, and over all rows.
+
+    Parameters
+    ----------
+    model : ModelText
+    objective : Objective
+    tree : int
+    leaves : ndarray of int, shape (n_rows,)
+        Leaves that the rows reach.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    in_bag : ndarray of bool, shape (n_rows,)
+
+    Returns
+    -------
+    ProofStatistics
+        Of labels, rows ``by_label`` of each leaf, one array after the other, and of ``all``; of values ``count``,
+        ``total``, rows ``below`` and ``above`` the leaf's value, the ``lowest`` and negated ``highest`` of each leaf,
+        and of ``all`` rows the number and the sum.
+    """
+    text = model.trees[tree]
+    own, n_leaves = leaves[in_bag], text.n_leaves
+    if objective.n_labels:
+        n_labels = objective.n_labels
+        code = own.astype(np.int64) * n_labels + target[in_bag].astype(np.int64)
+        counts = np.bincount(target.astype(np.int64), minlength=n_labels)
+        return ProofStatistics({"by_label": np.bincount(code, minlength=n_leaves * n_labels), "all": counts})
+    # LightGBM keeps the target as float32.
+    values = target.astype(np.float32).astype(np.float64)
+    y, held = values[in_bag], text.floats("leaf_value")[own]
+    slack = CLOSE * np.abs(held) + PRINTED * float(np.abs(y).max(initial=0.0))
+    added = {
+        "count": np.bincount(own, minlength=n_leaves),
+        "total": np.bincount(own, y, n_leaves),
+        "below": np.bincount(own, y < held - slack, n_leaves),
+        "above": np.bincount(own, y > held + slack, n_leaves),
+        "all": np.array([values.size, values.sum()]),
+    }
+    return ProofStatistics(added, target_ranges(own, y, n_leaves))
+
+
+def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
+    """Raise DataMismatchError unless the leaf values of some trees can come from the target.
+
+    Parameters
+    ----------
+    model : ModelText
+    objective : Objective
+    sums : dict of int to ProofStatistics
+        By tree, as of :func:`target_sums`, of all rows.
+
+    Returns
+    -------
+    bool
+        Whether the target is proved.
+
+    Raises
+    ------
+    DataMismatchError
+        If a tree can be checked, and contradicts the target.
+    """
+    found = [_judged(model, objective, tree, own) for tree, own in sums.items() if model.trees[tree].n_leaves > 1]
+    return bool(found) and all(found)
+
+
+def _judged(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> bool:
+    tree, value = model.trees[index], model.trees[index].floats("leaf_value")
+    # The slack is for what LightGBM rounds: hessians to float32, and the text's own digits.
+    slack = CLOSE * np.ptp(value) + PRINTED * float(np.abs(value).max())
+    if not _has_known_form(model, objective, tree):
+        return False
+    if objective.n_labels:
+        expected = list(_label_values(model, objective, index, sums))
+    elif _is_weighted(tree):
+        lowest, highest = sums.least["lowest"], -sums.least["highest"]
+        if not _penalties(model) and objective.name == "regression":
+            _refuse_if((value < lowest - slack) | (value > highest + slack), index)
+        return False
+    elif objective.name in _QUANTILES:
+        _refuse_if(_has_other_rank(model, objective, sums), index)
+        return True
+    else:
+        expected = list(_mean_values(model, tree, sums))
+    if not expected:
+        return False
+    differing = [np.abs(value - own).min(axis=0) > slack for own in expected]
+    _refuse_if(min(differing, key=np.count_nonzero), index)
+    return True
+
+
+def _refuse_if(differing: BoolArray, tree: int) -> None:
+    if differing.any():
+        raise DataMismatchError(
+            f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {differing.size} leaves "
+            f"of tree {tree} hold values that y of the rows in them cannot give. X and y must be the exact training "
+            'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+        )
+
+
+def _parameter(model: ModelText, name: str, default: float) -> float:
+    return float((model.parameters or {}).get(name, default))
+
+
+def _penalties(model: ModelText) -> bool:
+    return any(_parameter(model, name, 0.0) != 0 for name in ("lambda_l1", "lambda_l2", "max_delta_step"))
+
+
+def _has_known_form(model: ModelText, objective: Objective, tree: TreeText) -> bool:
+    """Return whether the leaf values follow from the target and the parameters alone."""
+    parameters = model.parameters
+    return (
+        parameters is not None
+        and objective.name in (*_LABELS, *_QUANTILES, "regression")
+        and not objective.square_root
+        and not tree.has_linear_leaves
+        and _parameter(model, "path_smooth", 0.0) == 0
+        and not parameters.get("monotone_constraints")
+        and parameters.get("use_quantized_grad", "0") == "0"
+    )
+
+
+def _is_weighted(tree: TreeText) -> bool:
+    share = tree.floats("leaf_weight") / tree.floats("leaf_count")
+    return bool(np.ptp(share) > EVEN * share.max())
+
+
+def _label_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
+    """Yield the leaf values that follow from the labels, for each way to weigh labels that fits the tree."""
+    tree = model.trees[index]
+    weight = tree.floats("leaf_weight")
+    by_label = sums.added["by_label"].reshape(weight.size, -1).astype(np.float64)
+    counts = sums.added["all"].astype(np.float64)
+    factor = _label_weights(by_label, weight)
+    if factor is None:
+        return
+    label = 1 if objective.n_labels == 2 and model.trees_per_iteration == 1 else index % model.trees_per_iteration
+    share = by_label[:, label] * factor[label] / (by_label @ factor)
+    for own in (counts * factor, counts):
+        p = own[label] / own.sum()
+        start, slope = _start(model, objective, p)
+        # Without boost_from_average, labels start with equal probabilities.
+        yield _values(model, tree, start, slope * (share - _started(model, objective, p)) * weight)
+
+
+def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | None:
+    """Return label weights that explain the stored weights of a tree's leaves, up to a factor; None if none do.
+
+    If there are no more leaves than labels, some weights always fit, so that only equal weights are recognised.
+    """
+    total = by_label.sum(axis=1)
+    share = weight / total
+    if np.ptp(share) <= EVEN * share.max():
+        return np.ones(by_label.shape[1])
+    held = by_label.sum(axis=0) > 0
+    if np.count_nonzero(held) >= weight.size:
+        return None
+    factor = np.zeros(by_label.shape[1])
+    factor[held] = np.linalg.lstsq(by_label[:, held], weight, rcond=None)[0]
+    is_exact = np.abs(by_label @ factor - weight) <= CLOSE * weight
+    return factor if bool(is_exact.all()) and bool((factor[held] >= 0).all()) else None
+
+
+def _started(model: ModelText, objective: Objective, p: float) -> float:
+    """Return the probability of a label before the first tree."""
+    if _parameter(model, "boost_from_average", 1.0) != 0:
+        return p
+    return 1.0 / objective.n_labels if objective.name == "multiclass" else 0.5
+
+
+def _start(model: ModelText, objective: Objective, p: float) -> tuple[float, float]:
+    """Return a label's score before the first tree, and how steeply its score rises with its share of a leaf's rows."""
+    own = _started(model, objective, p)
+    curvature = max(own * (1.0 - own), 1e-300)
+    if objective.name == "multiclass":
+        n_labels = objective.n_labels
+        start = float(np.log(max(own, 1e-300))) if own == p else 0.0
+        return start, (n_labels - 1) / n_labels / curvature
+    start = float(logit(own)) / objective.sigmoid
+    return start, 1.0 / (objective.sigmoid * curvature)
+
+
+def _mean_values(model: ModelText, tree: TreeText, sums: ProofStatistics) -> Iterator[FloatArray]:
+    n_rows, total = sums.added["all"]
+    weight = tree.floats("leaf_weight")
+    start = total / n_rows if _parameter(model, "boost_from_average", 1.0) != 0 else 0.0
+    mean = sums.added["total"] / sums.added["count"]
+    yield _values(model, tree, start, (mean - start) * weight)
+
+
+def _values(model: ModelText, tree: TreeText, start: float, step: FloatArray) -> FloatArray:
+    """Return the leaf values that sums of negated derivatives give, without and with the penalty of categories."""
+    weight = tree.floats("leaf_weight")
+    step = np.sign(step) * np.maximum(np.abs(step) - _parameter(model, "lambda_l1", 0.0), 0.0)
+    extra = (0.0, _parameter(model, "cat_l2", 10.0)) if tree.has_categorical_splits else (0.0,)
+    values = np.stack([step / (weight + _parameter(model, "lambda_l2", 0.0) + more) for more in extra])
+    largest = _parameter(model, "max_delta_step", 0.0)
+    return np.asarray(start + (np.clip(values, -largest, largest) if largest > 0 else values))
+
+
+def _has_other_rank(model: ModelText, objective: Objective, sums: ProofStatistics) -> BoolArray:
+    """Return which leaf values are not the quantile of their rows' target, give or take one row."""
+    share = 0.5 if objective.name == "regression_l1" else _parameter(model, "alpha", 0.9)
+    count, below, above = (sums.added[name] for name in ("count", "below", "above"))
+    return np.asarray((below > share * count + 1.0) | (above > (1.0 - share) * count + 1.0))
+
+
+# Values of inner nodes are stored with six digits.
+SPREAD = 1e-4
+_RENEWED = ("regression_l1", "quantile", "mape")
+_REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
+
+
+def check_not_refit(model: ModelText, objective: Objective) -> None:
+    """Raise BagError if leaf values were replaced after training, where the trees show it.
+
+    Raises
+    ------
+    BagError
+        If inner nodes do not hold the means of their leaves.
+    """
+    checkable = _checkable_trees(model, objective)
+    replaced = [index for index in checkable if _differs_from_inner_values(model.trees[index])]
+    if replaced:
+        raise BagError(
+            f"The leaf values of {counted(len(replaced), 'tree')} (tree {replaced[0]} is the first) are not those the "
+            "trees were grown with: refit or set_leaf_output replaced them. Which rows these came from is not known. "
+            'Pass {data="holdout"} with rows that neither training nor refit used, or pass the model as it was '
+            "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
+        )
+
+
+def _checkable_trees(model: ModelText, objective: Objective) -> list[int]:
+    # A tree of two leaves has no inner node but the root.
+    return [
+        index for index, tree in enumerate(model.trees) if tree.n_leaves > 2 and _is_checkable(model, objective, tree)
+    ]
+
+
+def _is_checkable(model: ModelText, objective: Objective, tree: TreeText) -> bool:
+    """Return whether an inner node of the tree holds the weighted mean of its leaves' values."""
+    parameters = model.parameters or {}
+    return (
+        tree.n_leaves > 1
+        and not tree.has_categorical_splits
+        and not tree.has_linear_leaves
+        and objective.name not in _RENEWED
+        and all(float(parameters.get(name, "0")) == 0 for name in _REGULARISERS)
+        and not parameters.get("monotone_constraints")
+        and parameters.get("use_quantized_grad", "0") == "0"
+    )
+
+
+def _differs_from_inner_values(tree: TreeText) -> bool:
+    value, weight, inner = (tree.floats(key) for key in ("leaf_value", "leaf_weight", "internal_value"))
+    pairs = list(zip(tree.integers("left_child").tolist(), tree.integers("right_child").tolist(), strict=True))
+    # Sums of weights and of weighted values, in lists: of so few numbers, arrays take twice the time.
+    of_leaf = list(zip(weight.tolist(), (weight * value).tolist(), strict=True))
+    sums = [(0.0, 0.0)] * inner.size
+    # A split leaf keeps its number and its node has a larger number, so children always follow their parent.
+    for node in reversed(range(inner.size)):
+        left, right = (sums[child] if child >= 0 else of_leaf[~child] for child in pairs[node])
+        sums[node] = left[0] + right[0], left[1] + right[1]
+    below = np.array(sums)
+    # LightGBM 4.0 does not store the mean of the bag at the root.
+    gap = np.abs(below[1:, 1] / below[1:, 0] - inner[1:])
+    return bool(np.any(gap > SPREAD * np.ptp(value) + PRINTED * np.abs(inner[1:])))
+
+
+class DrawnRows(DistributedBags):
+    """Bags of a LightGBM forest, drawn by row position and proved by the leaf counts of every tree.
+
+    Parameters
+    ----------
+    text : ModelText
+    sampling : Sampling
+    objective : Objective
+    n_rows : int
+        Training rows.
+    candidate : int
+        Index of the limit of draws to use, of those that round to the model's fraction.
+    leaves_of : callable
+        ``leaves_of(features)`` returns the leaf of every tree that prepared rows reach, shape (n_trees, n_rows).
+    """
+
+    def __init__(
+        self,
+        text: ModelText,
+        sampling: Sampling,
+        objective: Objective,
+        n_rows: int,
+        candidate: int,
+        leaves_of: Callable[[Any], NDArray[Any]],
+    ) -> None:
+        limits = sampling.limits()
+        if candidate >= len(limits):
+            raise BagError(
+                f"No value of bagging_fraction that the model may have drawn its bags with ({len(limits)} tried) "
+                "gives the numbers of rows in its leaves. Pass the training rows, in training order."
+            )
+        self._text, self._sampling, self._objective, self._n_rows = text, sampling, objective, n_rows
+        self._limits, self._n_tried = limits[candidate], len(limits)
+        self._leaves_of = leaves_of
+        self._grown = grown_trees(text, sampling)
+
+    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
+        """Return the bags of the rows at some positions, drawn for these rows alone."""
+        return Bags.from_mask(self._rounds(rows, target)[self._grown.round_of])
+
+    def _rounds(self, rows: NDArray[np.int64], target: NDArray[Any]) -> NDArray[np.bool_]:
+        limit = np.where(target > 0, self._limits[-1], self._limits[0])
+        n_rounds = int(self._grown.round_of[-1]) + 1
+        return draw_rows(self._sampling.seed, limit, n_rounds, self._n_rows, rows, self._n_drawn(n_rounds))
+
+    def _n_drawn(self, n_rounds: int) -> int:
+        """Return the number of rounds up to a bag with every row, after which LightGBM draws no more."""
+        complete = [
+            int(index) + 1
+            for index, counts in zip(self._grown.rounds, self._grown.counts, strict=True)
+            if counts.sum() == self._n_rows
+        ]
+        return min([n_rounds, *complete])
+
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
+        """Return row counts by leaf of every tree, and sums of the target by leaf of three iterations."""
+        leaves = self._leaves_of(features)
+        _, first = np.unique(self._grown.round_of, return_index=True)
+        rounds = Bags(bags.bits[first], bags.n_rows)
+        found, reached = count_grown(self._grown, rounds, [(slice(0, bags.n_rows), leaves)])
+        added = {"found": np.concatenate(found), "reached": np.concatenate(reached)}
+        parts = [ProofStatistics(added)]
+        for tree in checked_trees(self._text):
+            own = bags.member(tree // self._text.trees_per_iteration)
+            parts.append(target_sums(self._text, self._objective, tree, leaves[tree], target, own).named(tree))
+        return merge_sums(parts)
+
+    def prove(self, sums: ProofStatistics) -> BagProof:
+        """Return a BagProof after comparing leaf counts with those of the trees, and the target with leaf values."""
+        edges = np.cumsum([counts.size for counts in self._grown.counts])[:-1]
+        found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
+        failure = judge_counts(self._grown, found, reached, self._n_rows, self._n_tried)
+        if failure is not None:
+            raise explained(failure, self._sampling)
+        by_tree = {tree: sums.of_tree(tree) for tree in checked_trees(self._text)}
+        return BagProof(target=judge_leaf_targets(self._text, self._objective, by_tree))
+
 
 # Leaves computed for the proof are kept for the outputs up to this size; else they are computed twice.
 KEPT_BYTES = 64_000_000

@@ -12,23 +12,51 @@ import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 
-from ens_plugin.adapters.base import (
+from ens_plugin.adapters.contract import (
     Aggregation,
+    CountsDraws,
+    Distributable,
+    DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
     OutputKind,
+    RowOrigin,
+    Truncatable,
+    VerifiesRows,
     draw_bags,
     outputs_by_member,
+    refuse_other_candidates,
 )
-from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
-from ens_plugin.adapters.shared.draws import DrawCounts, DrawRule, counts_of_rows
-from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
-from ens_plugin.adapters.shared.labels import code_dtype
-from ens_plugin.adapters.shared.member_parameters import unequal_member_doubts
-from ens_plugin.adapters.shared.refusals import several_outputs
-from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
-from ens_plugin.adapters.sklearn.data import (
+from ens_plugin.adapters.members import (
+    DrawCounts,
+    DrawRule,
+    call_model,
+    checked_numbers,
+    code_dtype,
+    counts_of_rows,
+    several_outputs,
+    unequal_member_doubts,
+)
+from ens_plugin.adapters.sklearn.bags import BagCounts, check_growth, check_growth_of_all, drawn_numbers, leaf_counts
+from ens_plugin.adapters.sklearn.forest import (
+    RecordedBags,
+    TreeWalk,
+    are_plain_trees,
+    are_recognised,
+    checked_members,
+    grow_as_trees,
+    growth_is_known,
+    leaf_outputs,
+    pure_labels,
+    reached_labels,
+    root_bytes,
+    tree_splits,
+    truncated_ensemble,
+)
+from ens_plugin.adapters.sklearn.kept_rows import KnownRows, known_rows
+from ens_plugin.adapters.sklearn.known_rows import are_outputs_of_known_rows, are_shuffled_rows
+from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
+from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
     check_fitted,
@@ -42,27 +70,8 @@ from ens_plugin.adapters.sklearn.data import (
     redrawable,
     training_target,
 )
-from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers
-from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all, leaf_counts
-from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
-from ens_plugin.adapters.sklearn.recognition.kept_rows import KnownRows, known_rows
-from ens_plugin.adapters.sklearn.recognition.known_rows import are_outputs_of_known_rows, are_shuffled_rows
-from ens_plugin.adapters.sklearn.row_bags import RecordedBags
-from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
-from ens_plugin.adapters.sklearn.trees.outputs import (
-    are_plain_trees,
-    are_recognised,
-    checked_members,
-    grow_as_trees,
-    growth_is_known,
-    leaf_outputs,
-    pure_labels,
-    reached_labels,
-    tree_splits,
-)
-from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
-from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
-from ens_plugin.core.tallies.bags import BagProof, Bags
+from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 

@@ -1,9 +1,9 @@
-"""The adapter of scikit-learn's random forests and extremely randomised trees."""
+"""Adapters of the forests of scikit-learn, of isolation forests and of patched ones; their trees and damage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy, deepcopy
 from functools import cached_property, lru_cache, partial
 from numbers import Integral
 from threading import local
@@ -13,23 +13,65 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-
-# sklearn.ensemble has other classes under these names once scikit-learn-intelex has patched it.
+from sklearn.ensemble import IsolationForest
 from sklearn.ensemble._forest import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
-from ens_plugin.adapters.capabilities import CountsDraws, Distributable, RowOrigin, Truncatable, VerifiesRows
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags, refuse_other_candidates
-from ens_plugin.adapters.shared.foreign_calls import call_model, checked_numbers
-from ens_plugin.adapters.shared.member_parameters import bag_doubts, unequal_member_doubts
-from ens_plugin.adapters.shared.refusals import several_outputs
-from ens_plugin.adapters.sklearn import recognition
-from ens_plugin.adapters.sklearn.data import (
+from ens_plugin.adapters import walk_package
+from ens_plugin.adapters.contract import (
+    CountsDraws,
+    Distributable,
+    DistributedBags,
+    EnsembleAdapter,
+    EnsembleInfo,
+    HeldOutOnly,
+    OutputKind,
+    ProofStatistics,
+    RowOrigin,
+    Truncatable,
+    VerifiesRows,
+    draw_bags,
+    merge_sums,
+    outputs_by_member,
+    refuse_other_candidates,
+)
+from ens_plugin.adapters.members import (
+    bag_doubts,
+    call_model,
+    checked_numbers,
+    code_dtype,
+    first_installed,
+    parts,
+    several_outputs,
+    unequal_member_doubts,
+)
+from ens_plugin.adapters.sklearn.bags import (
+    BagCounts,
+    check_first_splits,
+    check_growth,
+    check_growth_of_all,
+    drawn_numbers,
+    first_splits,
+    growth_sums,
+    judge_first_splits,
+    judge_growth,
+    leaf_counts,
+    refuse_other_numbers,
+    seeded_bags,
+)
+from ens_plugin.adapters.sklearn.known_rows import (
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    hold_node_values,
+    show_node_values,
+)
+from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
+from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
     check_fitted,
@@ -43,37 +85,501 @@ from ens_plugin.adapters.sklearn.data import (
     redrawable,
     training_target,
 )
-from ens_plugin.adapters.sklearn.drawn_numbers import drawn_numbers, refuse_other_numbers
-from ens_plugin.adapters.sklearn.growth import BagCounts, check_growth, check_growth_of_all, leaf_counts
-from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
-from ens_plugin.adapters.sklearn.row_bags import RecordedBags
-from ens_plugin.adapters.sklearn.seeded_bags import seeded_bags
-from ens_plugin.adapters.sklearn.trees.fingerprint import root_bytes
-from ens_plugin.adapters.sklearn.trees.outputs import (
-    are_plain_trees,
-    are_recognised,
-    checked_members,
-    grow_as_trees,
-    growth_is_known,
-    held_outputs,
-    leaf_outputs,
-    outputs_by_tree,
-    pure_labels,
-    reached_labels,
-    tree_splits,
-    voted_labels,
-)
-from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk
-from ens_plugin.adapters.sklearn.truncation import truncated_ensemble
-from ens_plugin.adapters.unwrap.outputs import JOINT_WEIGHTS
-from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.core.validation import FloatArray
-from ens_plugin.errors import BagError, UnsupportedModelError
+from ens_plugin.adapters.trees import FlatForest, FlatTree, LeafWalk, are_sound, compared_rows, splits_by_column
+from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.validation import FloatArray, counted
+from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.shared.draws import DrawCounts
+    from ens_plugin.adapters.members import DrawCounts
 
-__all__ = ["SklearnForestAdapter"]
+__all__ = [
+    "TREES",
+    "IsolationForestAdapter",
+    "OneApiForestAdapter",
+    "RecordedBags",
+    "SklearnForestAdapter",
+    "TreeWalk",
+    "are_plain_trees",
+    "are_recognised",
+    "checked_members",
+    "find_damage",
+    "grow_as_trees",
+    "growth_is_known",
+    "held_outputs",
+    "leaf_labels",
+    "leaf_outputs",
+    "node_labels",
+    "outputs_by_tree",
+    "pure_labels",
+    "reached_labels",
+    "root_bytes",
+    "tree_output_kind",
+    "tree_splits",
+    "truncated_ensemble",
+    "voted_labels",
+]
+
+_OF_ALL_MEMBERS = ("oob_score_", "oob_decision_function_", "oob_prediction_")
+
+
+def truncated_ensemble(model: Any, size: int, kept: dict[str, Any]) -> Any:
+    """Return a copy of a fitted ensemble with its first `size` members.
+
+    Out-of-bag results are those of all members, and are dropped unless all are kept.
+
+    Parameters
+    ----------
+    model : fitted RandomForest*, ExtraTrees* or Bagging*
+    size : int
+        Members to keep, the first ones.
+    kept : dict
+        Fitted attributes with one entry per member, cut to those that are kept.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> forest = RandomForestRegressor(n_estimators=3).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> truncated_ensemble(forest, 2, {"estimators_": forest.estimators_[:2]})
+    RandomForestRegressor(n_estimators=2)
+    """
+    part = copy(model)
+    if size < len(model.estimators_):
+        for name in _OF_ALL_MEMBERS:
+            vars(part).pop(name, None)
+    for name, value in {**kept, "n_estimators": size}.items():
+        setattr(part, name, value)
+    # Copied only now: the members left out may be many and large.
+    return deepcopy(part)
+
+
+TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
+_PREDICTING, _GROWING = ("predict", "predict_proba", "apply"), ("fit", "_fit", "_validate_X_predict")
+
+# With so many leaves beyond one per tree, counts agree by chance with probability below 1e-6, from 30 rows on.
+LEAVES_THAT_TELL = 8
+# Trees whose thresholds are compared with the rows: those of all would be alike.
+COMPARED_TREES = 20
+NODES_AT_ONCE = 1024
+# For fewer, an order takes longer to find than it saves.
+MANY_ROWS, MANY_TREES = 1000, 20
+
+
+def are_plain_trees(members: Iterable[Any]) -> bool:
+    """Return whether all members predict what their leaves hold: trees of scikit-learn's own classes and methods."""
+    return all(type(member) in TREES and vars(member).keys().isdisjoint(_PREDICTING) for member in members)
+
+
+def grow_as_trees(members: Iterable[Any]) -> bool:
+    """Return whether all members are trees, or of subclasses that take and route rows as these do.
+
+    So the rows of their bags can be compared with their nodes, however they predict.
+    """
+    classes = {type(member) for member in members}
+    return all(issubclass(cls, TREES) and _grows_as_its_parent(cls) for cls in classes)
+
+
+def _grows_as_its_parent(cls: type) -> bool:
+    parent = next(base for base in cls.__mro__ if base in TREES)
+    return all(getattr(cls, name, None) is getattr(parent, name, None) for name in _GROWING)
+
+
+def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
+    """Return ``"labels"`` where one label has probability 1, to the bit, in every leaf, else ``"probabilities"``."""
+    return "probabilities" if pure_labels(trees, len(classes)) is None else "labels"
+
+
+def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsignedinteger[Any]]] | None:
+    """Return the label of each leaf, by node, if every leaf has one label of probability 1, to the bit, else None.
+
+    Those of inner nodes are any labels.  None too if a tree was trained without rows of some label.
+    """
+    # Of two labels, NumPy reads all nodes in less time than others take to find the leaves.
+    in_walk = walk_package.compiled_function("pure_labels") if n_labels > 2 else None
+    labels = []
+    for tree in trees:
+        nodes = tree.tree_
+        value = nodes.value[:, 0, :]
+        if value.shape[1] != n_labels:
+            return None
+        own = _pure_labels(value) if in_walk is None else in_walk(value, nodes.children_left, code_dtype(n_labels))
+        if own is None:
+            return None
+        labels.append(own)
+    return labels
+
+
+def _pure_labels(value: NDArray[np.float64]) -> NDArray[np.unsignedinteger[Any]] | None:
+    """Return the label of each leaf, by node, from the nodes' probabilities; None if a leaf has several labels."""
+    label, n_certain = _certain_labels(value)
+    # Inner nodes are mixed, so that every exact 1 is of a leaf; with two children each, they are one fewer.
+    return label if n_certain == (value.shape[0] + 1) // 2 else None
+
+
+def _certain_labels(value: NDArray[np.float64]) -> tuple[NDArray[np.unsignedinteger[Any]], int]:
+    """Return a label for each node, the one of probability 1 if there is one, and how many nodes have one."""
+    n_nodes, n_labels = value.shape
+    if n_labels == 2:
+        is_certain = value == 1.0
+        return is_certain[:, 1].astype(code_dtype(2)), int(np.count_nonzero(is_certain))
+    labels, n_certain = np.empty(n_nodes, code_dtype(n_labels)), 0
+    # Few nodes at a time, so that their values are read from memory once.
+    for start in range(0, n_nodes, NODES_AT_ONCE):
+        part = value[start : start + NODES_AT_ONCE]
+        strongest = part.argmax(axis=1)
+        labels[start : start + NODES_AT_ONCE] = strongest
+        strongest += np.arange(0, part.size, n_labels)
+        n_certain += int(np.count_nonzero(part.reshape(-1).take(strongest) == 1.0))
+    return labels, n_certain
+
+
+def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
+    """Return the outputs of the leaves that rows reach: probabilities (n_rows, n_labels) or values (n_rows, 1)."""
+    return np.asarray(tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0))
+
+
+def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
+    return reached_labels(tree, node_labels(tree), features)
+
+
+def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label code of every node, the first of equals, in the order of the nodes; shape (n_nodes,)."""
+    value = tree.tree_.value[:, 0, :]
+    return np.asarray(value.argmax(axis=1).astype(code_dtype(value.shape[1])))
+
+
+def reached_labels(
+    tree: Any, labels: NDArray[Any], features: Any, out: NDArray[Any] | None = None
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label codes of the leaves that rows reach, from the tree's :func:`node_labels`; shape (n_rows,)."""
+    # Clipping never applies; without it, NumPy copies to check that all leaves are there.
+    return np.asarray(labels.take(tree.apply(features, check_input=False), out=out, mode="clip"))
+
+
+def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label codes of the leaves that rows reach, from :func:`node_labels`; shape (n_trees, n_rows)."""
+    votes = np.empty((len(trees), features.shape[0]), dtype=labels[0].dtype)
+    for own, tree, label in zip(votes, trees, labels, strict=True):
+        reached_labels(tree, label, features, out=own)
+    return votes
+
+
+def outputs_by_tree(
+    trees: list[Any],
+    read: Callable[[int, Any], NDArray[Any]],
+    features: Any,
+    wanted: NDArray[np.bool_] | None = None,
+) -> NDArray[Any]:
+    """Return what :func:`~ens_plugin.adapters.contract.outputs_by_member` does, for many rows in less time.
+
+    Trees get the rows in the order of the leaves of the first one: rows that are close to each other mostly take the
+    same turns, which a processor then foretells.
+
+    Parameters
+    ----------
+    trees : list of fitted DecisionTree* or ExtraTree*
+    read : callable
+        ``read(place, rows)`` returns the outputs of one tree.
+    features : float32 array or CSR matrix of shape (n_rows, n_features)
+    wanted : ndarray of bool, shape (n_trees, n_rows), optional
+        True for outputs to compute; the others are zero.
+    """
+    if not isinstance(features, np.ndarray) or features.shape[0] < MANY_ROWS or len(trees) < MANY_TREES:
+        return outputs_by_member(read, range(len(trees)), features, wanted)
+    order = np.argsort(trees[0].apply(features, check_input=False))
+    rows, own = order, features.take(order, axis=0)
+    outputs: NDArray[Any] | None = None
+    for place in range(len(trees)):
+        if wanted is not None:
+            rows = order.compress(wanted[place].take(order))
+            own = features.take(rows, axis=0)
+        values = read(place, own)
+        if outputs is None:
+            outputs = np.zeros((len(trees), features.shape[0], *values.shape[1:]), dtype=values.dtype)
+        outputs[place, rows] = values
+    assert outputs is not None
+    return outputs
+
+
+def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
+    """Return the outputs of the leaves that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
+    outputs = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
+    for own, tree in zip(outputs, trees, strict=True):
+        tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
+    return outputs
+
+
+def tree_splits(
+    trees: Sequence[Any], columns: Sequence[NDArray[np.integer[Any]] | None] | None = None
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield each column that trees split, with the thresholds of some of the trees.
+
+    Parameters
+    ----------
+    trees : sequence of fitted trees
+    columns : sequence of ndarray or None, optional
+        For each tree, the columns that it was trained on; None for all columns.
+    """
+    places = range(0, len(trees), max(len(trees) // COMPARED_TREES, 1))
+    splits = []
+    for place in places:
+        nodes, own = trees[place].tree_, None if columns is None else columns[place]
+        is_split = nodes.children_left != -1
+        column = nodes.feature[is_split]
+        splits.append((column if own is None else own[column], nodes.threshold[is_split]))
+    column, threshold = (np.concatenate(parts) for parts in zip(*splits, strict=True))
+    return splits_by_column(column, threshold)
+
+
+def checked_members(n_members: int) -> list[int]:
+    """Return the positions of the first, middle and last member, one of which shows rows changed by a warm start."""
+    return sorted({0, n_members // 2, n_members - 1})
+
+
+def growth_is_known(features: Any, model: Any = None) -> bool:
+    """Return whether trees that were grown on these rows are certain to route them now as in training.
+
+    Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
+    (scikit-learn pull request 32351).
+
+    Parameters
+    ----------
+    features : prepared rows
+    model : fitted ensemble of scikit-learn, optional
+        Shows whether the release that trained it, which may be an earlier one than that which loaded it, was before
+        1.9.
+    """
+    release = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+    is_recent = release >= (1, 8) and (model is None or draws_by_weight(model))
+    return is_recent or not np.isnan(features.sum(dtype=np.float64))
+
+
+def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:
+    """Return whether `check` proves that rows are those the trees grew on: it passes, and not by chance."""
+    if sum(tree.tree_.n_leaves - 1 for tree in trees) < LEAVES_THAT_TELL:
+        return False
+    try:
+        check()
+    except DataMismatchError:
+        return False
+    return True
+
+
+class RecordedBags(DistributedBags):
+    """Bags of a scikit-learn ensemble, drawn from its seeds once in each process, one bit per row and member.
+
+    Three members' leaf counts, and the first split of each tree, are compared with those of the rows.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+    draw : callable
+        ``draw(member)`` returns the rows a member was trained on.
+    draw_all : callable
+        ``draw_all()`` returns the bags of all members.
+    n_rows : int
+    trees : list or None
+        The members, where they are trees.
+    member_rows : callable
+        ``member_rows(member, features)`` returns prepared rows as a member takes them.
+    without_trees : BagProof
+        Proof to return where the members are not trees.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        draw: Callable[[int], NDArray[np.integer[Any]]],
+        draw_all: Callable[[], Bags],
+        n_rows: int,
+        trees: list[Any] | None,
+        member_rows: Callable[[int, Any], Any],
+        without_trees: BagProof,
+    ) -> None:
+        self._model, self._draw, self._draw_all, self._n_rows = model, draw, draw_all, n_rows
+        self._n_members = len(model.estimators_)
+        self._trees, self._member_rows, self._without_trees = trees, member_rows, without_trees
+
+    @cached_property
+    def _bags(self) -> Bags:
+        return self._draw_all()
+
+    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
+        """Return the bags of the rows at some positions."""
+        return Bags.from_mask(self._bags.at(rows))
+
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
+        """Return row counts by node of three trees, and of the first split of each; none where routing is uncertain."""
+        if self._trees is None:
+            return ProofStatistics()
+        if not growth_is_known(features, self._model):
+            return ProofStatistics({"unknown": np.ones(1)})
+        parts = []
+        for member in checked_members(self._n_members):
+            own = np.flatnonzero(bags.member(member))
+            draws = np.bincount(self._draw(member), minlength=self._n_rows)[rows[own]]
+            sums = growth_sums(self._trees[member], self._member_rows(member, features[own]), target[own], draws)
+            parts.append(sums.named(member))
+        columns = getattr(self._model, "estimators_features_", None)
+        splits = first_splits(self._trees, features.astype(np.float32, copy=False), BagCounts(bags), columns)
+        return merge_sums([*parts, ProofStatistics({"first splits": splits})])
+
+    def prove(self, sums: ProofStatistics) -> BagProof:
+        """Return a BagProof after comparing the counts and the target of all rows with those of the trees."""
+        if self._trees is None:
+            return self._without_trees
+        if "unknown" in sums.added:
+            return BagProof(target=False)
+        are_proved = [
+            judge_growth(
+                self._trees[member],
+                sums.of_tree(member),
+                member,
+                weights_are_known=draws_by_weight(self._model),
+            )
+            for member in checked_members(self._n_members)
+        ]
+        judge_first_splits(self._trees, sums.added["first splits"])
+        return BagProof(target=all(are_proved))
+
+
+def root_bytes(members: Sequence[Any]) -> tuple[bytes, ...]:
+    """Return the roots of three trees as they are stored: split, impurity, size and the number of rows drawn.
+
+    Pickle, cloudpickle and skops all store the nodes of a tree as the array is in memory.
+
+    Parameters
+    ----------
+    members : sequence of fitted estimators
+
+    Returns
+    -------
+    tuple of bytes
+        Empty where members are no trees.
+    """
+    chosen = [members[member] for member in checked_members(len(members))]
+    if not all(hasattr(member, "tree_") for member in chosen):
+        return ()
+    return tuple(_root(member.tree_) for member in chosen)
+
+
+def _root(tree: Any) -> bytes:
+    nodes = tree.__getstate__()["nodes"]
+    # The bytes after the last field have any content.
+    last, offset = max(nodes.dtype.fields.values(), key=lambda field: field[1])[:2]
+    return bytes(nodes[:1].tobytes()[: offset + last.itemsize])
+
+
+Columns = Sequence[NDArray[np.integer[Any]] | None]
+
+
+class TreeWalk:
+    """Outputs of an ensemble of trees for prepared rows, if the compiled walk finds the leaves that ``apply`` finds.
+
+    Parameters
+    ----------
+    trees : list of fitted DecisionTree* or ExtraTree*
+    n_features : int
+        Columns of the prepared rows.
+    labels : list of ndarray of int, or None
+        Label code of every node of each tree, to return labels; None to return probabilities, or values of regression.
+    columns : sequence of (ndarray of int or None), optional
+        Columns of the rows that each tree was trained on; None for all.
+    """
+
+    def __init__(
+        self,
+        trees: list[Any],
+        n_features: int,
+        labels: list[NDArray[np.unsignedinteger[Any]]] | None,
+        columns: Columns | None = None,
+    ) -> None:
+        self._trees, self._labels = trees, labels
+        self._columns = [None] * len(trees) if columns is None else columns
+        self._n_features = n_features
+        self._walk = LeafWalk(self._flatten, "scikit-learn's apply")
+
+    def compare(self, features: Any) -> None:
+        """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
+        if not isinstance(features, np.ndarray) or not self._walk.is_to_compare(features.shape[0], np.float32):
+            return
+        rows = features[compared_rows(features.shape[0])]
+        self._walk.compare_trees(rows, self._own_leaves)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any] | None:
+        """Return the outputs of the trees as of ``EnsembleAdapter.outputs``; None where the walk is not used."""
+        if not self._walk.is_used or not isinstance(features, np.ndarray):
+            return None
+        if self._labels is not None:
+            labels = self._labels
+            return self._walk.entries("labels", lambda: labels, features, members, wanted)
+        if self._trees[0].tree_.value.shape[2] == 1:
+            return self._walk.entries("values", self._values, features, members, wanted)
+        return self._probabilities(features, members or range(len(self._trees)), wanted)
+
+    def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
+        if self._walk.is_used and isinstance(features, np.ndarray):
+            return self._walk.leaves(features, None, wanted)
+        return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
+
+    def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
+        """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""
+        if not self._walk.is_used or not isinstance(features, np.ndarray):
+            return None
+        # In the type of positions, which sums by leaf need.
+        return lambda rows: self._walk.leaves(rows, range(member, member + 1))[0].astype(np.intp)
+
+    def _probabilities(
+        self, features: NDArray[Any], members: range, wanted: NDArray[np.bool_] | None
+    ) -> NDArray[np.float64]:
+        leaves = self._walk.leaves(features, members, wanted)
+        n_labels = self._trees[0].tree_.value.shape[2]
+        outputs = (np.empty if wanted is None else np.zeros)((*leaves.shape, n_labels))
+        for place, member in enumerate(members):
+            value = self._trees[member].tree_.value[:, 0, :]
+            if wanted is None:
+                value.take(leaves[place], axis=0, out=outputs[place], mode="clip")
+            else:
+                rows = np.flatnonzero(wanted[place])
+                outputs[place, rows] = value.take(leaves[place].take(rows), axis=0)
+        return outputs
+
+    def _values(self) -> list[NDArray[np.float64]]:
+        return [tree.tree_.value[:, 0, 0] for tree in self._trees]
+
+    def _own_leaves(self, place: int, rows: NDArray[Any]) -> NDArray[Any]:
+        # The estimator's own apply takes three times as long, to check what prepare has checked.
+        own = self._columns[place]
+        return np.asarray(self._trees[place].tree_.apply(rows if own is None else rows[:, own]))
+
+    def _flatten(self) -> FlatForest:
+        sizes = [tree.tree_.node_count for tree in self._trees]
+        numbers = np.arange(max(sizes), dtype=np.min_scalar_type(max(sizes) - 1))
+        return FlatForest(
+            trees=[_flat_tree(tree.tree_, own) for tree, own in zip(self._trees, self._columns, strict=True)],
+            numbers=[numbers[:size] for size in sizes],
+            n_features=self._n_features,
+        )
+
+
+def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree:
+    left, feature = nodes.children_left, nodes.feature
+    return FlatTree(
+        left=left,
+        right=nodes.children_right,
+        feature=feature if columns is None else columns.take(np.maximum(feature, 0)),
+        threshold=nodes.threshold,
+        missing_left=nodes.missing_go_to_left,
+    )
+
+
+# sklearn.ensemble has other classes under these names once scikit-learn-intelex has patched it.
+
 
 _OF_THREAD = local()
 # From this release on, forests draw rows by their weights.
@@ -204,7 +710,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
-        from ens_plugin.adapters.shared.draws import counts_of_rows
+        from ens_plugin.adapters.members import counts_of_rows
 
         self.bags(X, features, y)
         weight = drawing_weight(self.model)
@@ -233,7 +739,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the errors and leaves of all."""
-        from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
+        from ens_plugin.adapters.trees import judge_origin
 
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
@@ -242,11 +748,11 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         trees = self.model.estimators_
         return judge_origin(
             self._grew_on(features, target)
-            or recognition.are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
-            or recognition.hold_node_values([(tree, features) for tree in trees]),
+            or are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+            or hold_node_values([(tree, features) for tree in trees]),
             (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features, self.model) else [])),
             target.size,
-            lambda: recognition.show_node_values([(tree, features) for tree in trees]),
+            lambda: show_node_values([(tree, features) for tree in trees]),
         )
 
     def fingerprint(self) -> tuple[bytes, ...]:
@@ -259,7 +765,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether trees are wrong on out-of-bag rows only, which shows that the rows are training rows."""
-        return recognition.are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
+        return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
         """Return the mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.
@@ -373,3 +879,301 @@ def _seeded(seed: int) -> np.random.RandomState:
 def _bag_means(trees: Sequence[Any]) -> FloatArray:
     """Return what the root of each tree holds: the shares of the labels in its bag, or the mean or median target."""
     return np.array([tree.tree_.value[0].ravel() for tree in trees], dtype=np.float64)
+
+
+LEAF = -1
+
+
+class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
+    """Adapter of a forest that scikit-learn-intelex trained after ``patch_sklearn()``, for held-out rows.
+
+    Its ``estimators_`` are copies of the trees of a model of oneDAL, by which it predicts.  That compares the rows with
+    thresholds as float64, where scikit-learn's trees take float32, so the copies are read here as oneDAL reads its own.
+    """
+
+    no_bags: ClassVar[str] = (
+        "This forest was trained by scikit-learn-intelex, whose oneDAL keeps no record of the rows that its trees "
+        "drew: train it after sklearnex.unpatch_sklearn(), and it is a forest of scikit-learn, whose rows are known."
+    )
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is a forest with a model of oneDAL; what scikit-learn itself trained has none."""
+        return hasattr(model, "_onedal_estimator") and hasattr(type(model), "estimators_")
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the forest, whose bags are not known."""
+        model = self.model
+        check_fitted(model)
+        if model.n_outputs_ > 1:
+            raise UnsupportedModelError(several_outputs(type(model).__name__, model.n_outputs_))
+        is_classifier = isinstance(model, ClassifierMixin)
+        return EnsembleInfo(
+            task="classification" if is_classifier else "regression",
+            classes=model.classes_ if is_classifier else None,
+            n_members=len(model.estimators_),
+            aggregation="mean_proba" if is_classifier else "mean",
+            output_kind="probabilities" if is_classifier else "values",
+            bag_provenance="unknown",
+            is_row_independent=True,
+            distributions=(*first_installed("scikit-learn-intelex"), "scikit-learn"),
+        )
+
+    def prepare(self, X: Any) -> NDArray[Any]:
+        """Return X as an array of float64, or of float32 where it is one: the types that oneDAL takes."""
+        rows = prepare_rows(self.model, X, None)
+        if not isinstance(rows, np.ndarray):
+            raise InputError(
+                "X is a sparse matrix, which scikit-learn-intelex leaves to the copies of its trees, and these read "
+                "with another rounding. Pass X.toarray()."
+            )
+        try:
+            return rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)
+        except ValueError as error:
+            raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless oneDAL predicts the mean of the trees."""
+        try:
+            check_predictions(self, features, ())
+        except UnsupportedModelError as error:
+            raise UnsupportedModelError(
+                f"This {type(self.model).__name__} was trained by scikit-learn-intelex, and the trees in its "
+                "estimators_ do not predict what its model of oneDAL does. Train it after "
+                f"sklearnex.unpatch_sklearn(), which makes it a forest of scikit-learn. What was found: {error}"
+            ) from error
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probabilities or values of the trees for the prepared rows."""
+        return outputs_by_member(self._leaf_outputs, members or range(self.n_members), features, wanted)
+
+    def truncated(self, size: int) -> Any:
+        """Raise UnsupportedModelError: the model of oneDAL, by which the forest predicts, holds all trees."""
+        raise UnsupportedModelError(
+            f"This {type(self.model).__name__} was trained by scikit-learn-intelex and predicts by one model of "
+            f"oneDAL, from which no tree can be removed. Train one with n_estimators={size}, or train it after "
+            "sklearnex.unpatch_sklearn(), which makes it a forest of scikit-learn that can be cut."
+        )
+
+    def _leaf_outputs(self, member: int, rows: NDArray[Any]) -> NDArray[np.float64]:
+        nodes = self.model.estimators_[member].tree_
+        left, right, feature = nodes.children_left, nodes.children_right, nodes.feature
+        # oneDAL compares in the type of the rows where it classifies, and as float64 where it does not.
+        threshold = nodes.threshold.astype(rows.dtype if self.classes is not None else np.float64, copy=False)
+        reached = np.zeros(len(rows), np.intp)
+        moving = np.arange(len(rows)) if left[0] != LEAF else np.arange(0)
+        while moving.size:
+            node = reached[moving]
+            goes_left = rows[moving, feature[node]] <= threshold[node]
+            reached[moving] = node = np.where(goes_left, left[node], right[node])
+            moving = moving[left[node] != LEAF]
+        held = np.asarray(nodes.value[reached, 0, :], dtype=np.float64)
+        return held if self.output_kind == "probabilities" else held[:, 0]
+
+
+# The sum 1 + 1/2 + ... + 1/n is the logarithm of n plus this constant, for large n.
+EULER = float(np.euler_gamma)
+
+
+class IsolationForestAdapter(EnsembleAdapter, Truncatable):
+    """Adapter of IsolationForest; y has 1 for inliers and -1 for outliers, as ``predict`` returns them.
+
+    A tree's score of a row is the number of splits above its leaf, plus the expected number of further splits that
+    would isolate each row of the leaf, minus the threshold of the forest's ``predict``.  The forest predicts an inlier
+    where the mean score is positive, and ranks rows as the mean does (Liu et al. 2008, eq. 2).
+
+    References
+    ----------
+    F. T. Liu, K. M. Ting and Z.-H. Zhou (2008), Isolation Forest, IEEE International Conference on Data Mining.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import IsolationForest
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> forest = IsolationForest(n_estimators=10, random_state=0, max_samples=20).fit(X)
+    >>> adapter = IsolationForestAdapter(forest)
+    >>> mean = adapter.outputs(adapter.prepare(X)).mean(axis=0)
+    >>> bool(((mean >= 0) == (forest.predict(X) == 1)).all())
+    True
+    """
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is an IsolationForest, or of a subclass."""
+        return isinstance(model, IsolationForest)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the forest, a classifier of inliers by a mean score."""
+        check_fitted(self.model)
+        check_learner(self.model, (IsolationForest,))
+        return EnsembleInfo(
+            task="classification",
+            classes=np.array([-1, 1]),
+            n_members=len(self.model.estimators_),
+            aggregation="mean_score",
+            output_kind="scores",
+            bag_provenance="recorded",
+            is_row_independent=True,
+            distributions=DISTRIBUTIONS,
+        )
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as float32, the type the trees compare with their thresholds."""
+        return prepare_rows(self.model, X, np.float32)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the trees' scores of inliers, shape (n_members, n_rows)."""
+        return outputs_by_member(self._scores, members or range(self.n_members), features, wanted)
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bags, redrawn from the stored seeds, after checking all trees, three of them by all leaves."""
+        n_rows = features.shape[0]
+        check_row_count(self.model, n_rows)
+        if not self.model.bootstrap and self.model.max_samples_ >= n_rows:
+            raise BagError(
+                f"Every tree of this IsolationForest was trained on all {n_rows} rows, so no row is out of bag. Pass "
+                '{data="holdout"} with rows the model was not trained on, or refit with a smaller max_samples.'
+            )
+        if len(self._samples) != self.n_members:
+            raise BagError(
+                f"This IsolationForest has {counted(self.n_members, 'tree')}, but scikit-learn kept the seeds of the "
+                f"last {len(self._samples)} only, because trees were added with warm_start. Refit all trees in one "
+                'call of fit, or pass {data="holdout"} with rows the model was not trained on.'
+            )
+        for member in checked_members(self.n_members):
+            drawn = self._samples[member]
+            check_growth(self.model.estimators_[member], self._columns(features, member), drawn, None, member)
+        bags = draw_bags(self._samples.__getitem__, self.n_members, n_rows)
+        if growth_is_known(features, self.model):
+            columns = self.model.estimators_features_
+            check_first_splits(self.model.estimators_, features, BagCounts(bags), columns)
+        # The forest was trained without labels: there is no training target that y could differ from.
+        return bags.with_proof(BagProof(target=True))
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added trees with other parameters."""
+        trees, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
+        return unequal_member_doubts(trees, rows=drawn_numbers(self.model), columns=columns)
+
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Return a warning that the threshold between labels is the forest's own."""
+        return (
+            "The 0-1 error is that of the forest's own threshold (contamination), which was set from the scores of all "
+            "its trees. For the order of the scores pass metric='roc_auc'.",
+        )
+
+    def truncated(self, size: int) -> Any:
+        """Return a forest of copies of the first `size` trees, with the same threshold."""
+        kept = {name: getattr(self.model, name)[:size] for name in ("estimators_", "estimators_features_", "_seeds")}
+        for name in ("_decision_path_lengths", "_average_path_length_per_tree"):
+            if hasattr(self.model, name):
+                kept[name] = getattr(self.model, name)[:size]
+        return truncated_ensemble(self.model, size, kept)
+
+    @cached_property
+    def _samples(self) -> list[NDArray[np.integer[Any]]]:
+        return list(redrawable(self.model).estimators_samples_)
+
+    @cached_property
+    def _node_scores(self) -> list[NDArray[np.float64]]:
+        # predict: an outlier where -2 ** (-mean / expected) is below the offset.
+        threshold = -float(_expected_splits(np.array([self.model.max_samples_]))[0]) * np.log2(-self.model.offset_)
+        return [_splits(tree.tree_) - threshold for tree in self.model.estimators_]
+
+    def _scores(self, member: int, rows: Any) -> NDArray[np.float64]:
+        leaves = self.model.estimators_[member].apply(self._columns(rows, member), check_input=False)
+        return np.asarray(self._node_scores[member].take(leaves))
+
+    def _columns(self, features: Any, member: int) -> Any:
+        columns = self.model.estimators_features_[member]
+        is_all = len(columns) == features.shape[1] and bool((columns == np.arange(len(columns))).all())
+        return features if is_all else features[:, columns]
+
+
+def _splits(tree: Any) -> NDArray[np.float64]:
+    """Return for each node of a tree its depth, and the expected further splits that would isolate its rows."""
+    depth = np.zeros(tree.node_count)
+    # Nodes have larger numbers than their parents.
+    for node in np.flatnonzero(tree.children_left != -1):
+        depth[[tree.children_left[node], tree.children_right[node]]] = depth[node] + 1.0
+    return depth + _expected_splits(tree.n_node_samples)
+
+
+def _expected_splits(n_rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean depth of a random binary search tree over some numbers of rows (Liu et al. 2008, eq. 1)."""
+    rows = np.asarray(n_rows, dtype=np.float64)
+    large = np.maximum(rows, 3.0)
+    value = 2.0 * (np.log(large - 1.0) + EULER) - 2.0 * (large - 1.0) / large
+    return np.where(rows <= 1, 0.0, np.where(rows == 2, 1.0, value))
+
+
+def find_damage(held: Any) -> str | None:
+    """Return the damage that makes a tree, or an estimator that holds trees, unsafe to predict with.
+
+    scikit-learn copies the nodes of a tree from a file without a check: with damaged nodes, prediction may never
+    end, or may read memory outside the tree.
+
+    Parameters
+    ----------
+    held : object
+        Any object inside a model.  Of an estimator, only the number of features of its trees is checked.
+
+    Returns
+    -------
+    str or None
+        None where nothing is wrong.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
+    >>> find_damage(tree.tree_) is None
+    True
+    >>> tree.tree_.children_left[0] = 0
+    >>> find_damage(tree.tree_)
+    'a tree does not lead from its root to each leaf once'
+    """
+    return _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
+
+
+def _is_tree(held: Any) -> bool:
+    return type(held).__module__ == "sklearn.tree._tree" and hasattr(type(held), "children_left")
+
+
+def _damage_of_tree(tree: Any) -> str | None:
+    # The arrays below are views of memory for node_count nodes, which is therefore checked first.
+    if not 1 <= tree.node_count <= tree.capacity:
+        return f"a tree states {counted(tree.node_count, 'node')}, and holds {tree.capacity}"
+    left, right, features = tree.children_left, tree.children_right, tree.feature
+    if not are_sound(left, right) or ((left == LEAF) != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
+        return "a tree does not lead from its root to each leaf once"
+    split = features[left != LEAF]
+    if split.size and (split.min() < 0 or split.max() >= tree.n_features):
+        return "a tree splits on a feature that it does not have"
+    if np.isnan(tree.threshold[left != LEAF]).any() or not np.isfinite(tree.value).all():
+        return "a tree holds values that are no numbers"
+    return None
+
+
+def _damage_of_estimator(held: Any) -> str | None:
+    """Return what is wrong with the number of features of an estimator: trees inside an ensemble do not check it."""
+    attributes = getattr(held, "__dict__", None)
+    if not isinstance(attributes, dict):
+        return None
+    n_features: Any = attributes.get("n_features_in_")
+    tree: Any = attributes.get("tree_")
+    if _is_tree(tree) and tree.n_features != n_features:
+        return f"a tree of {counted(tree.n_features, 'feature')} is in an estimator of {n_features!r:.40}"
+    members = attributes.get("estimators_")
+    if n_features is None or members is None or "estimators_features_" in attributes:
+        return None
+    for member in parts(members):
+        inner: Any = getattr(member, "tree_", None)
+        if _is_tree(inner) and inner.n_features != n_features:
+            return f"a tree of {counted(inner.n_features, 'feature')} is a member of an ensemble of {n_features!r:.40}"
+    return None

@@ -18,11 +18,12 @@ from sklearn.ensemble import (
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 
-from ens_plugin.adapters.library import Flavor, Storable, Trainable
-from ens_plugin.adapters.sklearn.trees import damage
-from ens_plugin.adapters.training import (
+from ens_plugin.adapters.library import (
     FitSite,
+    Flavor,
     NextSize,
+    Storable,
+    Trainable,
     TrainedModel,
     Trainer,
     TrainingRows,
@@ -30,6 +31,7 @@ from ens_plugin.adapters.training import (
     fix_seed,
     retrain,
 )
+from ens_plugin.adapters.sklearn import forest as damage
 from ens_plugin.errors import BagError
 
 __all__ = ["Sklearn"]

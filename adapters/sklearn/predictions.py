@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.foreign_calls import reason_of
-from ens_plugin.core.tallies.row_sampling import spread_rows
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.adapters.members import reason_of
+from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import UnsupportedModelError
 

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ens_plugin.adapters.library import FileReadable, Flavor, NativeInterface, Trainable
-from ens_plugin.adapters.shared.categories import with_trained_categories
-from ens_plugin.adapters.shared.frames import as_pandas
-from ens_plugin.adapters.shared.labels import label_positions
-from ens_plugin.adapters.shared.refusals import GROWABLE
-from ens_plugin.adapters.training import (
+from ens_plugin.adapters.library import (
+    FileReadable,
     FitSite,
+    Flavor,
+    NativeInterface,
     NextSize,
+    Trainable,
     Trainer,
     TrainingData,
     TrainingRows,
@@ -26,8 +25,8 @@ from ens_plugin.adapters.training import (
     fix_seed,
     retrain,
 )
-from ens_plugin.adapters.xgboost.document import damage
-from ens_plugin.adapters.xgboost.document.categories import stored_categories
+from ens_plugin.adapters.members import GROWABLE, as_pandas, label_positions, with_trained_categories
+from ens_plugin.adapters.xgboost.document import find_damage, stored_categories
 from ens_plugin.errors import UnsupportedModelError
 
 __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
@@ -89,13 +88,13 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
     @classmethod
     def find_file_damage(cls, content: bytes) -> str | None:
         """Return the damage that makes the document of a model unsafe for XGBoost to read, or None."""
-        return damage.find_damage(content)
+        return find_damage(content)
 
     @classmethod
     def find_damage(cls, held: Any) -> str | None:
         """Return the damage that makes a Booster unsafe to predict with, or None."""
         is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
-        return damage.find_damage(bytes(held.save_raw("ubj"))) if is_booster else None
+        return find_damage(bytes(held.save_raw("ubj"))) if is_booster else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:

@@ -9,14 +9,13 @@ import xgboost
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ens_plugin.adapters.shared.categories import check_no_text
-from ens_plugin.adapters.shared.frames import as_pandas
-from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
+from ens_plugin.adapters.members import as_pandas, check_no_text
+from ens_plugin.adapters.trees import KeptLeaves
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
+    from ens_plugin.adapters.xgboost.forest import KeptSums
 
 __all__ = ["Rows"]
 

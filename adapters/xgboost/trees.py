@@ -1,8 +1,8 @@
-"""The adapter of XGBoost's parallel trees, a random forest grown in one boosting round."""
+"""Adapter of XGBoost's random forests and boosters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from ens_plugin.adapters.base import EnsembleAdapter, EnsembleInfo
-from ens_plugin.adapters.capabilities import (
+from ens_plugin.adapters.contract import (
     CountsDraws,
     Distributable,
+    DistributedBags,
+    EnsembleAdapter,
+    EnsembleInfo,
+    ProofStatistics,
     ProvesWeights,
     RowOrigin,
     SettlesRows,
@@ -23,34 +26,168 @@ from ens_plugin.adapters.capabilities import (
     SumsValues,
     Truncatable,
     VerifiesRows,
+    merge_sums,
 )
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags
-from ens_plugin.adapters.shared.distributions import first_installed
-from ens_plugin.adapters.shared.draws import DrawCounts, counts_from_bags
-from ens_plugin.adapters.shared.refusals import several_targets
-from ens_plugin.adapters.shared.replaced_methods import check_replaced_methods
-from ens_plugin.adapters.shared.trees.kept_leaves import KeptLeaves
-from ens_plugin.adapters.shared.trees.leaf_cover import judge_origin
-from ens_plugin.adapters.shared.trees.split_values import hold_split_values, show_split_values, splits_by_column
-from ens_plugin.adapters.sklearn.data import training_target
-from ens_plugin.adapters.xgboost.bags import are_confirmed, proved_bags
-from ens_plugin.adapters.xgboost.document.class_members import class_margin_sums, form_members
-from ens_plugin.adapters.xgboost.document.kept_sums import KeptSums
-from ens_plugin.adapters.xgboost.document.learning_rate import FULL_RATE, learning_rate, shrunken
-from ens_plugin.adapters.xgboost.document.leaves import LeafReader
-from ens_plugin.adapters.xgboost.document.model import LEAF, Forest, read_forest, read_shape
-from ens_plugin.adapters.xgboost.document.truncation import truncated_trees
-from ens_plugin.adapters.xgboost.hessians import hessian_of_a_row
-from ens_plugin.adapters.xgboost.refusals import several_rounds
-from ens_plugin.adapters.xgboost.row_bags import DrawnTrees
+from ens_plugin.adapters.members import (
+    DrawCounts,
+    check_replaced_methods,
+    counts_from_bags,
+    first_installed,
+    several_targets,
+)
+from ens_plugin.adapters.sklearn.training import training_target
+from ens_plugin.adapters.trees import KeptLeaves, hold_split_values, judge_origin, show_split_values, splits_by_column
+from ens_plugin.adapters.xgboost.bags import (
+    CHANCE,
+    MAX_PROOFS,
+    Guess,
+    RowSampler,
+    Share,
+    are_confirmed,
+    chance_of_false_match,
+    check_settings,
+    judge_leaf_sums,
+    leaf_sums,
+    likely_draws,
+    n_draws,
+    no_sampling,
+    not_likely,
+    packed_bags,
+    powers_at,
+    proved_bags,
+    several_rounds,
+    too_few_draws,
+    too_weak,
+    tree_words,
+)
+from ens_plugin.adapters.xgboost.forest import (
+    FULL_RATE,
+    LEAF,
+    Forest,
+    KeptSums,
+    LeafReader,
+    class_margin_sums,
+    form_members,
+    learning_rate,
+    read_forest,
+    read_shape,
+    shrunken,
+    truncated_trees,
+)
 from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.target import Hessians, checkable_trees, hessian_of_a_row, judge_target, target_sums
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.stopping import StoppingTable
-from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.tallies.row_sampling import spread_rows
-from ens_plugin.core.tallies.tally import both_scores
-from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
+from ens_plugin.core.tally import both_scores
+from ens_plugin.errors import BagError, DataMismatchError, NotFittedError, UnsupportedModelError
 
-__all__ = ["XGBoostTreesAdapter"]
+__all__ = [
+    "DrawnTrees",
+    "XGBoostTreesAdapter",
+]
+
+
+class DrawnTrees(DistributedBags):
+    """Bags of an XGBoost booster, drawn by row position and proved by the sums in all leaves of all trees.
+
+    Only likely draws of the booster's own seed are tried: a search for other draws takes all rows at once.
+
+    Parameters
+    ----------
+    forest : Forest
+    n_rows : int
+        Training rows.
+    candidate : int
+        Index of the likely draw to use.
+    keep_leaves : callable
+        ``keep_leaves(rows)`` stores in prepared rows the leaves that they reach, for the outputs.
+    """
+
+    def __init__(self, forest: Forest, n_rows: int, candidate: int, keep_leaves: Callable[[Rows], None]) -> None:
+        check_settings(forest.settings)
+        self._forest, self._n_rows, self._keep_leaves = forest, n_rows, keep_leaves
+        self._share = _sampled_share(forest, n_rows)
+        if self._share.is_whole:
+            raise no_sampling()
+        guesses = [
+            (draws, subsample)
+            for subsample in self._share.candidates(forest.settings.subsample)
+            for draws in likely_draws(forest, n_rows)
+        ]
+        self._n_tried = len(guesses)
+        if not guesses:
+            raise self._not_likely(np.arange(len(forest.trees)))
+        if candidate >= min(self._n_tried, MAX_PROOFS):
+            raise BagError(
+                f"No likely draw of the bags ({candidate} tried) gives the sums that the booster's leaves store. "
+                "Pass the training rows, in training order."
+            )
+        self._draws, self._subsample = guesses[candidate]
+
+    @cached_property
+    def _words(self) -> NDArray[np.uint64]:
+        return tree_words(self._draws)
+
+    @cached_property
+    def _packed(self) -> Bags:
+        return packed_bags(self._guess(RowSampler(self._n_rows, self._subsample)))
+
+    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
+        """Return the bags of the rows at some positions, drawn for these alone (for all rows with `exact`)."""
+        if self._draws.pairs:
+            return Bags.from_mask(self._packed.at(rows))
+        return Bags.from_mask(RowSampler(rows.size, self._subsample, powers_at(rows)).from_words(self._words))
+
+    def sums(self, rows: NDArray[np.int64], features: Rows, target: NDArray[Any], bags: Bags) -> ProofStatistics:
+        """Return sums of second derivatives by leaf of every tree, and of first derivatives of three trees."""
+        self._keep_leaves(features)
+        y = target.astype(np.float64)
+        hessians = Hessians.of(self._forest, features, y)
+        sums, sizes = leaf_sums(self._forest, features, hessians, bags)
+        by_tree = target_sums(self._forest, features, hessians, bags, y)
+        return merge_sums(
+            [ProofStatistics({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())]
+        )
+
+    def prove(self, sums: ProofStatistics) -> BagProof:
+        """Return a BagProof after comparing the sums with those in the leaves, and checking the target."""
+        forest = self._forest
+        hessians = _unit_hessians(forest)
+        proof = judge_leaf_sums(forest, hessians, sums.added["sums"], sums.added["sizes"], self._subsample)
+        failed = np.flatnonzero(~proof.passed)
+        if failed.size:
+            raise self._not_likely(failed)
+        guess = self._guess(RowSampler(1, self._subsample))
+        chance = chance_of_false_match(guess, proof)
+        if chance > CHANCE:
+            n_trees, drawn = len(forest.trees), n_draws(self._draws)
+            raise (
+                too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
+            )
+        by_tree = {tree: sums.of_tree(tree) for tree in checkable_trees(forest)}
+        return BagProof(target=judge_target(forest, by_tree))
+
+    def _not_likely(self, failed: NDArray[np.integer[Any]]) -> DataMismatchError | BagError:
+        fits = self._share.fits(self._forest.settings.subsample)
+        return not_likely(self._forest, self._share.mean, self._n_rows, failed, fits)
+
+    def _guess(self, sampler: RowSampler) -> Guess:
+        stretch = np.zeros(len(self._forest.trees), dtype=np.int64)
+        return Guess(self._draws, sampler, stretch, {0: self._n_tried})
+
+
+def _unit_hessians(forest: Forest) -> Hessians:
+    """Return the second derivatives of one row of weight 1, before the first round."""
+    return Hessians(forest, np.ones(1), forest.base_margin[None, :])
+
+
+def _sampled_share(forest: Forest, n_rows: int) -> Share:
+    """Return the share of the rows that the trees' roots count, computed as if every row had weight 1."""
+    hessians = _unit_hessians(forest)
+    total = n_rows * np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
+    return Share.of_roots(hessians, total, n_rows)
+
 
 _TWO_LABELS = ("binary:logistic", "binary:logitraw")
 _MORE_LABELS = ("multi:softprob", "multi:softmax")

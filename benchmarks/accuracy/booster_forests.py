@@ -14,8 +14,7 @@ import ens_plugin
 from benchmarks.shared.forests import FEW, Plan, Record
 from benchmarks.shared.problems import FORMULAS
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.core.tallies.margin_tally import tally_margins, tally_score_signs
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.tally import RowBlock, tally_margins, tally_score_signs
 
 __all__ = ["LIBRARIES", "Library", "fresh_error", "scores", "tossed_rows"]
 

@@ -27,7 +27,7 @@ from benchmarks.accuracy.few_trees import MAX_SIZE, VOTE_SETS, plans
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.core.estimates.ensemble_size import smallest_odd_size
+from ens_plugin.core.error_curve import smallest_odd_size
 from ens_plugin.errors import WeakEstimateWarning
 
 FloatArray = NDArray[np.float64]

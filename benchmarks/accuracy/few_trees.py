@@ -32,9 +32,8 @@ from benchmarks.shared.forests import (
 )
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.core.estimates.ensemble_size import recommended_size
-from ens_plugin.core.estimates.error_curve import binomial_curve
-from ens_plugin.core.row_models.mixture import fit_mixture
+from ens_plugin.core.error_curve import binomial_curve, recommended_size
+from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import WeakEstimateWarning
 
 Array = NDArray[Any]

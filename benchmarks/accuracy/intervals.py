@@ -22,8 +22,8 @@ from benchmarks.shared.forests import (
 )
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.core.estimates.ensemble_size import recommended_size
-from ens_plugin.core.uncertainty.intervals import wilson_interval
+from ens_plugin.core.error_curve import recommended_size
+from ens_plugin.core.intervals import wilson_interval
 
 Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 import ens_plugin
 from benchmarks.shared.options import read_options
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.report.estimates import SizeRecommendation
+from ens_plugin.report.result import SizeRecommendation
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from sklearn import datasets
 from benchmarks.checks.ordinary_tables import KINDS, Table, ordinary_table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.analysis.checks.near_copies import near_copy_doubts
+from ens_plugin.analysis.checks import near_copy_doubts
 
 Array = NDArray[Any]
 

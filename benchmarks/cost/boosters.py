@@ -19,7 +19,7 @@ from benchmarks.cost.speed import alternate, ratio
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
 from ens_plugin.adapters.lightgbm.bags import draw_rounds
-from ens_plugin.adapters.xgboost.draws import RowSampler, generator_outputs
+from ens_plugin.adapters.xgboost.bags import RowSampler, generator_outputs
 
 Array = NDArray[Any]
 

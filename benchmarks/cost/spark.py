@@ -71,7 +71,8 @@ def measure_spark(model_path: str, rows_path: str, warm_path: str, n_cores: int)
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession
 
-    from ens_plugin.spark import analyze, jobs
+    from ens_plugin.spark import analysis as jobs
+    from ens_plugin.spark import analyze
 
     builder = SparkSession.builder.master(f"local[{n_cores}]").config("spark.driver.memory", "1g")
     for name in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):

@@ -18,13 +18,12 @@ from threadpoolctl import threadpool_limits
 import ens_plugin
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
+from ens_plugin.adapters import walk_package
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.trees import walk_package
-from ens_plugin.analysis.row_blocks import tally_rows
-from ens_plugin.core.estimates.ensemble_size import recommended_size
-from ens_plugin.core.estimates.error_curve import binomial_curve
-from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.core.tallies.tally import SupportTally
+from ens_plugin.analysis.blocks import tally_rows
+from ens_plugin.core.error_curve import binomial_curve, recommended_size
+from ens_plugin.core.tally import SupportTally
+from ens_plugin.core.votes import fit_mixture
 
 Array = NDArray[Any]
 

@@ -20,9 +20,9 @@ from benchmarks.cost.boosters import SHARE, sample
 from benchmarks.cost.speed import own_score, ratio
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
+from ens_plugin.adapters import walk_package
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.trees import walk_package
-from ens_plugin.learners import DynamicPruningClassifier
+from ens_plugin.sizing.pruning import DynamicPruningClassifier
 
 Array = NDArray[Any]
 Work = Callable[[], object]

@@ -15,7 +15,7 @@ from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import Sample, friedman1, hard_easy_mixture, noisy_logistic
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.registry.gating.baseline_comparison import compare_pairs
+from ens_plugin.registry.evidence import compare_pairs
 from ens_plugin.tracking.measurement import Measurement
 
 Array = NDArray[Any]

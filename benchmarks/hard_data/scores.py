@@ -16,7 +16,7 @@ import ens_plugin
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.adapters.unwrap import unwrap
 
 Array = NDArray[Any]
 Problem = Callable[[int, np.random.Generator], tuple[Array, Array]]

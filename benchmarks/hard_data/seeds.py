@@ -14,8 +14,8 @@ from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all, lea
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.analysis.analyze import analyze_rows
-from ens_plugin.core.uncertainty.paired_losses import Difference
-from ens_plugin.registry.gating.baseline_comparison import compare_pairs
+from ens_plugin.core.comparison import Difference
+from ens_plugin.registry.evidence import compare_pairs
 from ens_plugin.tracking.measurement import Measurement
 
 Array = NDArray[Any]

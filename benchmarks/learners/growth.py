@@ -20,8 +20,8 @@ from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.errors import NotConvergedWarning
-from ens_plugin.learners.growth.growth import PROBE_SIZES, grow
-from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size
+from ens_plugin.papers.ensemble_size_2013 import ban_size
+from ens_plugin.sizing.grow import PROBE_SIZES, grow
 
 FloatArray = NDArray[np.float64]
 Array = NDArray[Any]

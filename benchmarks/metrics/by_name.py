@@ -11,22 +11,13 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import make_scorer, mean_pinball_loss
 
 import ens_plugin
-from benchmarks.metrics.fresh_truth import (
-    FRESH_ROWS,
-    OF_MATRIX,
-    OF_RANKS,
-    OF_VALUES,
-    PARTS,
-    FreshTruth,
-    outputs_of,
-)
+from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_MATRIX, OF_RANKS, OF_VALUES, PARTS, FreshTruth, outputs_of
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import GRID, gap_at
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]

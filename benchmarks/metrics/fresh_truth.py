@@ -11,7 +11,7 @@ from benchmarks.metrics.label_truth import expected_matrices, fresh_parts, known
 from benchmarks.metrics.problems import Problem
 from benchmarks.metrics.truth import Rows, drawn_means, known_outputs_curves, true_curve, true_size
 from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.metrics import ResolvedMetric
 
 __all__ = [
     "FRESH_ROWS",

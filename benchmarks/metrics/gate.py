@@ -15,10 +15,10 @@ from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.analysis.checks.judged_metric import JudgedMetric, metric_difference
-from ens_plugin.analysis.metrics.resolution import resolve_metric
+from ens_plugin.analysis.judged import JudgedMetric, metric_difference
+from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.errors import EnsPluginError
-from ens_plugin.registry.gating.baseline_comparison import LEVEL
+from ens_plugin.registry.evidence import LEVEL
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from benchmarks.metrics.problems import Problem
 from benchmarks.metrics.truth import GRID, limit_of, parts_of, tree_draws
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.metrics import ResolvedMetric
 
 __all__ = ["expected_matrices", "fresh_parts", "known_rows_curves", "matrices_curve"]
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.metrics.formulas import find_formula, of_labels
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.metrics import ResolvedMetric, find_formula, of_labels
 
 __all__ = [
     "GRID",

@@ -16,8 +16,7 @@ from benchmarks.metrics.truth import Rows, true_curve
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 
 # Labels of fresh rows as they were drawn; and as benchmarks.metrics.by_name has them.
 KINDS = ("drawn labels", "expected")

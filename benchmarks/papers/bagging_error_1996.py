@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 
 from benchmarks.papers.wavelengths import WIDTH_LAWS, Sample, WidthLaw, bag, cross_validate, draw_samples
 from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
-from ens_plugin.papers.bagging_error_1996.bagged_error import e2, mix, ratio, simple_estimate, simple_estimates, v2
-from ens_plugin.papers.bagging_error_1996.stacking import conservative_stacking, target_unit, weighted_stacking
+from ens_plugin.papers.bagging_error_1996 import (
+    conservative_stacking,
+    e2,
+    mix,
+    ratio,
+    simple_estimate,
+    simple_estimates,
+    target_unit,
+    v2,
+    weighted_stacking,
+)
 
 FloatArray = NDArray[np.float64]
 

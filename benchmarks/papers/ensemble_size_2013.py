@@ -12,14 +12,18 @@ from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_opti
 from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
-from ens_plugin.core.row_models.majority import subset_majority_error
-from ens_plugin.papers.ensemble_size_2013.borderline import (
+from ens_plugin.core.votes import subset_majority_error
+from ens_plugin.papers.ensemble_size_2013 import (
+    ban_size,
     borderline_density,
+    deconvolved_size,
     limiting_disagreement,
     limiting_row_size_tail,
+    mcnemar_size,
+    plugin_size,
+    reduction_size,
+    row_size_tail,
 )
-from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size, mcnemar_size, reduction_size
-from ens_plugin.papers.ensemble_size_2013.vote_size import deconvolved_size, plugin_size, row_size_tail
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -12,9 +12,9 @@ from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_opti
 from benchmarks.papers.votes import bagging_mistakes, unpacked
 from benchmarks.shared.forests import Plan, Record, grow_all
 from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
-from ens_plugin.core.estimates.error_curve import binomial_curve
-from ens_plugin.core.row_models.mixture import fit_mixture
-from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_curve
+from ens_plugin.core.error_curve import binomial_curve
+from ens_plugin.core.votes import fit_mixture
+from ens_plugin.papers.error_curves_2007 import expected_plugin_curve
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -12,13 +12,14 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 
 from benchmarks.papers.options import Repetitions, read_paper_options
 from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
-from ens_plugin.papers.model_averaging_2004.bound_formulas import (
+from ens_plugin.papers.model_averaging_2004 import (
     general_sd_bound,
     mean_bound,
+    models_to_settle,
     published_sd_bound,
     sd_bound,
+    settled_rows,
 )
-from ens_plugin.papers.model_averaging_2004.score_regions import models_to_settle, settled_rows
 
 FloatArray = NDArray[np.float64]
 Case = tuple[str, int, int, float]

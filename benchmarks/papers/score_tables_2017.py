@@ -15,10 +15,8 @@ from benchmarks.papers.bites.sizes import SizeCase, SizeCell, measure_sizes, siz
 from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.table_simulation import CELLS, CellError, simulate_cell
 from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
-from ens_plugin.papers.score_tables_2017.cache import load_score_tables
-from ens_plugin.papers.score_tables_2017.score_losses import loss_curve, score_bias_variance
-from ens_plugin.papers.score_tables_2017.score_models import NormalScores
-from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
+from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, load_score_tables
+from ens_plugin.papers.score_tables_2017.scores import NormalScores, loss_curve, score_bias_variance
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 
-from ens_plugin.papers.score_tables_2017.score_losses import expected_loss
-from ens_plugin.papers.score_tables_2017.score_models import NormalScores
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, score_quadrature
+from ens_plugin.papers.score_tables_2017.scores import NormalScores, expected_loss
 
 __all__ = ["CELLS", "CellError", "simulate_cell"]
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.analyze import analyze_rows, run_analysis
+    from ens_plugin.analysis.analyze import UNCHECKED_ROWS, UNPROVED_TARGET, analyze_rows, run_analysis
     from ens_plugin.analysis.arguments import clip_sizes_to_oob, resolve_options, row_weights
-    from ens_plugin.analysis.build_report import UNCHECKED_ROWS, UNPROVED_TARGET
+    from ens_plugin.analysis.blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
     from ens_plugin.analysis.options import AnalysisOptions, ScorerOfLabel
-    from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_rows
-    from ens_plugin.analysis.tallied_rows import TalliedRows
 
 __all__ = [
     "UNCHECKED_ROWS",
@@ -33,17 +31,17 @@ __all__ = [
 _HOME_OF = {
     "AnalysisOptions": "ens_plugin.analysis.options",
     "ScorerOfLabel": "ens_plugin.analysis.options",
-    "TalliedRows": "ens_plugin.analysis.tallied_rows",
-    "UNCHECKED_ROWS": "ens_plugin.analysis.build_report",
-    "UNPROVED_TARGET": "ens_plugin.analysis.build_report",
+    "TalliedRows": "ens_plugin.analysis.blocks",
+    "UNCHECKED_ROWS": "ens_plugin.analysis.analyze",
+    "UNPROVED_TARGET": "ens_plugin.analysis.analyze",
     "analyze_rows": "ens_plugin.analysis.analyze",
     "clip_sizes_to_oob": "ens_plugin.analysis.arguments",
     "resolve_options": "ens_plugin.analysis.arguments",
     "row_weights": "ens_plugin.analysis.arguments",
     "run_analysis": "ens_plugin.analysis.analyze",
-    "sample_limit": "ens_plugin.analysis.row_blocks",
-    "sampling_seed": "ens_plugin.analysis.row_blocks",
-    "tally_rows": "ens_plugin.analysis.row_blocks",
+    "sample_limit": "ens_plugin.analysis.blocks",
+    "sampling_seed": "ens_plugin.analysis.blocks",
+    "tally_rows": "ens_plugin.analysis.blocks",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

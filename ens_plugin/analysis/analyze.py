@@ -1,38 +1,547 @@
-"""The whole analysis, from a trained ensemble and its rows to one report."""
+"""The analysis of an ensemble: from a model, X and y to one report, for each output and for several."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin.adapters.contract import EnsembleAdapter, JudgedByLoss
+from ens_plugin.adapters.members import installed_version, model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.foreign_calls import model_errors
-from ens_plugin.adapters.shared.refusals import several_outputs
-from ens_plugin.adapters.unwrap.outputs import has_own_bags, output_count, output_ensemble
-from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
-from ens_plugin.analysis import checks
-from ens_plugin.analysis.arguments import granted_threads
-from ens_plugin.analysis.checks.supervised_steps import (
+from ens_plugin.adapters.unwrap import (
+    OutputPart,
+    StackedOutputs,
+    has_own_bags,
+    inner_ensemble,
+    output_count,
+    output_ensemble,
+    unwrap,
+)
+from ens_plugin.analysis.arguments import clip_sizes_to_oob, granted_threads, resolve_options
+from ens_plugin.analysis.blocks import Progress, TalliedRows, label_count, tally_rows
+from ens_plugin.analysis.checks import (
     cross_fitting_explained,
     doubts_about_transformed_rows,
+    order_findings,
+    subject_doubts,
+    unequal_bag_doubts,
+    with_distinct_rows,
     with_supervised_steps,
 )
-from ens_plugin.analysis.model_rows import RowChoice, read_rows
-from ens_plugin.analysis.one_output import open_model, report_on_rows, tally_model_rows, with_member_findings
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
-from ens_plugin.analysis.rows.targets import refuse_own_loss, target_array
-from ens_plugin.core.validation import as_array
-from ens_plugin.errors import UnsupportedModelError
+from ens_plugin.analysis.copies import RepeatedRows, appended_doubt, copies_findings, hash_rows, identical_rows
+from ens_plugin.analysis.curves import (
+    estimate_by_members,
+    estimate_classification,
+    estimate_regression,
+    largest_shared_size,
+)
+from ens_plugin.analysis.estimates import ResolvedOptions, counts_hard_votes
+from ens_plugin.analysis.label_errors import with_label_errors
+from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
+from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label, metric_without_label
+from ens_plugin.analysis.rows import (
+    RowShares,
+    compare_with_stored,
+    group_chances,
+    group_doubts,
+    missing_weight,
+    refuse_groups_in_bags,
+    refuse_own_loss,
+    refuse_unweighable,
+    row_shares,
+    target_array,
+    with_groups,
+    with_reach,
+)
+from ens_plugin.analysis.sizes import rare_label_caution, with_criteria
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.comparison import row_losses
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import AnyTally, select_rows, take_rows
+from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
+from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
+from ens_plugin.records import record
+from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, EnsembleReport, ErrorCurve, EstimateBasis
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.checks.judged_metric import JudgedMetric
-    from ens_plugin.analysis.checks.judged_rows import JudgedRows
-    from ens_plugin.analysis.row_blocks import Progress
-    from ens_plugin.report.result import EnsembleReport
+    from ens_plugin.analysis.estimates import Estimates
+    from ens_plugin.analysis.judged import JudgedMetric, JudgedRows
+    from ens_plugin.analysis.metric_curves import TwoErrors
+    from ens_plugin.core.intervals import ErrorDraws
+    from ens_plugin.core.weights import RowWeight
 
-__all__ = ["analyze", "analyze_rows", "in_bag", "run_analysis"]
+__all__ = [
+    "UNCHECKED_ROWS",
+    "analyze",
+    "analyze_outputs",
+    "analyze_rows",
+    "build_report",
+    "in_bag",
+    "open_model",
+    "report_on_rows",
+    "run_analysis",
+    "tally_model_rows",
+    "with_member_findings",
+]
+
+# Fewer rows of a label do not determine the distribution of its errors.
+UNPROVED_TARGET = (
+    "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
+    "that are not known here, or it is not known into which leaves rows with missing values fell in training. If y is "
+    "not exactly the training target, in training order, or the values in the leaves were replaced since, every error "
+    "in this report is wrong."
+)
+UNCHECKED_ROWS = (
+    "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
+    "error is far too low. Where the model takes oob_score=True, fit with it to have this checked. An adapter of your "
+    "own states with Bags.with_proof what it compared."
+)
+
+
+def build_report(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    settings: ResolvedOptions,
+    *,
+    sizes_given: bool,
+    sampled_labels: NDArray[Any],
+    repeats: RepeatedRows | None = None,
+    target: NDArray[Any] | None = None,
+) -> EnsembleReport:
+    """Return the report of an analysis: the estimates from all usable tallied rows, warnings and doubts.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    evidence : TalliedRows
+    settings : ResolvedOptions
+    sizes_given : bool
+        Whether the user gave the sizes to tabulate.
+    sampled_labels : ndarray, shape (n_sampled,)
+        Target of the rows of the metric, ``evidence.rows_of_metric``, as the user gave it.
+    repeats : RepeatedRows, optional
+        Repeated rows, where they were searched for; needs `target`, label codes or values of all rows.
+    """
+    usable = _usable_rows(evidence, adapter.n_members)
+    given = evidence.weight
+    shares = row_shares(adapter, evidence, usable, _members_needed(evidence))
+    metric = settings.metric
+    unweighted = None if metric is None or metric.takes_weights else metric.name
+    refuse_unweighable(shares, settings.estimator, unweighted_metric=unweighted)
+    evidence = shares.evidence
+    shared = None if shares.is_even else _shared_size(evidence, usable)
+    if evidence.weight.groups is not None:
+        assert isinstance(evidence.tally, AnyTally)
+        weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
+        evidence = replace(evidence, weight=weight)
+    if not sizes_given and settings.estimator == "hypergeometric":
+        settings = (
+            clip_sizes_to_oob(settings, evidence.tally.trials[usable], evidence.weight.select(usable).rows)
+            if shared is None
+            else clip_sizes_to_oob(settings, np.array([shared]))
+        )
+    if isinstance(adapter, JudgedByLoss):
+        estimates = _own_loss_estimates(adapter, evidence, sampled_labels, settings, shared)
+    else:
+        estimates = _common_estimates(
+            adapter, evidence, usable, settings, sampled_labels, shared, is_even=shares.is_even
+        )
+    report = _report(adapter, evidence, usable, estimates, settings, given, shares)
+    if repeats is None or target is None:
+        return report
+    return _with_repeats(report, adapter, evidence, usable, repeats, target)
+
+
+def _own_loss_estimates(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    sampled_labels: NDArray[Any],
+    settings: ResolvedOptions,
+    shared: int | None,
+) -> Estimates:
+    """Return the estimates of an ensemble that is judged by a loss of its own, or the metric in its place."""
+    from ens_plugin.analysis.metric_curves import estimate_own_loss
+
+    rows = evidence.rows_of_metric
+    groups = None if evidence.weight.groups is None else evidence.weight.groups[rows.rows]
+    return estimate_own_loss(adapter, rows, sampled_labels, settings, limit=shared, groups=groups)
+
+
+def _common_estimates(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    settings: ResolvedOptions,
+    sampled_labels: NDArray[Any],
+    shared: int | None,
+    *,
+    is_even: bool,
+) -> Estimates:
+    """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was requested."""
+    groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
+    estimates = _estimate(adapter, evidence, usable, settings, is_even=is_even)
+    if settings.metric is not None:
+        from ens_plugin.analysis.metric_curves import with_metric_curve
+
+        metric_rows = evidence.rows_of_metric
+        own_groups = None if evidence.weight.groups is None else evidence.weight.groups[metric_rows.rows]
+        estimates = with_metric_curve(
+            estimates, settings.metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
+            label_errors=partial(
+                _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=is_even
+            ),
+        )  # fmt: skip
+    n_rows = evidence.weight.select(usable).n_rows
+    return with_criteria(estimates, adapter, evidence.sample, groups, n_rows, settings)
+
+
+def _with_repeats(
+    report: EnsembleReport,
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    repeats: RepeatedRows,
+    target: NDArray[Any],
+) -> EnsembleReport:
+    """Return the report with the number of repeated rows, and doubts where copies may bias the estimates."""
+    assert isinstance(evidence.tally, AnyTally)
+    used = usable & (evidence.weight.total > 0)
+    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if np.any(repeats.copied & used):
+        part = repeats.take(np.flatnonzero(used))
+        # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
+        losses = (~part.copied).astype(float) if isinstance(adapter, JudgedByLoss) else row_losses(evidence.tally)[used]
+        doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
+    if repeats.appended and adapter.classes is not None:
+        doubts = (*doubts, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
+    basis = replace(
+        report.basis, n_repeated=int(np.count_nonzero(repeats.repeated & used)), doubts=(*report.basis.doubts, *doubts)
+    )
+    return replace(report, basis=basis, warnings=(*report.warnings, *warnings))
+
+
+def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
+    """Return which rows have enough out-of-bag members: one for hard votes, else two, which a variance needs."""
+    tally, weight = evidence.tally, evidence.weight
+    refuse_groups_in_bags(weight, tally.trials >= 2, missing_weight(evidence, n_members, 2))
+    few = round(weight.row_sum((tally.trials < 2).astype(np.float64)))
+    if few > weight.n_rows / 2 and weight.groups is None:
+        _refuse_one_bag(tally.trials, weight, n_members)
+        mean = weight.row_sum(tally.trials) / weight.n_rows
+        found = counted(few, "has", "have", of=f"{weight.n_rows} rows")
+        finding = f"{found} fewer than 2 out-of-bag members (mean {mean:.2f})"
+        raise TooFewMembersError(
+            f"{finding}: too few to separate one member's error from the ensemble's. Train more members, leave more "
+            "rows out of each bag (smaller max_samples), or pass held-out rows with {data='holdout'}.",
+            finding,
+        )
+    usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
+    if not usable.any():
+        raise InputError("sample_weight is 0 for every row that has out-of-bag members; give some of them weight.")
+    return np.asarray(usable)
+
+
+def _members_needed(evidence: TalliedRows) -> int:
+    return 1 if counts_hard_votes(evidence.tally) else 2
+
+
+def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: int) -> None:
+    n_shared = round(weight.row_sum((trials == 0).astype(np.float64)))
+    if n_members < 2 or n_shared == weight.n_rows or not np.isin(trials, (0, n_members)).all():
+        return
+    raise TooFewMembersError(
+        f"All {n_members} members were trained on the same {n_shared} of {weight.n_rows} rows, so the others are out "
+        "of bag for all of them. Pass those alone with {data='holdout'} (ens_plugin.in_bag returns which they are), or "
+        "train so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws "
+        "once for all parallel trees, or with bagging_freq=1 for LightGBM."
+    )
+
+
+def _shared_size(evidence: TalliedRows, usable: NDArray[np.bool_]) -> int:
+    return largest_shared_size(evidence.tally.trials[usable], evidence.sample.keep(usable).rows)
+
+
+def _estimate(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    settings: ResolvedOptions,
+    *,
+    is_even: bool,
+) -> Estimates:
+    rows = _usable_part(evidence, usable)
+    if adapter.info.task == "regression":
+        return estimate_regression(rows, adapter.n_members, settings)
+    estimate = estimate_classification if is_even else estimate_by_members
+    return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
+
+
+def _usable_part(evidence: TalliedRows, usable: NDArray[np.bool_]) -> TalliedRows:
+    """Return the tallies of some of the rows."""
+    if usable.all():
+        return evidence
+    tally, crossed = evidence.tally, evidence.crossed
+    if crossed is not None:
+        crossed = replace(crossed, sampled=crossed.sampled[usable[evidence.sample.rows]])
+    return replace(
+        evidence,
+        tally=select_rows(tally, usable)
+        if isinstance(tally, AnyTally)
+        else replace(tally, trials=tally.trials[usable]),
+        sample=evidence.sample.keep(usable),
+        weight=evidence.weight.select(usable),
+        label=None if evidence.label is None else evidence.label[usable],
+        crossed=crossed,
+    )
+
+
+def _two_errors(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    settings: ResolvedOptions,
+    whole: ErrorDraws | None,
+    *,
+    is_even: bool,
+) -> TwoErrors | None:
+    """Return the errors of the rows of each of two labels; None for more labels, few rows, and rows of a cluster."""
+    # Only metrics of labels come here.
+    from ens_plugin.analysis.metric_curves import two_errors
+    from ens_plugin.analysis.metric_rows import FEWEST_OF_LABEL
+
+    if label_count(adapter) != 2 or not isinstance(evidence.tally, AnyTally) or whole is None:
+        return None
+    rows = _usable_part(evidence, usable)
+    if rows.label is None or min(np.bincount(rows.label[rows.sample.rows], minlength=2)) < FEWEST_OF_LABEL:
+        return None
+    return two_errors(rows, settings, whole, has_scores=adapter.output_kind == "scores", is_even=is_even)
+
+
+def _report(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    estimates: Estimates,
+    settings: ResolvedOptions,
+    given: RowWeight,
+    shares: RowShares,
+) -> EnsembleReport:
+    weight, used = evidence.weight, evidence.weight.select(usable)
+    dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
+    cautions = _cautions(adapter, evidence.proof, estimates, used, dropped, settings)
+    cautions += rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
+    missing = missing_weight(replace(evidence, weight=given), adapter.n_members, _members_needed(evidence))
+    return EnsembleReport(
+        task=adapter.info.task,
+        model=type(adapter.model).__name__,
+        n_members=adapter.n_members,
+        n_rows=used.n_rows,
+        rows_without_oob=dropped,
+        mean_oob_members=used.row_sum(_members_of(evidence, usable)) / used.n_rows,
+        aggregation=adapter.info.aggregation,
+        bags=_provenance(adapter, evidence.proof) if settings.data == "oob" else "holdout",
+        data="oob" if settings.data == "oob" else "holdout",
+        error_curve=estimates.error_curve,
+        recommendation=estimates.recommendation,
+        criteria=estimates.criteria,
+        bias_variance=estimates.bias_variance,
+        algorithmic_sd=estimates.algorithmic_sd,
+        algorithmic_sd_is_bound=False,
+        warnings=(*shares.cautions, *cautions),
+        created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        versions={
+            name: installed_version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)
+        },
+        basis=EstimateBasis(
+            labels=shares.labels,
+            usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
+            n_effective=used.n_effective,
+            n_groups=None if used.groups is None else int(np.unique(used.groups).size),
+            doubts=(*adapter.doubts(), *shares.doubts, *group_doubts(weight, usable, missing), *estimates.doubts),
+        ),
+        fingerprint=tuple(part.hex() for part in adapter.fingerprint()),
+    )
+
+
+def _members_of(evidence: TalliedRows, usable: NDArray[np.bool_]) -> FloatArray:
+    """Return the number of members of the usable entries."""
+    trials = evidence.tally.trials
+    return trials if usable.all() else trials[usable]
+
+
+def _provenance(adapter: EnsembleAdapter, proof: BagProof) -> str:
+    provenance = adapter.info.bag_provenance
+    return "recorded" if provenance == "proved" and not proof.target else provenance
+
+
+def _cautions(
+    adapter: EnsembleAdapter,
+    proof: BagProof,
+    estimates: Estimates,
+    used: RowWeight,
+    dropped: int,
+    settings: ResolvedOptions,
+) -> tuple[str, ...]:
+    n_effective, n_rows = used.n_effective, used.n_rows
+    cautions = list(adapter.cautions(settings.data))
+    if settings.data == "oob" and not proof.rows:
+        cautions.append(UNCHECKED_ROWS)
+    elif settings.data == "oob" and not proof.target:
+        cautions.append(UNPROVED_TARGET)
+    if n_effective < FEWEST_ROWS:
+        cautions.append(f"Only {counted(f'{n_effective:.3g}', 'row')}: every estimate is imprecise. Pass more rows.")
+    curve = estimates.error_curve
+    if _may_move_error(dropped / (n_rows + dropped), curve, adapter.n_members):
+        cautions.append(
+            f"{counted(dropped, 'row was', 'rows were')} left out, because of too few out-of-bag members: so many that "
+            "the error may be outside the interval if they are not like the others."
+        )
+    cautions.extend(estimates.cautions)
+    raw = curve.asymptote_raw
+    if curve.metric_basis is None and -raw > curve.asymptote_interval[1]:
+        cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
+    return tuple(cautions)
+
+
+def _may_move_error(share: float, curve: ErrorCurve, n_members: int) -> bool:
+    """Return whether a share of the rows, with the largest loss or twice the others', would move the error too far.
+
+    That is beyond its interval.  Where there is none, any row might.
+    """
+    if share == 0 or not curve.reaches(n_members):
+        return share > 0
+    error, (low, high) = curve.at(n_members), curve.interval_at(n_members)
+    basis = curve.metric_basis
+    smallest, largest = (0.0, 1.0) if basis is None else (basis.lowest, basis.highest)
+    has_range = curve.metric != "mean squared error" and math.isfinite(largest - smallest)
+    change = share * (max(largest - error, error - smallest) if has_range else abs(error))
+    return not change <= max(high - error, error - low)
+
+
+def open_model(
+    model: Any, X: Any, y: ArrayLike, options: AnalysisOptions
+) -> tuple[EnsembleAdapter, Any, ResolvedOptions]:
+    """Return the adapter of a model, X as it reaches the ensemble, and the checked options.
+
+    Raises
+    ------
+    EnsPluginError
+        If the model is not supported or not fitted, or an option is out of range.
+    """
+    data = options.data
+    ensemble, inner = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
+    adapter = find_adapter(ensemble)
+    return adapter, inner, resolve_options(adapter, options, y)
+
+
+def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progress | None = None) -> TalliedRows:
+    """Return the tallies of rows, with their groups, chances and proof, one entry for each row.
+
+    Parameters
+    ----------
+    rows : ModelRows
+    settings : ResolvedOptions
+    progress : callable or None
+        As for :func:`ens_plugin.analysis.blocks.tally_rows`.
+    """
+    evidence = tally_rows(
+        rows.adapter,
+        rows.features,
+        rows.bags,
+        rows.target,
+        rows.weight,
+        with_path=settings.estimator == "path",
+        with_metric=settings.metric is not None,
+        rng=np.random.default_rng(settings.random_state),
+        progress=progress,
+    )
+    if rows.adapter.classes is not None:
+        evidence = evidence.sort_samples()
+    chance = rows.chances
+    if rows.groups is not None and rows.bags is not None:
+        chance = group_chances(rows.groups, evidence.tally.trials, rows.adapter.n_members)
+    weight = replace(evidence.weight, groups=rows.groups)
+    return replace(evidence, weight=weight, chance=chance, proof=rows.proof)
+
+
+def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
+    """Return training rows with doubts where bags are unequal, and where rows belong together.
+
+    Parameters
+    ----------
+    rows : ModelRows
+        Whether they belong together is looked at without groups only, where they are all of the training rows, and
+        by the columns where nothing else is doubted.
+    sample : Sample
+        Of these rows.
+    """
+    if rows.bags is None:
+        return rows
+    rows = replace(rows, doubts=(*rows.doubts, *unequal_bag_doubts(rows.adapter, sample)))
+    assert rows.bags is not None
+    if rows.groups is not None or rows.positions is not None:
+        return rows
+    doubts, warnings = order_findings(rows.adapter, sample, rows.bags, sorted_rows=rows.is_sorted)
+    if rows.table is not None and not rows.doubts and not doubts:
+        doubts = subject_doubts(rows.adapter, sample, rows.table)
+    doubts = with_reach((*rows.doubts, *doubts), rows.bags)
+    return replace(rows, doubts=doubts, warnings=(*rows.warnings, *warnings))
+
+
+def report_on_rows(
+    rows: ModelRows, evidence: TalliedRows, settings: ResolvedOptions, *, sizes_given: bool
+) -> EnsembleReport:
+    """Return the report from the tallies of rows, whose features and bags take no part in it.
+
+    Parameters
+    ----------
+    rows : ModelRows
+    evidence : TalliedRows
+        :func:`tally_model_rows` of these rows.
+    settings : ResolvedOptions
+    sizes_given : bool
+        Whether the user gave the sizes to tabulate.
+
+    Raises
+    ------
+    EnsPluginError
+        DataMismatchError if out-of-bag outputs that the library stored differ from these; TooFewMembersError or
+        InputError if the rows are not enough for the estimates.
+    """
+    adapter, sampled = rows.adapter, evidence.sample.rows
+    if settings.data == "oob" and rows.groups is None:
+        compare_with_stored(adapter, evidence.sample, rows.place(sampled))
+    report = build_report(
+        adapter,
+        evidence,
+        settings,
+        sizes_given=sizes_given,
+        sampled_labels=rows.labels.reshape(-1)[evidence.rows_of_metric.rows],
+        repeats=rows.likeness.repeats,
+        target=rows.target,
+    )
+    report = with_distinct_rows(report, adapter, evidence, rows.likeness, settings)
+    groups = None if rows.groups is None else rows.groups[sampled]
+    assert isinstance(evidence.tally, AnyTally)
+    report = with_label_errors(report, adapter, evidence.sample, take_rows(evidence.tally, sampled), groups)
+    own = None
+    if settings.data == "holdout":
+        from ens_plugin.analysis.checks import own_prediction_doubt
+
+        own = own_prediction_doubt(adapter, evidence.sample, evidence.tally, evidence.weight.total)
+    doubts = (*rows.doubts, *report.basis.doubts)
+    basis = replace(report.basis, doubts=doubts if own is None else (own, *doubts))
+    return replace(report, basis=basis, warnings=(*rows.warnings, *report.warnings))
 
 
 def analyze(
@@ -183,7 +692,6 @@ def run_analysis(
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
         # Few models have several outputs.
-        from ens_plugin.analysis.outputs import analyze_outputs
 
         report = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
         return with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
@@ -236,11 +744,11 @@ def _analyzed(
         report = with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
         if not judges:
             return report, None
+        from ens_plugin.analysis.judged import judge_metric, judge_rows
+
         if settings.metric is not None:
-            return report, checks.judge_metric(
-                adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error
-            )
-        return report, checks.judge_rows(adapter, evidence, rows.target, settings.data, report.error)
+            return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
+        return report, judge_rows(adapter, evidence, rows.target, settings.data, report.error)
 
 
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
@@ -292,3 +800,347 @@ def _refuse_outputs(model: Any, what: str) -> None:
     ensemble = inner_ensemble(model)
     if (n_outputs := output_count(ensemble)) > 1:
         raise UnsupportedModelError(several_outputs(type(ensemble).__name__, n_outputs, what))
+
+
+# Times the size that the mean needs, from which on an output's need is warned of.
+MANY_TIMES = 2.0
+# Share of the summed mean squared error in one output, from which on it is warned of.
+DOMINANT = 0.9
+MOST_DROPPED = 0.5
+
+
+@record
+class _Output:
+    """The rows of one output that take part in the mean over outputs: those that at least two members predict.
+
+    Attributes
+    ----------
+    part : OutputPart
+    rows : IntArray
+        Their places among the rows given.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : FloatArray
+    groups : IntArray
+        Group of each row; the row's own place without groups.
+    chance : FloatArray or None
+        Chance of each row to be left out of one bag.
+    proof : BagProof
+    metric : OutputMetric or None
+        Where a metric was requested.
+    """
+
+    part: OutputPart
+    rows: IntArray
+    target: NDArray[Any]
+    weight: FloatArray
+    groups: IntArray
+    chance: FloatArray | None
+    proof: BagProof
+    metric: OutputMetric | None
+
+
+def analyze_outputs(
+    ensemble: Any,
+    n_outputs: int,
+    X: Any,
+    y: Any,
+    options: AnalysisOptions,
+    progress: Progress | None = None,
+    choose_rows: RowChoice | None = None,
+) -> EnsembleReport:
+    """Return the report of the mean over outputs, with the report of each output in ``outputs``.
+
+    An output's report is that of the same members predicting it alone.  The curve of the mean is the mean of theirs.
+    Its intervals, its size and its variance over seeds are estimated from the rows of all outputs together; the outputs
+    of one row count as one independent draw.
+
+    Parameters
+    ----------
+    ensemble : fitted model of several outputs, wrappers removed
+    n_outputs : int
+    X : rows as the ensemble takes them
+    y : array-like of shape (n_rows, n_outputs)
+    options : AnalysisOptions
+    progress : callable or None
+        As for :func:`ens_plugin.analysis.analyze.run_analysis`, for the mean.
+    choose_rows : callable or None
+        Likewise; called for the first output, whose rows are those of all.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.analyze`; the message names the output.
+    """
+    names, columns = _columns(ensemble, n_outputs, y)
+    options = replace(options, groups=_group_codes(options, ensemble, X, columns))
+    choose = None if choose_rows is None else _same_rows(choose_rows)
+    reports, outputs = {}, list[_Output]()
+    for output, name in enumerate(names):
+        try:
+            model = output_ensemble(ensemble, output)
+            reports[name], found = _analyze_output(model, X, columns[output], options, choose)
+            outputs.append(found)
+        except EnsPluginError as error:
+            raise _named(error, name) from error
+    with granted_threads(options.n_jobs):
+        mean = _mean_report(ensemble, outputs, options, progress)
+    return _joined(mean, reports, outputs, options)
+
+
+def _columns(ensemble: Any, n_outputs: int, y: Any) -> tuple[list[str], list[NDArray[Any]]]:
+    """Return the names of the outputs, and the target of each, shape (n_rows,)."""
+    target = target_array(y)
+    if target.ndim != 2 or target.shape[1] != n_outputs:
+        raise InputError(
+            f"y has shape {target.shape}, and this {type(ensemble).__name__} predicts {n_outputs} outputs; pass y of "
+            f"shape (n_rows, {n_outputs}), one column for each."
+        )
+    names = [str(output) for output in range(n_outputs)]
+    if not isinstance(y, pd.DataFrame):
+        return names, [target[:, output] for output in range(n_outputs)]
+    own = [printable(str(name), 60) for name in y.columns]
+    # Columns of a frame keep their types, which its array has in common.
+    columns = [target_array(y.iloc[:, output]) for output in range(n_outputs)]
+    return own if len(set(own)) == n_outputs and all(own) else names, columns
+
+
+def _group_codes(options: AnalysisOptions, ensemble: Any, X: Any, columns: list[NDArray[Any]]) -> Any:
+    """Return the groups of the rows; of identical rows, those with the same features and all targets in common."""
+    if not (isinstance(options.groups, str) and options.groups == "identical"):
+        return options.groups
+    inner, rows = unwrap(output_ensemble(ensemble, 0), X, are_fresh=options.data == "holdout")
+    codes = [pd.factorize(column)[0] for column in columns]
+    target = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    return identical_rows(hash_rows(find_adapter(inner).prepare(rows), rows), target)
+
+
+def _same_rows(choose_rows: RowChoice) -> RowChoice:
+    """Return a choice of rows that is made once, for the first output."""
+    chosen: list[NDArray[np.intp] | None] = []
+
+    def choose(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
+        if not chosen:
+            chosen.append(choose_rows(adapter, features, bags))
+        return chosen[0]
+
+    return choose
+
+
+def _analyze_output(
+    model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
+) -> tuple[EnsembleReport, _Output]:
+    """Return the report of one output, and what the stack needs of it."""
+    adapter, inner, settings = open_model(model, X, y, options)
+    with granted_threads(options.n_jobs):
+        rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
+        evidence = tally_model_rows(rows, settings)
+        output = _rows_for_stack(rows, settings.metric)
+        rows = with_member_findings(rows, evidence.sample).without_features()
+        report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
+    n_used, n_rows = output.rows.size, rows.target.size
+    if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):
+        raise TooFewMembersError(
+            f"Only {counted(n_used, 'has', 'have', of=f'{n_rows} rows')} two out-of-bag members: too few for the mean "
+            "over outputs. Train more members, or leave more rows out of each bag (smaller max_samples)."
+        )
+    return report, output
+
+
+def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
+    """Return the rows with weight that at least two members predict."""
+    usable = rows.weight > 0
+    if rows.bags is not None:
+        usable &= _oob_counts(rows.bags) >= 2
+    used = np.flatnonzero(usable)
+    places = rows.place(used)
+    return _Output(
+        part=OutputPart(rows.adapter, rows.features[used], None if rows.bags is None else rows.bags.take(used)),
+        rows=places,
+        target=rows.target[used],
+        weight=rows.weight[used],
+        groups=places if rows.groups is None else rows.groups[used],
+        chance=None if rows.chances is None else rows.chances[used],
+        proof=rows.proof,
+        metric=None if metric is None else _metric_of_output(metric, rows, used),
+    )
+
+
+def _metric_of_output(metric: ResolvedMetric, rows: ModelRows, used: NDArray[np.intp]) -> OutputMetric:
+    """Return the metric of an output, with its rows' labels in the form in which the metric takes them."""
+    classes = rows.adapter.classes
+    if classes is None:
+        return OutputMetric(metric, rows.labels.reshape(-1)[used], 0)
+    labels = classes[rows.target[used]] if metric.greater_is_better else rows.labels.reshape(-1)[used]
+    return OutputMetric(metric, labels, len(classes))
+
+
+def _oob_counts(bags: Bags) -> IntArray:
+    in_bag = np.zeros(bags.n_rows, dtype=np.int64)
+    for member in range(bags.n_members):
+        in_bag += bags.member(member)
+    return bags.n_members - in_bag
+
+
+def _mean_report(
+    ensemble: Any, outputs: Sequence[_Output], options: AnalysisOptions, progress: Progress | None
+) -> EnsembleReport:
+    stack = StackedOutputs(ensemble, [output.part for output in outputs])
+    settings = resolve_options(stack, replace(options, metric=metric_without_label(options.metric)))
+    metrics = [output.metric for output in outputs if output.metric is not None]
+    if metrics:
+        settings = replace(settings, metric=mean_over_outputs(metrics))
+    target = np.concatenate([output.target for output in outputs])
+    tallied = tally_rows(
+        stack,
+        stack.prepare(None),
+        outputs[0].part.bags,
+        target,
+        np.concatenate([output.weight for output in outputs]),
+        with_path=settings.estimator == "path",
+        with_metric=settings.metric is not None,
+        rng=np.random.default_rng(settings.random_state),
+        progress=progress,
+    )
+    if stack.classes is not None:
+        tallied = tallied.sort_samples()
+    return build_report(
+        stack,
+        _with_groups(tallied, outputs),
+        settings,
+        sizes_given=options.sizes is not None,
+        sampled_labels=tallied.rows_of_metric.rows[:, None],
+    )
+
+
+def _with_groups(tallied: TalliedRows, outputs: Sequence[_Output]) -> TalliedRows:
+    """Return the tallied rows of the stack with the rows of each original row, or group, as one group."""
+    chances = [output.chance for output in outputs if output.chance is not None]
+    return replace(
+        tallied,
+        weight=replace(tallied.weight, groups=np.concatenate([output.groups for output in outputs])),
+        chance=np.concatenate(chances) if len(chances) == len(outputs) else None,
+        proof=BagProof(all(output.proof.rows for output in outputs), all(output.proof.target for output in outputs)),
+    )
+
+
+def _joined(
+    mean: EnsembleReport, reports: dict[str, EnsembleReport], outputs: Sequence[_Output], options: AnalysisOptions
+) -> EnsembleReport:
+    """Return the report of the mean with those of the outputs, and with what casts doubt on any of them."""
+    used = np.unique(np.concatenate([output.rows for output in outputs])).size
+    considered = max(report.n_rows + report.rows_without_oob for report in reports.values())
+    doubts = _merged([report.basis.doubts for report in reports.values()], list(reports))
+    warnings = _merged([report.warnings for report in reports.values()], list(reports))
+    basis = replace(
+        mean.basis,
+        # A label belongs to one output.
+        labels=(),
+        n_groups=None if options.groups is None else mean.basis.n_groups,
+        doubts=tuple(dict.fromkeys((*doubts, *mean.basis.doubts))),
+    )
+    return replace(
+        mean,
+        error_curve=_mean_curve(mean.error_curve, [report.error_curve for report in reports.values()]),
+        bias_variance=_mean_parts([report.bias_variance for report in reports.values()]),
+        n_rows=used,
+        rows_without_oob=max(considered - used, 0),
+        basis=basis,
+        warnings=tuple(dict.fromkeys((*_size_warnings(mean, reports), *_scale_warnings(reports), *warnings))),
+        outputs=reports,
+    )
+
+
+def _mean_curve(stacked: ErrorCurve, curves: Sequence[ErrorCurve]) -> ErrorCurve:
+    """Return the mean of the outputs' curves, with intervals as wide as those of all outputs' rows together.
+
+    The mean of the outputs' curves has no intervals of its own, because errors of different outputs on one row are
+    related.  `stacked`, the curve of all outputs' rows together, takes that into account.
+    """
+    if any(not np.array_equal(curve.sizes, stacked.sizes) for curve in curves):
+        return stacked
+    lowest, highest = _range(stacked)
+    error = np.mean([curve.error for curve in curves], axis=0)
+    asymptote = float(np.mean([curve.asymptote for curve in curves]))
+    shift, limit_shift = error - stacked.error, asymptote - stacked.asymptote
+    low, high = (float(np.clip(end + limit_shift, lowest, highest)) for end in stacked.asymptote_interval)
+    shifts = [curve.even_shift for curve in curves if curve.even_shift is not None]
+    return replace(
+        stacked,
+        error=error,
+        lower=np.clip(stacked.lower + shift, lowest, highest),
+        upper=np.clip(stacked.upper + shift, lowest, highest),
+        asymptote=asymptote,
+        asymptote_interval=(low, high),
+        asymptote_raw=float(np.mean([curve.asymptote_raw for curve in curves])),
+        ties_to=min(curve.ties_to for curve in curves),
+        even_shift=np.mean(shifts, axis=0) if len(shifts) == len(curves) else None,
+    )
+
+
+def _range(curve: ErrorCurve) -> tuple[float, float]:
+    if curve.metric_basis is not None:
+        return curve.metric_basis.lowest, curve.metric_basis.highest
+    return 0.0, 1.0 if curve.metric == "0-1 error" else np.inf
+
+
+def _mean_parts(parts: Sequence[BiasVariance]) -> BiasVariance:
+    """Return the mean of the outputs' errors, variances and biases."""
+    names = [item.name for item in fields(BiasVariance) if item.name != "loss"]
+    means = {name: float(np.mean([getattr(part, name) for part in parts])) for name in names}
+    return BiasVariance(**means, loss=parts[0].loss)
+
+
+def _merged(found: Sequence[tuple[str, ...]], names: Sequence[str]) -> list[str]:
+    """Return the sentences of all outputs: those that all have as they are, the others with the output's name."""
+    common = [text for text in found[0] if all(text in own for own in found)]
+    named = [
+        f"Output {name!r}: {text}" for name, own in zip(names, found, strict=True) for text in own if text not in common
+    ]
+    return [*common, *named]
+
+
+def _size_warnings(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> list[str]:
+    """Return a warning for the outputs that need far more members than the mean."""
+    size = mean.recommended_size
+    if size is None or not mean.recommendation.is_known:
+        return []
+    wanted = {
+        name: report.recommended_size or report.recommendation.max_size
+        for name, report in reports.items()
+        if report.recommendation.is_known
+    }
+    many = {name: own for name, own in wanted.items() if own > MANY_TIMES * size}
+    if not many:
+        return []
+    open_ended = {name for name, report in reports.items() if report.recommended_size is None}
+    listed = ", ".join(
+        f"{name!r} {'more than' if name in open_ended else 'about'} {own}" for name, own in list(many.items())[:5]
+    )
+    return [
+        f"The recommended size of {counted(size, 'member')} is that of the mean over outputs, and "
+        f"{counted(len(many), 'needs', 'need', of=f'{len(reports)} outputs')} more than twice "
+        f"as many: {listed}. Their reports are in `outputs`."
+    ]
+
+
+def _scale_warnings(reports: dict[str, EnsembleReport]) -> list[str]:
+    """Return a warning where one output has nearly all of the summed mean squared error."""
+    errors = {name: report.error for name, report in reports.items()}
+    total = sum(errors.values())
+    if next(iter(reports.values())).task != "regression" or not total > 0:
+        return []
+    name = max(errors, key=lambda own: errors[own])
+    if not errors[name] > DOMINANT * total:
+        return []
+    return [
+        f"Output {name!r} has {100 * errors[name] / total:.3g} % of the mean squared error of all outputs, so the mean "
+        "over outputs, as scikit-learn's uniform_average, is about this output alone. Train on targets of one "
+        "scale, or read the reports in `outputs`."
+    ]
+
+
+def _named(error: EnsPluginError, name: str) -> EnsPluginError:
+    """Return an error of the same kind, whose message begins with the name of the output."""
+    text = f"Output {shown(name, 62)}: {error.template}"
+    return TooFewMembersError(text, error.finding) if isinstance(error, TooFewMembersError) else type(error)(text)

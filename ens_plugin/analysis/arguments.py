@@ -15,22 +15,17 @@ from joblib import effective_n_jobs, parallel_config
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import ThreadpoolController
 
-from ens_plugin.adapters.capabilities import JudgedByLoss
-from ens_plugin.analysis import metrics
-from ens_plugin.analysis.curves.estimates import ResolvedOptions
-from ens_plugin.analysis.options import (
-    CLASSIFICATION_ESTIMATORS,
-    CRITERIA,
-    REGRESSION_ESTIMATORS,
-    AnalysisOptions,
-)
-from ens_plugin.core.estimates.error_curve import hypergeometric_limit
+from ens_plugin.adapters.contract import JudgedByLoss
+from ens_plugin.analysis.estimates import ResolvedOptions
+from ens_plugin.analysis.metrics import check_metric, resolve_metric
+from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, CRITERIA, REGRESSION_ESTIMATORS, AnalysisOptions
+from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.base import EnsembleAdapter
-    from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+    from ens_plugin.adapters.contract import EnsembleAdapter
+    from ens_plugin.analysis.metrics import ResolvedMetric
 
 __all__ = [
     "NO_METRIC",
@@ -106,7 +101,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: Array
 def check_options(options: AnalysisOptions) -> None:
     """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that is wrong for any model."""
     if options.metric is not None:
-        metrics.check_metric(options.metric)
+        check_metric(options.metric)
     if not isinstance(options.criterion, str) or options.criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(options.criterion)}.")
     for name in ("confidence", "tolerance", "interval_level"):
@@ -128,7 +123,7 @@ def _resolved_metric(options: AnalysisOptions, adapter: EnsembleAdapter, y: Arra
     """Return the metric of an analysis; most have none, and load nothing of the metrics."""
     if options.metric is None and not isinstance(adapter, JudgedByLoss):
         return None
-    return metrics.resolve_metric(options.metric, adapter, y)
+    return resolve_metric(options.metric, adapter, y)
 
 
 def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:

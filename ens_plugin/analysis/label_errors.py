@@ -7,22 +7,27 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.analysis.curves.label_models import are_votes, counts_hard_votes, fit_support
-from ens_plugin.core import row_models as fits
-from ens_plugin.core import uncertainty
-from ens_plugin.core.estimates.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.row_models.anchoring import mean_error
-from ens_plugin.core.row_models.tied_votes import tie_probability
-from ens_plugin.core.tallies.margin_tally import member_margins, strongest_rival
-from ens_plugin.core.tallies.row_groups import effective_groups
-from ens_plugin.core.tallies.row_weight import RowWeight
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import AnyTally, MarginTally, RowBlock, SupportTally, take_rows
-from ens_plugin.core.uncertainty.intervals import density_error_sd, posterior_error_sd, wilson_interval
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.analysis.estimates import are_votes, counts_hard_votes, fit_support
+from ens_plugin.core.anchoring import LabelVotes, mean_error, tie_probability, tied_label_shift
+from ens_plugin.core.comparison import shared_luck_variance
+from ens_plugin.core.error_curve import is_tied, previous_odd_size
+from ens_plugin.core.intervals import density_error_sd, posterior_error_sd, wilson_interval
+from ens_plugin.core.jackknife import left_out_sd
+from ens_plugin.core.margins import fit_margins
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import (
+    AnyTally,
+    MarginTally,
+    RowBlock,
+    SupportTally,
+    member_margins,
+    strongest_rival,
+    take_rows,
+)
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.report.estimates import LabelErrors
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.core.weights import RowWeight, effective_groups
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, LabelErrors
 
 __all__ = ["with_label_errors"]
 
@@ -155,7 +160,7 @@ def _sd_over_members(
             continue
         some = np.sort(shuffled[:n_used])
         weight = replace(_row_weight(sample, groups, some), rows=np.full(some.size, rows.size / some.size))
-        found[code] = uncertainty.left_out_sd(*margins_of(some), weight, size)[0]
+        found[code] = left_out_sd(*margins_of(some), weight, size)[0]
     return found
 
 
@@ -169,15 +174,15 @@ def _linear_luck(margins: FloatArray, counted: NDArray[np.bool_]) -> float:
     variance = np.einsum("mr,mr->r", known, known) / n - np.square(mean)
     spread = np.sqrt(np.maximum(variance, CERTAIN) / n)
     slopes = np.exp(-0.5 * np.square(mean / spread)) / (np.sqrt(2.0 * np.pi) * spread)
-    shared = uncertainty.shared_luck_variance(margins, counted, slopes, float(n.size))
+    shared = shared_luck_variance(margins, counted, slopes, float(n.size))
     return float(np.sqrt(shared * n.mean() / counted.shape[0]))
 
 
 def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes: FloatArray, code: int) -> FloatArray:
     """Return what ties of three labels or more, which the first label wins, add to the error of rows of one label."""
     support = block.support[rows]
-    votes = fits.LabelVotes(support, support, support.sum(axis=1), block.target[rows].astype(np.int64))
-    return fits.tied_label_shift(votes, weight.total, code, sizes, DRAWN_ROWS // block.n_labels)
+    votes = LabelVotes(support, support, support.sum(axis=1), block.target[rows].astype(np.int64))
+    return tied_label_shift(votes, weight.total, code, sizes, DRAWN_ROWS // block.n_labels)
 
 
 def _rows_worth(error: float, sd: float, n_rows: float) -> float:
@@ -201,7 +206,7 @@ def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray, code: int) ->
         error[even] += (0.5 if code else -0.5) * ties
         return error, float(density_error_sd(model, untied[:1])[0])
     assert isinstance(tally, MarginTally)
-    margins = fits.fit_margins(tally.mean, tally.sd, tally.trials, weight)
+    margins = fit_margins(tally.mean, tally.sd, tally.trials, weight)
     return mean_error([margins], sizes), float(posterior_error_sd(margins, sizes[:1])[0])
 
 

@@ -9,31 +9,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.capabilities import CountsDraws
-from ens_plugin.analysis import checks
+from ens_plugin.adapters.contract import CountsDraws, EnsembleAdapter
 from ens_plugin.analysis.arguments import row_weights
-from ens_plugin.analysis.checks.distinct_rows import RowLikeness, row_likeness
-from ens_plugin.analysis.checks.near_copies import near_copy_doubts
-from ens_plugin.analysis.checks.refused_rows import training_bags
-from ens_plugin.analysis.checks.row_order import is_sorted
-from ens_plugin.analysis.row_blocks import BlockReader
-from ens_plugin.analysis.rows.groups import reach_of_groups
-from ens_plugin.analysis.rows.hashes import hash_rows
-from ens_plugin.analysis.rows.repeats import held_out_copies, refuse_copies
-from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
-from ens_plugin.analysis.rows.targets import encode_target, evaluation_weights, target_array
-from ens_plugin.core.columns import in_few_bytes
-from ens_plugin.core.tallies.bags import BagProof, Bags
-from ens_plugin.core.tallies.row_sampling import spread_rows
-from ens_plugin.core.validation import FloatArray, counted, shown
+from ens_plugin.analysis.blocks import BlockReader
+from ens_plugin.analysis.checks import (
+    RowLikeness,
+    doubt_about_changed_rows,
+    is_sorted,
+    judge_held_out_rows,
+    near_copy_doubts,
+    row_likeness,
+    training_bags,
+)
+from ens_plugin.analysis.copies import hash_rows, held_out_copies, refuse_copies
+from ens_plugin.analysis.rows import (
+    compare_with_stored,
+    encode_target,
+    evaluation_weights,
+    reach_of_groups,
+    target_array,
+)
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.sample import spread_rows
+from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown
 from ens_plugin.errors import InputError
 from ens_plugin.records import record
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+    from ens_plugin.analysis.metrics import ResolvedMetric
     from ens_plugin.analysis.options import AnalysisOptions
-    from ens_plugin.core.tallies.subsets import Sample
+    from ens_plugin.core.sample import Sample
 
 __all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "outputs_of_some", "read_rows"]
 
@@ -158,8 +163,8 @@ def read_rows(
     adapter.check_members(features)
     rows = ModelRows(adapter, features, labels, target, weight, likeness)
     if options.data == "holdout":
-        doubts, warnings = checks.judge_held_out_rows(adapter, features, labels)
-        changed = checks.doubt_about_changed_rows(adapter, features, target)
+        doubts, warnings = judge_held_out_rows(adapter, features, labels)
+        changed = doubt_about_changed_rows(adapter, features, target)
         if options.groups is None:
             doubts = (*held_out_copies(hashed, target, weight), *doubts)
         return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)

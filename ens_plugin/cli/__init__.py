@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
+from ens_plugin.cli.inputs import read_table, rows_for_model
 from ens_plugin.cli.main import main
-from ens_plugin.cli.table import rows_for_model
-from ens_plugin.cli.table_files import read_table
 
 __all__ = ["main", "read_table", "rows_for_model"]

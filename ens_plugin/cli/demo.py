@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ens_plugin.cli.console import only_results_on_stdout, progress_bar, quiet_libraries
-from ens_plugin.report.quantities import error_text, interval_text, level_text, recommended_text
 from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import error_text, interval_text, level_text, recommended_text
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.store.connection import check_server, tracking_errors
+from ens_plugin.tracking.connection import check_server, tracking_errors
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,15 +24,14 @@ from ens_plugin.cli.console import (
     show_refusal,
     write_text,
 )
+from ens_plugin.cli.inputs import KINDS, AnalysisRequest, analysis_arguments, analysis_of, feature_arguments
 from ens_plugin.cli.oob import oob
-from ens_plugin.cli.request import AnalysisRequest, analysis_arguments, analysis_of, feature_arguments
 from ens_plugin.cli.spark import SparkEngine, spark_options
-from ens_plugin.cli.table_files import KINDS
 from ens_plugin.errors import EnsPluginError, spelled
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary
-from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX
-from ens_plugin.tracking.store.connection import without_secrets
+from ens_plugin.tracking.connection import without_secrets
+from ens_plugin.tracking.log import DEFAULT_PREFIX
 
 __all__ = ["cli", "main"]
 
@@ -83,8 +82,8 @@ def demo(tracking_uri: str | None) -> None:
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
     """
+    from ens_plugin.cli.console import browse_hint, use_store
     from ens_plugin.cli.demo import demo_experiments, demonstrations, log_demonstrations, results_table
-    from ens_plugin.cli.store import browse_hint, use_store
 
     uri = use_store(tracking_uri)
     experiments = demo_experiments(uri)
@@ -232,7 +231,7 @@ def gate(
     Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; in both
     cases nothing is promoted.
     """
-    from ens_plugin.cli.gate import RowFile, decide, rows_from_file
+    from ens_plugin.cli.registry import RowFile, decide, rows_from_file
 
     rows = rows_from_file(data, RowFile(target, holdout, drop, features))
     decision = decide(
@@ -273,7 +272,7 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if there is no
     result.
     """
-    from ens_plugin.cli.rightsizing import as_json, as_markdown, as_text, rightsized
+    from ens_plugin.cli.registry import as_json, as_markdown, as_text, rightsized
 
     found = rightsized(request, register)
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
@@ -317,7 +316,7 @@ def gate_server(
     --data, and prints each verdict. At its start it judges the versions that were registered while it was down.
     Unsigned, wrongly signed, stale and repeated deliveries are refused.
     """
-    from ens_plugin.cli.gate import serve
+    from ens_plugin.cli.registry import serve
 
     serve(
         policy,
@@ -344,10 +343,10 @@ def _formatted(report: EnsembleReport, style: Format) -> str:
 def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:
     import mlflow
 
-    from ens_plugin.cli.store import use_store
+    from ens_plugin.cli.console import use_store
     from ens_plugin.tracking import log_report
-    from ens_plugin.tracking.store.connection import check_server, tracking_errors, without_credentials
-    from ens_plugin.tracking.store.models import logged_model_id, source_run_id
+    from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
+    from ens_plugin.tracking.models import logged_model_id, source_run_id
 
     with only_results_on_stdout(), quiet_libraries():
         uri = use_store(request.tracking_uri)

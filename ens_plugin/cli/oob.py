@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ens_plugin.cli.console import only_results_on_stdout, output_option, write_bytes
-from ens_plugin.cli.request import AnalysisRequest, model_and_rows, row_arguments
+from ens_plugin.cli.inputs import AnalysisRequest, model_and_rows, row_arguments
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 

@@ -11,30 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ens_plugin.cli.console import only_results_on_stdout, write_bytes
-from ens_plugin.cli.request import Analysis, AnalysisRequest, analysis_of
+from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
-from ens_plugin.report.quantities import (
-    criterion_words,
-    level_text,
-    members_text,
-    recommended_interval_text,
-    recommended_text,
-)
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
+    criterion_words,
     escaped_markdown,
+    level_text,
     markdown_verdict,
+    members_text,
     printable,
+    recommended_interval_text,
+    recommended_text,
     root_sentence,
     size_label,
     verdict,
     wrapped,
 )
-from ens_plugin.sizing.checks import Check
+from ens_plugin.sizing.truncate import Check
 
 if TYPE_CHECKING:
-    from ens_plugin.sizing.savings import Savings
+    from ens_plugin.sizing.truncate import Savings
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -126,7 +124,7 @@ def _savings(found: Analysis) -> Savings | None:
     size = found.report.recommended_size
     if size is None or size >= found.report.n_members:
         return None
-    from ens_plugin.sizing.savings import measure_savings
+    from ens_plugin.sizing.truncate import measure_savings
 
     with only_results_on_stdout():
         return measure_savings(found.model, found.rows.X, found.rows.y, size)

@@ -17,10 +17,9 @@ from typing import Any
 import click
 import numpy as np
 
-from ens_plugin.adapters.unwrap.spark_wrappers import is_spark_model
+from ens_plugin.adapters.unwrap import is_spark_model
 from ens_plugin.cli.console import only_results_on_stdout, paragraph
-from ens_plugin.cli.request import AnalysisRequest, load_requested
-from ens_plugin.cli.table import left_out_note, rows_for_model
+from ens_plugin.cli.inputs import AnalysisRequest, left_out_note, load_requested, rows_for_model
 from ens_plugin.errors import ClusterError, InputError
 from ens_plugin.report.result import EnsembleReport
 

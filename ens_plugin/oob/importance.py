@@ -1,33 +1,147 @@
-"""Which columns the out-of-bag error of an ensemble depends on: permutation importance with standard errors."""
+"""Importance of columns by permuting them in out-of-bag rows, and its chart."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from ens_plugin.adapters.shared.foreign_calls import model_errors
-from ens_plugin.adapters.shared.threads import in_threads
-from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.adapters.members import column_names, in_threads, model_errors
+from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import as_seed, granted_threads
+from ens_plugin.analysis.copies import as_table
 from ens_plugin.analysis.options import Metric, metric_of_label
-from ens_plugin.core.tallies.bags import Bags
-from ens_plugin.core.uncertainty.dyadic_variance import dyadic_variance
-from ens_plugin.core.validation import FloatArray, as_count, counted
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.intervals import dyadic_variance
+from ens_plugin.core.validation import FloatArray, as_array, as_count, counted, with_article
 from ens_plugin.errors import InputError
-from ens_plugin.oob.columns import ColumnTable, column_table
-from ens_plugin.oob.mean_outputs import mean_outputs
-from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
-from ens_plugin.report.tables import wrapped
-from ens_plugin.report.text import printable
+from ens_plugin.oob.predictions import TrainingRows, left_out_cautions, mean_outputs, read_training_rows, usable_rows
+from ens_plugin.report.plots import axes_or_new, inks_of, legend_label, merge_legend
+from ens_plugin.report.text import printable, wrapped
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-__all__ = ["PermutationImportance", "oob_permutation_importance"]
+__all__ = [
+    "ColumnTable",
+    "PermutationImportance",
+    "column_table",
+    "draw_importances",
+    "oob_permutation_importance",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnTable:
+    """Rows as a model takes them, in a form whose columns can be replaced.
+
+    Attributes
+    ----------
+    table : DataFrame, ndarray or CSC matrix of shape (n_rows, n_columns)
+    names : tuple of str
+    """
+
+    table: Any
+    names: tuple[str, ...]
+
+    def take(self, rows: NDArray[np.intp]) -> ColumnTable:
+        """Return some of the rows, by position."""
+        part = self.table.iloc[rows] if isinstance(self.table, pd.DataFrame) else self.table[rows]
+        return ColumnTable(part, self.names)
+
+    def is_constant(self, column: int) -> bool:
+        """Return whether all rows have the same value in a column, missing ones taken for equal."""
+        try:
+            # A Series, because pandas 2 warns of arrays of its own that hold numbers.
+            return bool(pd.factorize(pd.Series(self._values(column)), use_na_sentinel=False)[1].size < 2)
+        except TypeError:  # values without a hash
+            return False
+
+    def permuted(self, column: int, order: NDArray[np.intp]) -> Any:
+        """Return the rows with the values of one column in another order; a copy.
+
+        Parameters
+        ----------
+        column : int
+        order : ndarray of int, shape (n_rows,)
+            Row whose value each row gets.
+
+        Examples
+        --------
+        >>> ColumnTable(np.array([[1, 4], [2, 5], [3, 6]]), ("x0", "x1")).permuted(1, np.array([2, 0, 1])).tolist()
+        [[1, 6], [2, 4], [3, 5]]
+        """
+        if isinstance(self.table, pd.DataFrame):
+            frame = self.table.copy(deep=False)
+            frame.isetitem(column, self._values(column).take(order))
+            return frame
+        if sparse.issparse(self.table):
+            return _permuted_sparse(self.table, column, order)
+        array = self.table.copy()
+        array[:, column] = array[order, column]
+        return array
+
+    def _values(self, column: int) -> Any:
+        # Of a frame the extension array, which keeps categories; a Series would be put back in order by its index.
+        if isinstance(self.table, pd.DataFrame):
+            return self.table.iloc[:, column].array
+        values = self.table[:, [column]]
+        return (values.toarray() if hasattr(values, "toarray") else values)[:, 0]
+
+
+def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
+    """Return the training rows as the user gave them, so that their columns can be permuted.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or DataFrame, or what the library of an ensemble without wrappers takes
+    rows : TrainingRows
+        Read from it.
+
+    Raises
+    ------
+    InputError
+        If X is none of these.
+
+    Notes
+    -----
+    A sparse matrix keeps which of its values are stored, also zeros, which XGBoost does not take for missing.
+    """
+    table: Any = X
+    if isinstance(X, (list, tuple)):
+        table = as_array(X, "X")
+        if table.dtype.kind in "US":  # NumPy would turn numbers among texts into texts
+            table = np.asarray(X, dtype=object)
+    elif not isinstance(X, (pd.DataFrame, np.ndarray)) and not sparse.issparse(X):
+        # What a step of a pipeline is given must be of the user's own kind.
+        table = as_table(rows.features, rows.inner) if rows.inner is X else None
+    if table is None or table.ndim != 2:
+        raise InputError(
+            f"X is {with_article(type(X).__name__)}, whose columns cannot be permuted; pass the training rows as an "
+            "array, a sparse matrix or a pandas DataFrame of two dimensions."
+        )
+    if hasattr(table, "tocsc"):
+        table = table.tocsc()
+    known = column_names(X)
+    names = [f"x{column}" for column in range(table.shape[1])] if known is None else known
+    return ColumnTable(table, tuple(map(str, names)))
+
+
+def _permuted_sparse(table: Any, column: int, order: NDArray[np.intp]) -> Any:
+    matrix = table.copy()
+    stored = slice(matrix.indptr[column], matrix.indptr[column + 1])
+    place = np.empty(order.size, dtype=matrix.indices.dtype)
+    place[order] = np.arange(order.size)
+    matrix.indices[stored] = place[matrix.indices[stored]]
+    matrix.has_sorted_indices = False
+    return matrix.tocsr()
+
 
 SHOWN_COLUMNS = 10
 MOST_REPEATS = 100_000
@@ -113,8 +227,6 @@ class PermutationImportance:
         -------
         matplotlib Axes
         """
-        from ens_plugin.oob.importance_chart import draw_importances
-
         error = np.nan_to_num(2.0 * self.standard_error)
         return draw_importances(self.feature_names, self.importances_mean, error, label, ax)
 
@@ -337,3 +449,94 @@ def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows:
         unit=units,
         cautions=left_out_cautions(chosen.size - kept.size, chosen.size),
     )
+
+
+DRAWN_COLUMNS = 20
+THICKNESS = 0.8
+LINES = "\nlines: two standard errors to each side"
+
+
+@dataclass(frozen=True, eq=False)
+class _Importances:
+    name: str
+    colour: Any
+    mean: dict[str, float]
+    half_width: dict[str, float]
+
+
+# Of the first bar of each ensemble.  The artists know their axes, so that what a user clears is forgotten.
+_importances_of: WeakKeyDictionary[Artist, _Importances] = WeakKeyDictionary()
+
+
+def draw_importances(
+    names: tuple[str, ...], mean: FloatArray, half_width: FloatArray, label: str | None, ax: Axes | None
+) -> Axes:
+    """Draw importances as bars, beside those that the axes already show.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Columns.
+    mean, half_width : ndarray of float64, shape (n_columns,)
+    label : str or None
+        Name in the legend, which is drawn as soon as there are several ensembles.
+    ax : matplotlib Axes or None
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = axes_or_new(ax)
+    shown = [_importances_of[bar] for bar in ax.patches if bar in _importances_of]
+    # Without data, a bar takes the next colour of the axes' property cycle.
+    (bar,) = ax.barh([0.0], [0.0])
+    colour = bar.get_facecolor()
+    bar.remove()
+    name = legend_label(label or "importance", {one.name for one in shown})
+    columns = [dict(zip(names, values.tolist(), strict=True)) for values in (mean, half_width)]
+    _erase(ax)
+    _draw(ax, [*shown, _Importances(name, colour, *columns)])
+    return ax
+
+
+def _erase(ax: Axes) -> None:
+    ours = [container for container in ax.containers if len(container) and container[0] in _importances_of]
+    for container in ours:
+        errorbar = getattr(container, "errorbar", None)
+        if errorbar is not None:
+            errorbar.remove()
+        container.remove()
+    for container in [container for container in ax.containers if not len(container)]:
+        container.remove()
+
+
+def _draw(ax: Axes, ensembles: list[_Importances]) -> None:
+    columns = _largest(ensembles)
+    height = THICKNESS / len(ensembles)
+    for place, one in enumerate(ensembles):
+        # The first ensemble is on top, as in the legend.
+        middle = np.arange(len(columns)) + (len(ensembles) - 1 - 2 * place) * height / 2.0
+        bars = ax.barh(
+            middle,
+            [one.mean.get(name, 0.0) for name in columns],
+            height=height,
+            xerr=[one.half_width.get(name, 0.0) for name in columns],
+            color=one.colour,
+            ecolor=inks_of(ax).ink,
+            label=one.name if len(ensembles) > 1 else "_importances",
+        )
+        _importances_of[bars[0]] = one
+    ax.set_yticks(range(len(columns)), columns, parse_math=False)
+    has_lines = any(width > 0 for one in ensembles for width in one.half_width.values())
+    ax.set_xlabel("Rise of the out-of-bag error" + LINES * has_lines)
+    if len(ensembles) > 1:
+        merge_legend(ax)
+
+
+def _largest(ensembles: list[_Importances]) -> list[str]:
+    """Return the columns of the largest importances in any ensemble, the largest last; equal ones in order."""
+    largest: dict[str, float] = {}
+    for one in ensembles:
+        for name, value in one.mean.items():
+            largest[name] = max(value, largest.get(name, value))
+    return sorted(largest, key=lambda name: largest[name])[-DRAWN_COLUMNS:]

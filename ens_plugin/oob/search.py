@@ -14,9 +14,8 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from ens_plugin.analysis.analyze import analyze
 from ens_plugin.analysis.options import Metric, metric_of_label
 from ens_plugin.core.validation import as_count
-from ens_plugin.errors import BagError, DataMismatchError, InputError, WeakEstimateWarning
+from ens_plugin.errors import BagError, DataMismatchError, InputError, WeakEstimateWarning, warn_user
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.user_warnings import warn_user
 
 __all__ = ["OneFold", "OobScorer", "make_oob_scorer"]
 

@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.shared.foreign_calls import model_errors
-from ens_plugin.adapters.unwrap.wrappers import unwrap
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.adapters.members import model_errors
+from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import granted_threads
-from ens_plugin.analysis.row_blocks import tally_rows
-from ens_plugin.analysis.rows.targets import refuse_own_loss
-from ens_plugin.analysis.variance.prediction_spread import PredictionSpread, SpreadKind, prediction_spread
-from ens_plugin.analysis.variance.training_variance import read_draws
-from ens_plugin.core.estimates.prediction_limits import residual_limits, residuals_at_size
-from ens_plugin.core.tallies.tally import ValueTally, select_rows
+from ens_plugin.analysis.blocks import tally_rows
+from ens_plugin.analysis.rows import refuse_own_loss
+from ens_plugin.analysis.variance import PredictionSpread, SpreadKind, prediction_spread, read_draws
+from ens_plugin.core.losses import residual_limits, residuals_at_size
+from ens_plugin.core.tally import ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
-from ens_plugin.oob.mean_outputs import mean_outputs
-from ens_plugin.oob.training_rows import TrainingRows, left_out_cautions, read_training_rows, usable_rows
-from ens_plugin.report.tables import first_rows, wrapped
-from ens_plugin.report.text import printable
+from ens_plugin.oob.predictions import TrainingRows, left_out_cautions, mean_outputs, read_training_rows, usable_rows
+from ens_plugin.report.text import first_rows, printable, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd

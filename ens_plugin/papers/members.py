@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.foreign_calls import model_errors
-from ens_plugin.adapters.unwrap.wrappers import unwrap
-from ens_plugin.analysis.rows.targets import encode_target, refuse_own_loss, refuse_own_weights
+from ens_plugin.adapters.unwrap import unwrap
+from ens_plugin.analysis.rows import encode_target, refuse_own_loss, refuse_own_weights
 from ens_plugin.core.validation import BoolArray, FloatArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 

@@ -13,13 +13,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ens_plugin.core.row_models.majority import majority_error
 from ens_plugin.core.validation import FloatArray, as_probability, as_sizes, as_values, as_weight
+from ens_plugin.core.votes import majority_error
 from ens_plugin.errors import InputError
-from ens_plugin.papers.ensemble_size_2013.borderline import limiting_disagreement, limiting_row_size_tail
-from ens_plugin.papers.ensemble_size_2013.vote_size import row_size, row_size_tail
-from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_error
-from ens_plugin.report.chart_style import axes_or_new, inks_of, label_in_percent, legend_label, merge_legend
+from ens_plugin.papers.ensemble_size_2013 import limiting_disagreement, limiting_row_size_tail, row_size, row_size_tail
+from ens_plugin.papers.error_curves_2007 import expected_plugin_error
+from ens_plugin.report.plots import axes_or_new, inks_of, label_in_percent, legend_label, merge_legend
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -115,7 +114,7 @@ def plot_estimated_curves(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from ens_plugin.core.estimates.error_curve import binomial_curve
+    >>> from ens_plugin.core.error_curve import binomial_curve
     >>> sizes = [1, 11, 101]
     >>> estimate = binomial_curve([1, 4, 9], [10, 10, 10], sizes)
     >>> ax = plot_estimated_curves(sizes, [0.45, 0.4, 0.35], {"M = 27": estimate}, ax=Figure().subplots())
@@ -220,7 +219,7 @@ def plot_row_size_tail(
     probability, weight, confidence
         As for :func:`plot_row_sizes`.
     density : float
-        f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
+        f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline_density`.
     label : str, default="measured"
         Name of the measured shares in the legend.
     ax : matplotlib Axes, optional
@@ -272,7 +271,7 @@ def plot_disagreement(
     disagreement : array-like of float, shape (n_sizes,)
         Share of rows on which an ensemble of each size differs from a very large one.
     density : float
-        f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline.borderline_density`.
+        f(1/2), as from :func:`ens_plugin.papers.ensemble_size_2013.borderline_density`.
     label : str, default="measured"
         Name of the measured shares in the legend.
     ax : matplotlib Axes, optional
@@ -292,7 +291,7 @@ def plot_disagreement(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from ens_plugin.core.estimates.ensemble_size import agreement
+    >>> from ens_plugin.core.error_curve import agreement
     >>> sizes = [1, 11, 101, 1001]
     >>> found = 1 - agreement([0.05, 0.2, 0.4, 0.6], None, sizes)
     >>> ax = plot_disagreement(sizes, found, 0.8, ax=Figure().subplots())

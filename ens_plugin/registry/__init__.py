@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ens_plugin.registry.gating.decision import GateDecision
-from ens_plugin.registry.gating.gate import gate
-from ens_plugin.registry.rightsizing.rightsizing import Rightsizing, rightsize
+from ens_plugin.registry.gating import gate
+from ens_plugin.registry.policy import GateDecision
+from ens_plugin.registry.rightsizing import Rightsizing, rightsize
 
 __all__ = ["GateDecision", "Rightsizing", "gate", "rightsize"]

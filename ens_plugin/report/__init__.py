@@ -7,14 +7,27 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ens_plugin.report.chart_style import default_style
-    from ens_plugin.report.estimates import EstimateBasis, LabelErrors, MetricBasis
-    from ens_plugin.report.html.page import render_page, write_page
-    from ens_plugin.report.plots import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
-    from ens_plugin.report.quantities import error_text, interval_text
+    from ens_plugin.report.html import render_page, write_page
+    from ens_plugin.report.plots import (
+        default_style,
+        plot_agreement,
+        plot_bias_variance,
+        plot_error_curve,
+        report_figures,
+    )
+    from ens_plugin.report.result import EstimateBasis, LabelErrors, MetricBasis
     from ens_plugin.report.serialization import report_from_dict
-    from ens_plugin.report.tables import label_notes, label_rows
-    from ens_plugin.report.text import gain_sentence, markdown_summary, printable, summarize, verdict
+    from ens_plugin.report.text import (
+        error_text,
+        gain_sentence,
+        interval_text,
+        label_notes,
+        label_rows,
+        markdown_summary,
+        printable,
+        summarize,
+        verdict,
+    )
 
 __all__ = [
     "EstimateBasis",
@@ -40,26 +53,26 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "EstimateBasis": "ens_plugin.report.estimates",
-    "LabelErrors": "ens_plugin.report.estimates",
-    "MetricBasis": "ens_plugin.report.estimates",
-    "default_style": "ens_plugin.report.chart_style",
-    "error_text": "ens_plugin.report.quantities",
+    "EstimateBasis": "ens_plugin.report.result",
+    "LabelErrors": "ens_plugin.report.result",
+    "MetricBasis": "ens_plugin.report.result",
+    "default_style": "ens_plugin.report.plots",
+    "error_text": "ens_plugin.report.text",
     "gain_sentence": "ens_plugin.report.text",
-    "interval_text": "ens_plugin.report.quantities",
-    "label_notes": "ens_plugin.report.tables",
-    "label_rows": "ens_plugin.report.tables",
+    "interval_text": "ens_plugin.report.text",
+    "label_notes": "ens_plugin.report.text",
+    "label_rows": "ens_plugin.report.text",
     "markdown_summary": "ens_plugin.report.text",
     "plot_agreement": "ens_plugin.report.plots",
     "plot_bias_variance": "ens_plugin.report.plots",
     "plot_error_curve": "ens_plugin.report.plots",
     "printable": "ens_plugin.report.text",
-    "render_page": "ens_plugin.report.html.page",
+    "render_page": "ens_plugin.report.html",
     "report_figures": "ens_plugin.report.plots",
     "report_from_dict": "ens_plugin.report.serialization",
     "summarize": "ens_plugin.report.text",
     "verdict": "ens_plugin.report.text",
-    "write_page": "ens_plugin.report.html.page",
+    "write_page": "ens_plugin.report.html",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import InputError
-from ens_plugin.report.estimates import ErrorCurve
-from ens_plugin.report.quantities import level_text, members_text
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.tables import short_names
+from ens_plugin.report.result import EnsembleReport, ErrorCurve
+from ens_plugin.report.text import level_text, members_text, short_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +104,7 @@ class Comparison:
         return str(frame.to_string(line_width=80))
 
     def _repr_html_(self) -> str:
-        from ens_plugin.report.html.cards import comparison_card
+        from ens_plugin.report.html import comparison_card
 
         return comparison_card(self.reports)
 

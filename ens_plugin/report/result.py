@@ -1,22 +1,897 @@
-"""The report of an analysis: one frozen, typed, serialisable object."""
+"""The result of an analysis: curves, recommended sizes, bias and variance, and all of it as one report."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from ens_plugin.core.validation import counted, printable
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.error_curve import is_tied, previous_odd_size
+from ens_plugin.core.validation import FloatArray, IntArray, counted, label_text, printable
 from ens_plugin.errors import InputError
-from ens_plugin.report.content import FEWEST_ROWS, ReportContent
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["FEWEST_ROWS", "LONGEST_REPORT", "EnsembleReport"]
+__all__ = [
+    "FEWEST_ROWS",
+    "LONGEST_REPORT",
+    "OWN_LABEL",
+    "BiasVariance",
+    "EnsembleReport",
+    "ErrorCurve",
+    "EstimateBasis",
+    "LabelBasis",
+    "LabelErrors",
+    "MetricBasis",
+    "ReportContent",
+    "SizeRecommendation",
+    "ZeroProbabilities",
+    "brief",
+    "check_report",
+]
+
+LONGEST_TEXT = 40
+
+
+def brief(part: object, *names: str, always: str = "") -> str:
+    """Return the class name of a part of a report with some of its attributes, floats to four digits.
+
+    Attributes that are None are left out, except the one named `always`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> brief(SimpleNamespace(size=673, interval=(638.4999, None), tolerance=None), "size", "interval", "tolerance")
+    'SimpleNamespace(size=673, interval=(638.5, None))'
+    """
+    found = {name: getattr(part, name) for name in names}
+    shown = ", ".join(f"{name}={_short(value)}" for name, value in found.items() if value is not None or name == always)
+    return f"{type(part).__name__}({shown})"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_short, value))})"
+    return repr(printable(value, LONGEST_TEXT) if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True, repr=False)
+class LabelBasis:
+    """Number of rows and mean number of members that the estimates for one label are computed from.
+
+    Attributes
+    ----------
+    label : str
+    n_rows : int
+        Number of rows of this label with positive weight.
+    n_usable : int
+        Number of rows of this label with positive weight and enough members for an estimate.
+    mean_members : float
+        Mean number of members that predict a usable row.
+    weight_factor : float
+        Mean factor by which the weights of the usable rows were multiplied so that the label keeps its share; 1
+        without a correction.
+    """
+
+    label: str
+    n_rows: int
+    n_usable: int
+    mean_members: float
+    weight_factor: float = 1.0
+
+    def __repr__(self) -> str:
+        return brief(self, "label", "n_rows", "n_usable", "mean_members")
+
+
+@dataclass(frozen=True, repr=False)
+class LabelErrors:
+    """Error of a classifier on the rows of one label, and the labels that are predicted there.
+
+    Attributes
+    ----------
+    label : str
+    error : float
+        Expected share of wrong labels at the current size; NaN without rows.  The mean over all rows is the error of
+        the report: the errors of all labels are multiplied by one factor.
+    interval : tuple of float
+        Of `error`, for rows like these; NaN without rows.
+    recommended_error, asymptote : float
+        Expected share of wrong labels at the recommended size and of the infinite ensemble; NaN with fewer than 30
+        rows, where `error` is the share of rows whose out-of-bag label is wrong, times that factor.
+    predicted : tuple of int
+        Number of rows of this label by the label that their members predict together, in the order of the labels: one
+        row of the confusion matrix.  An out-of-bag row is predicted by its out-of-bag members alone.
+    """
+
+    label: str
+    error: float
+    interval: tuple[float, float]
+    recommended_error: float
+    asymptote: float
+    predicted: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, "label", "n_rows", "error", "interval")
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows of this label in the confusion matrix."""
+        return sum(self.predicted)
+
+
+@dataclass(frozen=True, repr=False)
+class EstimateBasis:
+    """Numbers of rows, labels and groups that the estimates of a report are computed from, and doubts about them.
+
+    Attributes
+    ----------
+    labels : tuple of LabelBasis
+        One entry for each label of a classifier; empty for regression.
+    usable_weight : float
+        Share of the weight on rows that have enough members for an estimate.
+    n_effective : float
+        Effective number of rows: Kish's for uneven weights, at most the number of distinct rows or groups.
+    n_distinct : int or None
+        Number of different rows among those used; None where it was not counted.
+    n_repeated : int
+        Rows whose features and target occur in the data more than once.
+    n_groups : int or None
+        Number of groups of dependent rows; None where no groups were given.
+    doubts : tuple of str
+        Reasons not to rely on the figures, each a sentence.  The headline states the first; the gate and
+        ``rightsize`` refuse a report that has any.
+    """
+
+    labels: tuple[LabelBasis, ...] = ()
+    usable_weight: float = 1.0
+    n_effective: float = math.nan
+    n_distinct: int | None = None
+    n_repeated: int = 0
+    n_groups: int | None = None
+    doubts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        found = brief(self, "n_effective", "usable_weight", "n_distinct", "n_repeated", "n_groups")
+        return f"{found[:-1]}, {counted(len(self.labels), 'label')}, {counted(len(self.doubts), 'doubt')})"
+
+
+OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
+# Of a metric that can be logged; the other values of a report have these names.
+_LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_OTHER_NAMES = {
+    "agreement", "algorithmic_sd", "asymptotic_error", "bias", "error", "error_lower", "error_upper", "excess_error",
+    "member_error", "member_variance", "n_members", "recommended_size", "size_capped",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ZeroProbabilities:
+    """Rows whose own label all members give probability 0, where a log loss is infinite.
+
+    Attributes
+    ----------
+    finite_from : int or None
+        Smallest size from which on the log loss of as many rows as the report's is finite with probability `chance`,
+        which is at least 0.9, or less where these rows move it by less than the tolerance.  The curve begins there.
+        None where no size up to the largest considered is large enough: the curve then has the values that
+        scikit-learn prints, which replaces 0 by 2.2e-16.
+    chance : float
+        At that size, or at the largest considered.
+    share, share_at_most : float
+        Expected share of such rows among fresh rows, at the ensemble's own size and at the largest considered.
+    clipped : float
+        What scikit-learn prints on fresh rows, in the mean, at the ensemble's own size.
+    clipped_interval : tuple of two floats
+        Data interval of `clipped`.
+    """
+
+    finite_from: int | None
+    chance: float
+    share: float
+    share_at_most: float
+    clipped: float
+    clipped_interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class MetricBasis:
+    """Direction and range of the metric of a curve that is not the 0-1 or mean squared error, and its number of rows.
+
+    Attributes
+    ----------
+    greater_is_better : bool
+    lowest, highest : float
+        Range of the values that the metric can have; infinite where it is not known.
+    n_rows : int
+        Number of rows that the metric was computed on.
+    positive_label : str or None
+        The label of two that was named as the one that the metric is about, as text; None where none was named.
+    zeros : ZeroProbabilities or None
+        Of a log loss of members some of which give a row's own label probability 0; None for others.
+    """
+
+    greater_is_better: bool
+    lowest: float
+    highest: float
+    n_rows: int
+    positive_label: str | None = None
+    zeros: ZeroProbabilities | None = None
+
+    @property
+    def label(self) -> str:
+        """The label that the metric is about if it is about one of two: 1, as of scikit-learn, where none was named."""
+        return OWN_LABEL if self.positive_label is None else label_text(self.positive_label)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ErrorCurve:
+    """Expected error of the ensemble as a function of its size, with a data interval.
+
+    Attributes
+    ----------
+    sizes : ndarray of int64, shape (n_sizes,)
+        Ensemble sizes, ascending.
+    error : ndarray of float64, shape (n_sizes,)
+        Expected error at each size, over seeds, given this training set; in the unit of `metric`
+        (a share between 0 and 1 for the 0-1 error).
+    lower, upper : ndarray of float64, shape (n_sizes,)
+        Data interval at `interval_level`: where the error on fresh rows is expected to lie.
+    asymptote : float
+        Error of the infinite ensemble; NaN for estimators that end at a finite size
+        (``"hypergeometric"`` and ``"path"``).
+    asymptote_interval : tuple of two floats
+        Data interval of `asymptote`.
+    asymptote_raw : float
+        The asymptote before it is cut at 0, which differs from `asymptote` only when the estimate
+        of an error that cannot be negative is negative.
+    estimator : str
+        ``"deconvolved"``, ``"hypergeometric"``, ``"binomial"``, ``"path"``, ``"closed_form"``
+        or ``"subset_average"`` (a metric that was requested).
+    metric : str
+        Name of the error, for axis labels: ``"0-1 error"``, ``"mean squared error"``, or the name
+        of the scorer or callable given as `metric`.
+    interval_level : float
+        Level of all intervals, strictly between 0 and 1.
+    check : float or None
+        Largest absolute difference between the fitted distribution's error and the unbiased average
+        over subsets of the members.  Where the curve is corrected by such averages (soft votes, more
+        than two labels), the difference at the largest subset.  None where no such average exists.
+    ties_to : float
+        Even sizes up to this one have exactly the error of the odd size below, with ties counted as half
+        an error: infinity for votes on two labels, 2 for votes on more, 0 where no two sizes are equal.
+    even_shift : ndarray of float64, shape (n_sizes,), or None
+        Error that the model's own rule for ties (the first label wins) adds at each even size; the entry of an
+        odd size is that of the even size above.  None where ties count as half an error, or do not occur.
+    metric_basis : MetricBasis or None
+        Where a metric was requested.  Scores of scikit-learn keep their own sign, so that `error` is then the score.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> curve = report.error_curve
+    >>> curve.metric, curve.at(1) > curve.at(50), bool(curve.lower[0] < curve.error[0] < curve.upper[0])
+    ('0-1 error', True, True)
+    >>> curve.to_frame().columns.tolist()
+    ['size', 'error', 'lower', 'upper']
+    """
+
+    sizes: IntArray
+    error: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    asymptote: float
+    asymptote_interval: tuple[float, float]
+    asymptote_raw: float
+    estimator: str
+    metric: str
+    interval_level: float
+    check: float | None = None
+    ties_to: float = 0.0
+    even_shift: FloatArray | None = None
+    metric_basis: MetricBasis | None = None
+
+    def __repr__(self) -> str:
+        first, last = int(self.sizes[0]), int(self.sizes[-1])
+        found = brief(self, "metric", "estimator", "asymptote", "interval_level")
+        return f"{found[:-1]}, {counted(self.sizes.size, 'size')} from {first} to {last})"
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether larger values of `metric` are better: so they are for scorers of scikit-learn only."""
+        return self.metric_basis is not None and self.metric_basis.greater_is_better
+
+    @property
+    def key(self) -> str:
+        """The name under which values of the curve are logged: that of a scorer, else ``"error"``.
+
+        A scorer is logged as ``"error"`` too if other values of a report have its name, or MLflow refuses it.
+        """
+        is_free = self.metric not in _OTHER_NAMES and _LOGGED_NAME.fullmatch(self.metric) is not None
+        return self.metric if self.greater_is_better and is_free else "error"
+
+    def at(self, size: float) -> float:
+        """Return the error at one size, interpolated linearly in 1/size between the tabulated sizes.
+
+        Where votes tie (see `ties_to`), an even size has the error of the odd one below it, plus the error
+        that the model's rule for ties adds (see `even_shift`).
+
+        Parameters
+        ----------
+        size : int or ``math.inf``
+            Ensemble size, at least the smallest tabulated one.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            If `size` is below the smallest tabulated size, or above the largest where the curve
+            has no asymptote.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ens_plugin import ErrorCurve
+        >>> sizes, error = np.array([1, 3]), np.array([0.4, 0.2])
+        >>> curve = ErrorCurve(sizes, error, error, error, 0.1, (0.1, 0.1), 0.1, "binomial",
+        ...                    "0-1 error", 0.95)
+        >>> round(curve.at(2), 3)
+        0.25
+        """
+        return self._interpolate(self.error, self.asymptote, size)
+
+    def reaches(self, size: float) -> bool:
+        """Return whether the error at a size can be read off: from the smallest size to the largest, or to infinity."""
+        return size >= int(self.sizes[0]) and (size <= int(self.sizes[-1]) or not math.isnan(self.asymptote))
+
+    def interval_at(self, size: float) -> tuple[float, float]:
+        """Return the data interval of the error at one size, interpolated as in :meth:`at`."""
+        low, high = self.asymptote_interval
+        return self._interpolate(self.lower, low, size), self._interpolate(self.upper, high, size)
+
+    def _interpolate(self, values: FloatArray, limit: float, size: float) -> float:
+        first, last = int(self.sizes[0]), int(self.sizes[-1])
+        if not isinstance(size, Real):
+            raise InputError(f"size must be a number of members or math.inf, got {size!r}.")
+        if not size >= first:
+            raise InputError(
+                f"size={size} is below the smallest size of this curve, {first}; pass a size of at least {first}."
+            )
+        if not self.reaches(size):
+            raise InputError(
+                f"size={size} is above {last}, the largest size that estimator={self.estimator!r} reaches; use "
+                "estimator='auto', which reaches every size and infinity."
+            )
+        shift = np.zeros(values.size) if self.even_shift is None else self.even_shift
+        inverse, known = (
+            1.0 / previous_odd_size(self.sizes, self.ties_to),
+            values - shift * is_tied(self.sizes, self.ties_to),
+        )
+        if not math.isnan(limit):
+            inverse, known = np.append(inverse, 0.0), np.append(known, limit)
+        wanted = previous_odd_size([float(size)], self.ties_to)[0]
+        found = float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
+        if self.even_shift is None:
+            return found
+        tabulated = np.flatnonzero(self.sizes == size)
+        if tabulated.size:
+            return float(values[tabulated[0]])
+        if is_tied(size, self.ties_to):
+            evens = np.append(1.0 / (self.sizes + self.sizes % 2.0), 0.0)
+            found += float(np.interp(1.0 / size, evens[::-1], np.append(shift, 0.0)[::-1]))
+        # Ends of an interval that were cut at the end of the range leave it by the shift.
+        basis = self.metric_basis
+        lowest, highest = (0.0, 1.0) if basis is None else (basis.lowest, basis.highest)
+        return min(max(found, lowest), highest)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the curve as a pandas DataFrame with columns size, error, lower, upper."""
+        import pandas as pd
+
+        return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
+
+    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
+        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
+        from ens_plugin.report.plots import plot_error_curve
+
+        return plot_error_curve(self, label=label, ax=ax)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SizeRecommendation:
+    """Recommended number of members of an ensemble, with its interval and its criterion.
+
+    Attributes
+    ----------
+    size : int or None
+        Smallest size that satisfies the criterion; None if it is above `max_size`, or not `is_known`: a size whose
+        interval ends above 4 times its beginning is not stated.
+    criterion : {"agreement", "excess_error", "probability", "metric"}
+        Condition on `size`.  ``"agreement"``: the mean probability that an ensemble of that size
+        predicts the same label as the infinite ensemble is at least `confidence`.  ``"excess_error"``: the
+        error, 0-1 or mean squared, is at most ``1 + tolerance`` times that of the infinite ensemble.
+        ``"probability"``: the mean Brier score of the probabilities is.  ``"metric"``: the metric differs from that
+        of the infinite ensemble by at most `tolerance`, from `size` on.
+    confidence : float or None
+        The wanted agreement; None for the other criteria.
+    tolerance : float or None
+        The wanted relative excess, or distance of the metric; None for an agreement.
+    agreement : float or None
+        Agreement of the current size with the infinite ensemble; None for regression.
+    interval : tuple of (int, int or None)
+        Interval of the size at the report's `interval_level`, over samples of the rows and seeds of the members; an
+        upper end of None is above `max_size`.  It holds where `has_interval`, even if no size is stated.
+    reason : str
+        Explanation of the size, one sentence.
+    max_size : int
+        Largest size considered.
+    sizes : ndarray of int64, shape (n_sizes,)
+        Sizes at which the criterion is tabulated.
+    values : ndarray of float64, shape (n_sizes,)
+        Agreement, or relative excess of the error or the Brier score, or distance of the metric, at `sizes`.
+    of_metric : str or None
+        Name of the metric, for the criterion ``"metric"``.
+    is_absolute : bool or None
+        Whether `tolerance` and `values` are differences in the unit of the metric; else they are relative to its
+        value for the infinite ensemble.  None for the other criteria.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> found = report.recommendation
+    >>> found.criterion, found.tolerance, found.interval[0] <= found.size
+    ('probability', 0.005, True)
+    """
+
+    size: int | None
+    criterion: Literal["agreement", "excess_error", "probability", "metric"]
+    confidence: float | None
+    tolerance: float | None
+    agreement: float | None
+    interval: tuple[int, int | None]
+    reason: str
+    max_size: int
+    sizes: IntArray
+    values: FloatArray
+    of_metric: str | None = None
+    is_absolute: bool | None = None
+
+    def __repr__(self) -> str:
+        names = ("size", "interval", "criterion", "confidence", "tolerance", "of_metric", "agreement", "max_size")
+        return brief(self, *names, always="size")
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether a size is stated, or that it is above `max_size`.
+
+        False where the infinite ensemble's error may be 0, and where the interval is too wide to tell a size.
+        """
+        return self.size is not None or (self.has_interval and self.interval[0] >= self.max_size)
+
+    @property
+    def has_interval(self) -> bool:
+        """Return whether the interval holds the size; False where the infinite ensemble's error may be 0."""
+        return self.size is not None or not np.isnan(self.values).all()
+
+
+@dataclass(frozen=True, repr=False)
+class BiasVariance:
+    """Bias and variance of an ensemble over seeds, given this training set, not over training sets.
+
+    :func:`ens_plugin.training_variance` estimates the variance of the ensemble's predictions over training sets.
+
+    0-1 error (Domingos 2000): the main prediction is the infinite ensemble's label; `bias` is the
+    error of that label, `member_variance` the probability that one member's label differs from it.
+    Squared loss: `bias` is the infinite ensemble's mean squared error (noise included), and
+    `member_error` = `bias` + `member_variance`.
+
+    Attributes
+    ----------
+    member_error : float
+        Expected error of a single member.
+    member_variance : float
+        Variance of a single member around the infinite ensemble, over seeds, given this training set.
+    ensemble_error : float
+        Expected error at the current size.
+    asymptotic_error : float
+        Error of the infinite ensemble.
+    bias : float
+        Equal to `asymptotic_error` for the losses above: bias over seeds, given this training set, which contains
+        the noise and the variance over training sets.
+    loss : str
+        ``"0-1 error"`` or ``"squared loss"``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> parts = report.bias_variance
+    >>> parts.loss, parts.bias == parts.asymptotic_error, parts.member_error > parts.ensemble_error
+    ('0-1 error', True, True)
+    """
+
+    member_error: float
+    member_variance: float
+    ensemble_error: float
+    asymptotic_error: float
+    bias: float
+    loss: str
+
+    def __repr__(self) -> str:
+        return brief(self, *(field.name for field in fields(self)))
+
+
+# With fewer rows, a recommended size is too uncertain for a decision.
+FEWEST_ROWS = 30
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReportContent:
+    """The fields of an :class:`ens_plugin.EnsembleReport`, and the scalars that are computed from them."""
+
+    task: Literal["classification", "regression"]
+    model: str
+    n_members: int
+    n_rows: int
+    rows_without_oob: int
+    mean_oob_members: float
+    aggregation: str
+    bags: str
+    data: Literal["oob", "holdout"]
+    error_curve: ErrorCurve
+    recommendation: SizeRecommendation
+    bias_variance: BiasVariance
+    algorithmic_sd: float
+    algorithmic_sd_is_bound: bool
+    warnings: tuple[str, ...] = ()
+    created: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    basis: EstimateBasis = field(default_factory=EstimateBasis)
+    criteria: tuple[SizeRecommendation, ...] = ()
+    label_errors: tuple[LabelErrors, ...] = ()
+    outputs: Mapping[str, ReportContent] = field(default_factory=dict)
+    model_id: str | None = None
+    fingerprint: tuple[str, ...] = ()
+
+    @property
+    def recommended_size(self) -> int | None:
+        """Return the recommended number of members; None if above the largest size considered, or not estimated."""
+        return self.recommendation.size
+
+    @property
+    def is_actionable(self) -> bool:
+        """Return whether the report supports a decision on size: 30 rows or more, a recommended size and no doubts."""
+        return self.recommendation.is_known and self.has_enough_rows and not self.basis.doubts
+
+    @property
+    def size_name(self) -> str:
+        """Return the word for the recommended size in a chart, which is "guessed" where no decision may rest on it."""
+        return "recommended" if self.is_actionable else "guessed"
+
+    @property
+    def has_enough_rows(self) -> bool:
+        """Return whether there are at least 30 rows, or with uneven weights an effective number of 30 (Kish)."""
+        return self.n_rows >= FEWEST_ROWS and not self._weighs_few
+
+    @property
+    def too_few_rows_text(self) -> str:
+        """Return the number of rows in words, with the statement that they are too few."""
+        return f"{self.rows_text} {'is' if self.n_rows == 1 else 'are'} too few"
+
+    @property
+    def rows_text(self) -> str:
+        """Return the number of rows in words, with the effective number where uneven weights leave too few."""
+        return counted(self.n_rows, "row") + (f", effectively {self.basis.n_effective:.3g}," * self._weighs_few)
+
+    @property
+    def _weighs_few(self) -> bool:
+        is_weighted = self.basis.n_groups is None and self.n_rows >= FEWEST_ROWS
+        return is_weighted and self.basis.n_effective < FEWEST_ROWS
+
+    @property
+    def size_ratio(self) -> float | None:
+        """Return n_members over the recommended size, at most `max_size`; None if no size could be estimated."""
+        if not self.recommendation.is_known:
+            return None
+        return self.n_members / (self.recommended_size or self.recommendation.max_size)
+
+    @property
+    def error(self) -> float:
+        """Return the expected error at the current size; NaN if the curve ends below that size."""
+        return self.error_curve.at(self.n_members) if self.error_curve.reaches(self.n_members) else math.nan
+
+    @property
+    def error_interval(self) -> tuple[float, float]:
+        """Return the data interval of :attr:`error`; NaNs if the curve ends below the current size."""
+        if not self.error_curve.reaches(self.n_members):
+            return math.nan, math.nan
+        return self.error_curve.interval_at(self.n_members)
+
+    @property
+    def rmse(self) -> float:
+        """Return the root of the mean squared error at the current size, in the target's unit; NaN for other errors."""
+        return math.sqrt(max(self.error, 0.0)) if self.is_squared else math.nan
+
+    @property
+    def is_squared(self) -> bool:
+        """Return whether the error is the mean squared error, of which the root is shown too."""
+        return self.error_curve.metric == "mean squared error"
+
+    def _rmse_metrics(self) -> dict[str, float]:
+        if not self.is_squared:
+            return {}
+        squares = dict(zip(("rmse", "rmse_lower", "rmse_upper"), (self.error, *self.error_interval), strict=True))
+        squares["asymptotic_rmse"] = self.error_curve.asymptote
+        return {name: math.sqrt(max(value, 0.0)) for name, value in squares.items()}
+
+    def metrics(self) -> dict[str, float]:
+        """Return the scalars of the report that are logged to MLflow, by name without a prefix.
+
+        Returns
+        -------
+        dict of str to float
+            Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  A curve of a scorer of
+            scikit-learn has its name in place of "error": ``"roc_auc"``, ``"roc_auc_lower"``, ``"roc_auc_upper"``,
+            ``"asymptotic_roc_auc"``, and ``"roc_auc_shortfall"``, by how much the infinite ensemble's is greater, in
+            place of ``"excess_error"``.  Values that
+            this report does not define (``"agreement"`` for regression, the asymptote of the path
+            estimator) are missing.  A mean squared error has its root beside it: ``"rmse"``, ``"rmse_lower"``,
+            ``"rmse_upper"``, ``"asymptotic_rmse"``.  ``"recommended_size"`` is `max_size` when the recommendation
+            is above it, and ``"size_capped"`` is then 1; without a recommendation both are missing.
+        """
+        lower, upper = self.error_interval
+        recommended = self.recommendation.size
+        key, limit, is_score = self.error_curve.key, self.error_curve.asymptote, self.error_curve.greater_is_better
+        values: dict[str, float | None] = {
+            key: self.error,
+            f"{key}_lower": lower,
+            f"{key}_upper": upper,
+            f"asymptotic_{key}": limit,
+            **({f"{key}_shortfall": limit - self.error} if is_score else {"excess_error": self.error - limit}),
+            "algorithmic_sd": self.algorithmic_sd,
+            "n_members": float(self.n_members),
+            "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),
+            "size_capped": float(recommended is None),
+            "agreement": self.recommendation.agreement,
+            "member_error": self.bias_variance.member_error,
+            "member_variance": self.bias_variance.member_variance,
+            "bias": self.bias_variance.bias,
+            **self._rmse_metrics(),
+        }
+        if not self.recommendation.is_known:
+            values["recommended_size"] = values["size_capped"] = None
+        return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
+
+
+# Relative difference that sums in another order may have.
+ROUNDING = 1e-9
+SHARES = "0-1 error"
+SQUARES = "mean squared error"
+
+
+def check_report(report: ReportContent) -> None:
+    """Raise InputError for a report whose numbers no analysis can have found.
+
+    NaN marks an estimate that is not available, and passes every comparison.
+
+    Raises
+    ------
+    InputError
+        The message names the field and its value.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> check_report(replace(report, n_rows=0))
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: The field 'n_rows' of this report holds 0 and should hold at least 1; ...
+    """
+    _at_least(report.n_members, 1, "n_members")
+    _at_least(report.n_rows, 1, "n_rows")
+    _at_least(report.rows_without_oob, 0, "rows_without_oob")
+    _within(report.mean_oob_members, 0.0, math.inf, "mean_oob_members")
+    if (report.bags == "holdout") != (report.data == "holdout"):
+        _refuse("bags", report.bags, f"a value that fits data {report.data!r}")
+    _finite(report.algorithmic_sd, "algorithmic_sd")
+    _at_least(report.algorithmic_sd, 0, "algorithmic_sd")
+    _check_curve(report.error_curve)
+    _check_recommendation(report.recommendation, "recommendation")
+    for index, found in enumerate(report.criteria):
+        _check_recommendation(found, f"criteria[{index}]")
+    _check_bias_variance(report.bias_variance)
+    _check_basis(report.basis)
+    _check_label_errors(report.label_errors)
+    for part in report.outputs.values():
+        if part.outputs:
+            _refuse("outputs", part.outputs, "reports of one output each")
+        check_report(part)
+
+
+def _check_curve(curve: ErrorCurve) -> None:
+    name = "error_curve"
+    _check_sizes(curve.sizes, f"{name}.sizes")
+    _in_order(curve.lower, curve.error, f"{name}.lower", f"{name}.error")
+    _in_order(curve.error, curve.upper, f"{name}.error", f"{name}.upper")
+    _in_order(curve.lower, curve.upper, f"{name}.lower", f"{name}.upper")
+    low, high = curve.asymptote_interval
+    interval = f"{name}.asymptote_interval"
+    _in_order(low, high, f"{interval}[0]", f"{interval}[1]")
+    _in_order(low, curve.asymptote, f"{interval}[0]", f"{name}.asymptote")
+    _in_order(curve.asymptote, high, f"{name}.asymptote", f"{interval}[1]")
+    if not 0.0 < curve.interval_level < 1.0:
+        _refuse(f"{name}.interval_level", curve.interval_level, "a number between 0 and 1")
+    _at_least(math.nan if curve.check is None else curve.check, 0, f"{name}.check")
+    if not curve.ties_to >= 0:
+        _refuse(f"{name}.ties_to", curve.ties_to, "a size")
+    if curve.even_shift is not None:
+        _finite(curve.even_shift, f"{name}.even_shift")
+    _check_errors(curve)
+
+
+def _check_errors(curve: ErrorCurve) -> None:
+    basis = curve.metric_basis
+    own = (-math.inf, math.inf) if basis is None else (basis.lowest, basis.highest)
+    smallest, largest = {SHARES: (0.0, 1.0), SQUARES: (0.0, math.inf)}.get(curve.metric, own)
+    if basis is not None:
+        _at_least(basis.n_rows, 1, "error_curve.metric_basis.n_rows")
+        _in_order(basis.lowest, basis.highest, "error_curve.metric_basis.lowest", "error_curve.metric_basis.highest")
+    fields: dict[str, Any] = {
+        "error": curve.error, "lower": curve.lower, "upper": curve.upper, "asymptote": curve.asymptote,
+        "asymptote_interval": curve.asymptote_interval,
+    }  # fmt: skip
+    for key, values in fields.items():
+        _within(values, smallest, largest, f"error_curve.{key}")
+    if curve.metric in (SHARES, SQUARES):
+        # A user's own metric, a log loss for example, may be infinite.
+        for key in ("error", "asymptote", "asymptote_raw"):
+            _finite(getattr(curve, key), f"error_curve.{key}")
+
+
+def _check_recommendation(found: SizeRecommendation, name: str) -> None:
+    _at_least(found.max_size, 1, f"{name}.max_size")
+    if found.size is not None:
+        _within(found.size, 1, found.max_size, f"{name}.size")
+    low, high = found.interval
+    _at_least(low, 1, f"{name}.interval[0]")
+    if high is not None:
+        _in_order(low, high, f"{name}.interval[0]", f"{name}.interval[1]")
+    _check_sizes(found.sizes, f"{name}.sizes")
+    share = found.criterion == "agreement"
+    if share != (found.confidence is not None):
+        _refuse(f"{name}.confidence", found.confidence, f"a value that fits criterion {found.criterion!r}")
+    if share == (found.tolerance is not None):
+        _refuse(f"{name}.tolerance", found.tolerance, f"a value that fits criterion {found.criterion!r}")
+    of_metric = found.criterion == "metric"
+    if of_metric != (found.of_metric is not None):
+        _refuse(f"{name}.of_metric", found.of_metric, f"a value that fits criterion {found.criterion!r}")
+    if of_metric != (found.is_absolute is not None):
+        _refuse(f"{name}.is_absolute", found.is_absolute, f"a value that fits criterion {found.criterion!r}")
+    if found.confidence is not None and not 0.0 < found.confidence < 1.0:
+        _refuse(f"{name}.confidence", found.confidence, "a number between 0 and 1")
+    if found.tolerance is not None and not 0.0 < found.tolerance < math.inf:
+        _refuse(f"{name}.tolerance", found.tolerance, "a number above 0")
+    if found.agreement is not None:
+        _within(found.agreement, 0.0, 1.0, f"{name}.agreement")
+    if share:
+        _within(found.values, 0.0, 1.0, f"{name}.values")
+
+
+def _check_bias_variance(found: BiasVariance) -> None:
+    largest = {"0-1 error": 1.0, "0-1 loss": 1.0, "squared loss": math.inf}.get(found.loss)
+    for key in ("member_error", "member_variance", "ensemble_error", "asymptotic_error", "bias"):
+        value = getattr(found, key)
+        _finite(value, f"bias_variance.{key}")
+        if largest is not None:
+            _within(value, 0.0, largest, f"bias_variance.{key}")
+
+
+def _check_basis(basis: EstimateBasis) -> None:
+    _within(basis.usable_weight, 0.0, 1.0, "basis.usable_weight")
+    _at_least(basis.n_effective, 0, "basis.n_effective")
+    _at_least(basis.n_repeated, 0, "basis.n_repeated")
+    for key in ("n_distinct", "n_groups"):
+        count = getattr(basis, key)
+        if count is not None:
+            _at_least(count, 1, f"basis.{key}")
+    for index, label in enumerate(basis.labels):
+        name = f"basis.labels[{index}]"
+        _at_least(label.n_usable, 0, f"{name}.n_usable")
+        _in_order(label.n_usable, label.n_rows, f"{name}.n_usable", f"{name}.n_rows")
+        _at_least(label.mean_members, 0, f"{name}.mean_members")
+        _at_least(label.weight_factor, 0, f"{name}.weight_factor")
+
+
+def _check_label_errors(found: tuple[LabelErrors, ...]) -> None:
+    for index, errors in enumerate(found):
+        name = f"label_errors[{index}]"
+        for key in ("error", "interval", "recommended_error", "asymptote"):
+            _within(getattr(errors, key), 0.0, 1.0, f"{name}.{key}")
+        _in_order(*errors.interval, f"{name}.interval[0]", f"{name}.interval[1]")
+        if len(errors.predicted) != len(found):
+            _refuse(f"{name}.predicted", list(errors.predicted), f"{counted(len(found), 'number')}, one for each label")
+        _within(errors.predicted, 0, math.inf, f"{name}.predicted")
+
+
+def _check_sizes(sizes: NDArray[np.int64], name: str) -> None:
+    if sizes.size == 0:
+        _refuse(name, [], "at least one size")
+    _at_least(int(sizes.min()), 1, name)
+    if np.any(np.diff(sizes) <= 0):
+        _refuse(name, int(sizes[int(np.argmax(np.diff(sizes) <= 0))]), "sizes in strictly ascending order")
+
+
+def _at_least(value: float, smallest: int, name: str) -> None:
+    if value < smallest:
+        _refuse(name, value, f"at least {smallest}")
+
+
+def _within(value: Any, smallest: float, largest: float, name: str) -> None:
+    values = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    slack = ROUNDING * (abs(largest) if math.isfinite(largest) else 1.0)
+    outside = (values < smallest - slack) | (values > largest + slack)
+    if outside.any():
+        _refuse(name, float(values[outside][0]), _between(smallest, largest))
+
+
+def _between(smallest: float, largest: float) -> str:
+    return f"at least {smallest:g}" if largest == math.inf else f"a number from {smallest:g} to {largest:g}"
+
+
+def _in_order(first: Any, second: Any, name: str, other: str) -> None:
+    low, high = (np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in (first, second))
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = (low > high) & ~np.isclose(low, high, rtol=ROUNDING, atol=0.0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        _refuse(name, float(low[at]), f"at most {float(high[at])!r}, which is in {other!r}")
+
+
+def _finite(value: Any, name: str) -> None:
+    if np.isinf(value).any():
+        _refuse(name, "infinity", "a finite number")
+
+
+def _refuse(name: str, value: object, wanted: str) -> NoReturn:
+    shown = repr(value)
+    raise InputError(
+        f"The field {name!r} of this report holds {shown if len(shown) <= 60 else shown[:57] + '...'} and should hold "
+        f"{wanted}; no analysis finds that, so the report was changed or damaged. Analyse the model again."
+    )
+
 
 # In characters; a report with 100 000 sizes has 17 million.
 LONGEST_REPORT = 20_000_000
@@ -107,7 +982,7 @@ class EnsembleReport(ReportContent):
         return self.summary()
 
     def _repr_html_(self) -> str:
-        from ens_plugin.report.html.cards import report_card
+        from ens_plugin.report.html import report_card
 
         return report_card(self)
 
@@ -217,8 +1092,7 @@ class EnsembleReport(ReportContent):
         >>> report.plot(ax=Figure().subplots()).get_xlabel()
         'Ensemble size (members)'
         """
-        from ens_plugin.report.chart_style import label_text
-        from ens_plugin.report.plots import plot_reports
+        from ens_plugin.report.plots import label_text, plot_reports
 
         return plot_reports({label_text(label) or self.model: self}, ax)
 

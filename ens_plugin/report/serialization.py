@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.content import ReportContent
-from ens_plugin.report.validity import check_report
+from ens_plugin.report.result import ReportContent, check_report
 
 __all__ = ["indented_json", "report_from_dict", "report_to_dict"]
 

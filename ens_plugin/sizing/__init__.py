@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ens_plugin.sizing.checks import Check, cut_checks
-    from ens_plugin.sizing.predictions import predict_alike
-    from ens_plugin.sizing.savings import Savings, measure_savings
+    from ens_plugin.sizing.truncate import Check, Savings, cut_checks, measure_savings, predict_alike
 
 __all__ = [
     "Check",
@@ -20,11 +18,11 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "Check": "ens_plugin.sizing.checks",
-    "Savings": "ens_plugin.sizing.savings",
-    "cut_checks": "ens_plugin.sizing.checks",
-    "measure_savings": "ens_plugin.sizing.savings",
-    "predict_alike": "ens_plugin.sizing.predictions",
+    "Check": "ens_plugin.sizing.truncate",
+    "Savings": "ens_plugin.sizing.truncate",
+    "cut_checks": "ens_plugin.sizing.truncate",
+    "measure_savings": "ens_plugin.sizing.truncate",
+    "predict_alike": "ens_plugin.sizing.truncate",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

@@ -1,19 +1,47 @@
-"""Truncation of a trained ensemble to its first members."""
+"""An ensemble cut to its first members, what that saves, and whether it predicts the same."""
 
 from __future__ import annotations
 
+import math
+import pickle
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
+from statistics import median
 from typing import Any
 
-from ens_plugin.adapters.capabilities import Truncatable
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.foreign_calls import model_errors
-from ens_plugin.adapters.unwrap.outputs import first_members, output_count
-from ens_plugin.adapters.unwrap.wrappers import replace_ensemble
-from ens_plugin.core.validation import counted, shown, with_article
-from ens_plugin.errors import InputError, UnsupportedModelError
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["truncate"]
+from ens_plugin.adapters.contract import Truncatable
+from ens_plugin.adapters.library import NativeInterface, Trainable
+from ens_plugin.adapters.members import as_pandas, model_errors
+from ens_plugin.adapters.registry import find_adapter, find_library
+from ens_plugin.adapters.unwrap import first_members, output_count, replace_ensemble, unwrap
+from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.blocks import Progress
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
+from ens_plugin.core.validation import counted, refuse_lazy, shown, with_article
+from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
+from ens_plugin.report.result import EnsembleReport, SizeRecommendation
+from ens_plugin.report.text import error_text, interval_text, level_text, members_text
+
+__all__ = [
+    "Check",
+    "Savings",
+    "cut_checks",
+    "first_rows",
+    "is_met",
+    "labels",
+    "measure_savings",
+    "predict_alike",
+    "predicted",
+    "sufficient_cut",
+    "truncate",
+]
 
 
 def truncate(model: Any, size: int) -> Any:
@@ -93,3 +121,496 @@ def _truncated(ensemble: Any, size: int) -> Any:
             "help(ens_plugin.adapters.Truncatable) describes."
         )
     return adapter.truncated(int(size))
+
+
+def first_rows(X: Any, most: int) -> Any:
+    """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    most : int
+
+    Raises
+    ------
+    InputError
+        If X is an object of a library without such rows, as a DMatrix of XGBoost.
+
+    Examples
+    --------
+    >>> first_rows([[1.0], [2.0], [3.0]], 2)
+    [[1.0], [2.0]]
+    """
+    refuse_lazy(X, "X")
+    if not hasattr(X, "__getitem__") and not hasattr(X, "tocsr"):
+        raise InputError(
+            f"X is {with_article(type(X).__name__)}, whose first rows cannot be taken. Pass the rows as an array, a "
+            "sparse matrix or a data frame."
+        )
+    # Sparse matrices of other formats have no rows to choose.
+    return (X.tocsr() if hasattr(X, "tocsr") else X)[:most]
+
+
+def predicted(model: Any, rows: Any) -> Any:
+    """Return what the model's own ``predict`` returns for `rows`, converted where it needs another form of rows.
+
+    Parameters
+    ----------
+    model : fitted model
+    rows : array-like or DataFrame, shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> predicted(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
+    array(['a', 'a'], dtype='<U1')
+    """
+    return _interface(model).predict(model, rows)
+
+
+def labels(model: Any, rows: Any) -> NDArray[Any]:
+    """Return the label that a classifier predicts for each row; for a booster, the position of the label.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Boosters predict probabilities; their label is the one with the highest raw score, which for two labels is
+        the second one where the score is above 0.
+    rows : array-like or DataFrame, shape (n_rows, n_features)
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> labels(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
+    array(['a', 'a'], dtype='<U1')
+    """
+    return _interface(model).labels(model, rows)
+
+
+def _interface(model: Any) -> type[NativeInterface]:
+    return find_library(model, NativeInterface) or NativeInterface
+
+
+def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
+    """Return whether a copy of an ensemble has the same predictions as the ensemble, up to rounding.
+
+    Threads add the members' outputs in any order, so the predictions of one model differ by a few bits from call to
+    call.  Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
+    B M; their means may therefore differ by B M times the machine epsilon of their type.  Labels are equal, except
+    where the two highest chances are nearer to each other than twice that.
+
+    Parameters
+    ----------
+    model, copy : fitted ensembles
+        Two ensembles of the same kind.
+    rows : array-like or DataFrame, shape (n_rows, n_features)
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> small, large = (RandomForestClassifier(n, random_state=0).fit(X, y) for n in (10, 20))
+    >>> predict_alike(small, small, X), predict_alike(small, large, X)
+    (True, False)
+    """
+    mean, found = _mean_outputs(model, rows), _mean_outputs(copy, rows)
+    if mean.dtype.kind != "f" or found.shape != mean.shape:
+        return np.array_equal(mean, found)
+    rounding = _rounding(model, rows, mean)
+    if not (np.abs(found - mean) <= rounding).all():
+        return False
+    if not hasattr(model, "predict_proba"):
+        return True
+    differs = np.asarray(predicted(model, rows) != predicted(copy, rows))
+    highest = np.sort(mean, axis=1)[:, -2:]
+    return bool((highest[differs, -1] - highest[differs, 0] <= 2 * rounding).all())
+
+
+def _mean_outputs(model: Any, rows: Any) -> NDArray[Any]:
+    if not hasattr(model, "predict_proba"):
+        return np.asarray(predicted(model, rows))
+    # Categories of Arrow end the process of LightGBM.
+    table = rows if find_library(model, NativeInterface) is None else as_pandas(rows)
+    return np.asarray(model.predict_proba(table))
+
+
+def _rounding(model: Any, rows: Any, mean: NDArray[Any]) -> float:
+    ensemble, features = unwrap(model, rows, are_fresh=True)
+    adapter = find_adapter(ensemble)
+    outputs = np.abs(adapter.outputs(adapter.prepare(features))).max()
+    return float(adapter.n_members * np.finfo(mean.dtype).eps * max(outputs, np.abs(mean).max()))
+
+
+PREDICTED_ROWS = 10_000
+ROUNDS = 5
+# Of few members; one fit that something else held up, such as the start of threads, does not move their median.
+FIT_ROUNDS = 3
+# The time of one member is taken from two fits of different sizes, so that the constant cost of a fit cancels.
+FEW, MORE = 2, 10
+
+
+@dataclass(frozen=True)
+class Savings:
+    """Costs of an ensemble at its current size, and cut to a smaller size.
+
+    Attributes
+    ----------
+    n_members, size : int
+        Number of members of the ensemble at its current size, and cut.
+    bytes_now, bytes_cut : int
+        Bytes of the pickled models.
+    n_rows : int
+        Number of rows whose prediction was timed.
+    predict_seconds_now, predict_seconds_cut : float
+        Medians over alternating rounds of the model's own ``predict``.
+    fit_seconds_per_member : float or None
+        Training time of one more member, from medians over alternating fits; None where the model cannot be fitted
+        again with fewer members (a Booster has no parameters to fit with), or more members took no longer.
+    """
+
+    n_members: int
+    size: int
+    bytes_now: int
+    bytes_cut: int
+    n_rows: int
+    predict_seconds_now: float
+    predict_seconds_cut: float
+    fit_seconds_per_member: float | None
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return a table as tuples of text: a header, then for each cost its name, now, cut, and the share saved.
+
+        Examples
+        --------
+        >>> for row in Savings(100, 40, 2_000_000, 800_000, 150, 0.02, 0.008, None).rows():
+        ...     print(row)
+        ('', '100 members', '40 members', 'saved')
+        ('Size, pickled', '2 MB', '800 kB', '60 %')
+        ('Predicting 150 rows', '20 ms', '8 ms', '60 %')
+        """
+        predicting = self.predict_seconds_now, self.predict_seconds_cut
+        rows = [
+            ("", members_text(self.n_members), members_text(self.size), "saved"),
+            _row("Size, pickled", self.bytes_now, self.bytes_cut, _bytes_text),
+            _row(f"Predicting {counted(self.n_rows, 'row')}", *predicting, _seconds_text),
+        ]
+        each = self.fit_seconds_per_member
+        if each is not None:
+            rows.append(_row("Training, estimated", each * self.n_members, each * self.size, _seconds_text))
+        return rows
+
+
+def _row(label: str, now: float, cut: float, text: Callable[[float], str]) -> tuple[str, str, str, str]:
+    saved = f"{100 * (1 - cut / now):.0f} %" if now > 0 else "-"
+    return label, text(now), text(cut), saved
+
+
+def _bytes_text(count: float) -> str:
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count / 1e3:.3g} kB"
+
+
+def _seconds_text(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
+    """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.truncate`; it is not changed.
+    X, y : array-like
+        Rows like those it was trained on: predictions of the first 10 000 are timed, and the training of a
+        few members on all of them.
+    size : int
+        From 1 to the number of members.
+
+    Returns
+    -------
+    Savings
+
+    Raises
+    ------
+    UnsupportedModelError, InputError, NotFittedError
+        As for :func:`ens_plugin.truncate`; InputError also for rows in an object of a library, as a DMatrix.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = measure_savings(RandomForestClassifier(50, random_state=0).fit(X, y), X, y, 20)
+    >>> found.bytes_cut < found.bytes_now
+    True
+    """
+    smaller = truncate(model, size)
+    rows = first_rows(X, PREDICTED_ROWS)
+    now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS)
+    ensemble, features = unwrap(model, X)
+    n_members = find_adapter(ensemble).n_members
+    return Savings(
+        n_members=n_members,
+        size=size,
+        bytes_now=_pickled_bytes(model),
+        bytes_cut=_pickled_bytes(smaller),
+        n_rows=rows.shape[0] if hasattr(rows, "shape") else len(rows),
+        predict_seconds_now=now,
+        predict_seconds_cut=cut,
+        fit_seconds_per_member=_fit_seconds(ensemble, features, y, n_members),
+    )
+
+
+def _alternating(first: Callable[[], object], second: Callable[[], object], n_rounds: int) -> tuple[float, float]:
+    rounds = [(_seconds(first), _seconds(second)) for _ in range(n_rounds)]
+    return median(took for took, _ in rounds), median(took for _, took in rounds)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _pickled_bytes(model: Any) -> int:
+    try:
+        return len(pickle.dumps(model))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # A lambda in a pipeline, for example; MLflow stores such models with cloudpickle too.
+        import cloudpickle
+
+        return len(cloudpickle.dumps(model))
+
+
+def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> float | None:
+    parameter = _size_parameter(ensemble, n_members)
+    if parameter is None:
+        return None
+    from sklearn.base import clone
+
+    few, more = (clone(ensemble).set_params(**{parameter: count}) for count in (FEW, MORE))
+    with warnings.catch_warnings():
+        # They are about models of very few members, which nobody gets.
+        warnings.simplefilter("ignore")
+        # Copied each time, because a fitted ensemble with warm_start=True is left as it is.
+        took_few, took_more = _alternating(
+            lambda: clone(few).fit(rows, y), lambda: clone(more).fit(rows, y), FIT_ROUNDS
+        )
+    return (took_more - took_few) / (MORE - FEW) if took_more > took_few else None
+
+
+def _size_parameter(ensemble: Any, n_members: int) -> str | None:
+    """Return the name of the parameter that sets the number of members; None if there is none."""
+    if not hasattr(ensemble, "get_params"):
+        return None
+    parameters = ensemble.get_params(deep=False)
+    named = (find_library(ensemble, Trainable) or Trainable).size_parameters
+    return next((name for name in named if parameters.get(name) == n_members), None)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One requirement on an ensemble, and whether the ensemble satisfies it.
+
+    Attributes
+    ----------
+    name : str
+    passed : bool
+    value, limit : float or None
+        Measured value and the limit on it; None where the requirement has no number.
+    sentence : str
+    """
+
+    name: str
+    passed: bool
+    value: float | None
+    limit: float | None
+    sentence: str
+
+    @property
+    def text(self) -> str:
+        """Return the sentence of the check, with "Passed" or "FAILED" before it."""
+        return f"{'Passed' if self.passed else 'FAILED'}: {self.sentence}"
+
+
+def is_met(found: SizeRecommendation, size: int) -> bool:
+    """Return whether a number of members meets the criterion of a recommendation, also of one that states no size."""
+    if found.size is not None:
+        return found.size <= size
+    value = float(np.interp(size, found.sizes, found.values))
+    if found.confidence is not None:
+        return bool(value >= found.confidence)
+    return bool(value <= (found.tolerance or 0.0))
+
+
+def cut_checks(
+    model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, sample_weight: ArrayLike | None
+) -> tuple[Check, ...]:
+    """Return checks whether a cut ensemble has the agreement and the error that the report on the whole one estimated.
+
+    Parameters
+    ----------
+    model, cut : fitted models
+        The whole ensemble, and the ensemble of its first members.
+    X : array-like, shape (n_rows, n_features)
+        Rows to predict with both.
+    report, cut_report : EnsembleReport
+        Reports on `model` and on `cut`, on the same rows.
+    sample_weight : array-like, shape (n_rows,), or None
+
+    Returns
+    -------
+    tuple of Check
+        ``"agreement"`` (where an agreement is wanted): on held-out rows, the labels of both ensembles agree not
+        significantly less often than wanted; on out-of-bag rows, `cut_report` recommends no more members than the
+        cut ensemble has. ``"error"``: the error of `cut_report` is in the interval of the curve of `report`, widened
+        by the variation over seeds.
+
+    Notes
+    -----
+    On training rows the labels of both ensembles are not compared: most members were trained on a row, and predict
+    its own label whatever their number.
+
+    Raises
+    ------
+    InputError
+        If the curve of `report` ends below the size of `cut`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    >>> small = ens_plugin.truncate(forest, 40)
+    >>> whole, cut = (ens_plugin.analyze(model, X, y, confidence=0.99) for model in (forest, small))
+    >>> [check.passed for check in cut_checks(forest, small, X, whole, cut, None)]
+    [True, True]
+    """
+    confidence = report.recommendation.confidence
+    error = _error_check(report, cut_report)
+    if confidence is None:
+        return (error,)
+    if report.data == "oob":
+        return _estimated_agreement_check(cut_report, confidence), error
+    return _agreement_check(labels(model, X), labels(cut, X), report, cut_report, confidence, sample_weight), error
+
+
+def _estimated_agreement_check(cut_report: EnsembleReport, wanted: float) -> Check:
+    found, size = cut_report.recommendation.agreement or 0.0, cut_report.recommended_size
+    sentence = (
+        f"{members_text(cut_report.n_members)} and infinitely many give the same label on {100 * found:.2f} % "
+        f"of rows, by the out-of-bag report on the cut ensemble; at least {100 * wanted:g} % is wanted."
+    )
+    is_enough = found >= wanted if size is None else size <= cut_report.n_members
+    return Check("agreement", is_enough, found, wanted, sentence)
+
+
+def _agreement_check(
+    whole: ArrayLike, cut: ArrayLike, report: EnsembleReport, cut_report: EnsembleReport, wanted: float,
+    sample_weight: ArrayLike | None,
+) -> Check:  # fmt: skip
+    share, _, upper = agreement_interval(whole, cut, sample_weight, report.error_curve.interval_level)
+    sentence = (
+        f"{members_text(cut_report.n_members)} and all {report.n_members} give the same label on {100 * share:.2f} % "
+        f"of these rows. On fresh rows, a share of up to {100 * upper:.2f} % is plausible; at least "
+        f"{100 * wanted:g} % is wanted."
+    )
+    return Check("agreement", upper >= wanted, share, wanted, sentence)
+
+
+def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
+    curve, size, found = report.error_curve, cut_report.n_members, cut_report.error
+    expected = curve.at(size) if curve.reaches(size) else math.nan
+    if math.isnan(expected) or math.isnan(found):
+        raise InputError(
+            f"The error of {members_text(size)} cannot be compared: a curve of estimator={curve.estimator!r} ends "
+            "below that size. Use another estimator; 'auto' reaches every size."
+        )
+    level = curve.interval_level
+    # The deviation over seeds is not known for every metric.
+    seed_sd = 0.0 if math.isnan(cut_report.algorithmic_sd) else cut_report.algorithmic_sd
+    lower, upper = interval_over_seeds(expected, curve.interval_at(size), seed_sd, level)
+    least = -math.inf if curve.metric_basis is not None else 0.0
+    sentence = (
+        f"{members_text(size)}: {curve.metric} {error_text(found, curve.metric)}; the whole ensemble's curve has "
+        f"{error_text(expected, curve.metric)}, {level_text(level)} interval "
+        f"{interval_text((max(lower, least), upper), curve.metric)}."
+    )
+    return Check("error", lower <= found <= upper, found, lower if found < lower else upper, sentence)
+
+
+def sufficient_cut(
+    model: Any,
+    report: EnsembleReport,
+    size: int,
+    X: Any,
+    y: ArrayLike,
+    options: AnalysisOptions,
+    progress: Progress | None = None,
+) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
+    """Cut an ensemble to the first size that meets the criterion by its own report, or misses its error; else keep all.
+
+    A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
+    agreement.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+    report : EnsembleReport
+        Report on `model`.
+    size : int
+        First size to cut to.
+    X, y : array-like
+        Rows that the report was computed on.
+    options : AnalysisOptions
+        Options that the report was computed with.
+    progress : callable, optional
+
+    Returns
+    -------
+    cut : fitted ensemble
+    cut_report : EnsembleReport
+    checks : tuple of Check
+        Empty where all members are kept.
+
+    Raises
+    ------
+    TooFewMembersError
+        If a cut ensemble has too few members for a report on these rows.
+    """
+    while size < report.n_members:
+        cut = truncate(model, size)
+        cut_report = _report_on_cut(cut, size, X, y, options, progress)
+        checks = cut_checks(model, cut, X, report, cut_report, options.sample_weight)
+        found = cut_report.recommendation
+        has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
+        if has_wrong_error or is_met(found, size):
+            return cut, cut_report, checks
+        # A report on few members can recommend far too many, so the size is raised in steps, each with a better report.
+        step = 2 * max(size // 10, 1)
+        size = size + step if found.size is None else min(max(found.size, size + 2), size + step)
+    return model, report, ()
+
+
+def _report_on_cut(
+    cut: Any, size: int, X: Any, y: ArrayLike, options: AnalysisOptions, progress: Progress | None
+) -> EnsembleReport:
+    try:
+        return run_analysis(cut, X, y, options, progress=progress)
+    except TooFewMembersError as error:
+        found = error.finding or error.template.rstrip(".")
+        raise TooFewMembersError(
+            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
+            "{data='holdout'}, or get a larger size by a higher confidence or a lower tolerance."
+        ) from error

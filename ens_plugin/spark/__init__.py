@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ens_plugin.spark.analysis import analyze
-from ens_plugin.spark.models import behind_stages
+from ens_plugin.spark.analysis import analyze, behind_stages
 
 __all__ = ["analyze", "behind_stages"]

@@ -1,35 +1,33 @@
-"""The function spark.analyze, which returns the report of a trained ensemble on a Spark DataFrame."""
+"""The analysis of an ensemble on a Spark DataFrame."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.capabilities import VerifiesRows, distributed_bags
+from ens_plugin.adapters.contract import EnsembleAdapter, VerifiesRows, distributed_bags
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
-from ens_plugin.adapters.unwrap.wrappers import inner_ensemble
+from ens_plugin.adapters.unwrap import inner_ensemble, is_spark_model, java_reason, stages_and_model
+from ens_plugin.analysis.analyze import build_report
 from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_options
-from ens_plugin.analysis.build_report import build_report
+from ens_plugin.analysis.blocks import sample_limit, sampling_seed, tally_block
+from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
-from ens_plugin.analysis.row_blocks import sample_limit, sampling_seed, tally_block
-from ens_plugin.analysis.rows.hashes import hash_rows
-from ens_plugin.analysis.rows.repeats import RepeatedRows, find_repeats
-from ens_plugin.analysis.rows.stored_outputs import compare_with_stored
-from ens_plugin.analysis.rows.targets import refuse_own_loss, refuse_own_weights
-from ens_plugin.core.tallies.bags import BagProof
+from ens_plugin.analysis.rows import compare_with_stored, refuse_own_loss, refuse_own_weights
+from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
-from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.spark.assembly import in_content_order, in_row_order, refuse_alike_rows, tallied_rows
 from ens_plugin.spark.columns import (
     Columns,
     RowCounts,
@@ -41,15 +39,214 @@ from ens_plugin.spark.columns import (
     selected,
     target_labels,
 )
-from ens_plugin.spark.groupings import choose_grouping
-from ens_plugin.spark.jobs import all_rows, gather, pickled_model
-from ens_plugin.spark.models import behind_stages
-from ens_plugin.spark.partition import Plan, codes_or_values
-from ens_plugin.spark.parts import Part, Problems
-from ens_plugin.spark.repeats import copies_finding
-from ens_plugin.spark.session import require_spark
+from ens_plugin.spark.partition import (
+    ROW,
+    Part,
+    Plan,
+    Problems,
+    Rows,
+    choose_grouping,
+    codes_or_values,
+    copies_finding,
+    from_bytes,
+    in_content_order,
+    in_row_order,
+    merge_parts,
+    read_partition,
+    refuse_alike_rows,
+    rows_of,
+    tallied_rows,
+    to_bytes,
+)
+from ens_plugin.spark.session import collected, collected_table, require_spark
 
-__all__ = ["analyze", "analyze_frame"]
+__all__ = [
+    "SparkInput",
+    "all_rows",
+    "analyze",
+    "analyze_frame",
+    "behind_stages",
+    "gather",
+    "pickled_model",
+]
+
+# Parts merged into one by a task, and the largest number of parts sent to the driver.
+MERGED_INTO_ONE = 16
+FEW_ROWS = 4_000_000
+LOGGER = logging.getLogger(__name__)
+COLUMN = "part"
+
+
+def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
+    """Return a model and the class of its adapter as a pickle that executors load.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be pickled.
+    """
+    from pyspark import cloudpickle
+
+    try:
+        dumps: Callable[..., bytes] = cloudpickle.dumps
+        return dumps((model, type(adapter)), protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # pickling runs the model's own code, which may raise anything
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} cannot be pickled, so it cannot be sent to Spark's executors ({error}). Pass "
+            "a model without open files, locks or database connections, or analyse the rows with ens_plugin.analyze."
+        ) from error
+
+
+def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
+    """Run the analysis on all partitions of a DataFrame, and return the merged sums.
+
+    Parameters
+    ----------
+    rows : pyspark DataFrame
+        As returned by :func:`ens_plugin.spark.columns.selected`.
+    content : bytes
+        Pickled model.
+    plan : Plan
+    counts : RowCounts
+
+    Returns
+    -------
+    Part
+        Sums over all rows; the logger of this module gets the number of bytes that reached the driver.
+
+    Raises
+    ------
+    ClusterError
+        If the job fails.
+    """
+    context = rows.sparkSession.sparkContext
+    model = context.broadcast(content)
+    limit = plan.sample_limit
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        yield _batch(read_partition(batches, model.value, plan))
+
+    def merge(batches: Iterator[Any]) -> Iterator[Any]:
+        merged = Part()
+        for batch in batches:
+            for content in batch.column(0):
+                merged = merge_parts([merged, from_bytes(content.as_py())], limit)
+        yield _batch(merged)
+
+    parts = rows.mapInArrow(read, f"{COLUMN} binary")
+    for width in _widths(context.defaultParallelism, counts):
+        parts = parts.repartition(width).mapInArrow(merge, f"{COLUMN} binary")
+    try:
+        contents = [row[COLUMN] for row in collected(parts)]
+    finally:
+        model.destroy()
+    LOGGER.info("%d bytes reached the driver", sum(map(len, contents)))
+    return merge_parts([from_bytes(content) for content in contents], limit)
+
+
+def all_rows(rows: Any, plan: Plan, n_rows: int) -> Rows | None:
+    """Return all rows of a DataFrame in the order of their positions; None of more values than a second look takes.
+
+    Parameters
+    ----------
+    rows : pyspark DataFrame
+        As for :func:`gather`.
+    plan : Plan
+    n_rows : int
+    """
+    if n_rows > MOST_VALUES:
+        return None
+    n_columns = rows_of(collected_table(rows.limit(1)), plan).features.shape[1]
+    if n_rows * n_columns > MOST_VALUES:
+        return None
+    # The order of the training rows, in which a look at some of them takes the same ones as on one machine.
+    return rows_of(collected_table(rows).sort_by(ROW), plan)
+
+
+def _batch(part: Part) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({COLUMN: pa.array([to_bytes(part)], type=pa.binary())})
+
+
+def _widths(parallelism: int, counts: RowCounts) -> list[int]:
+    """Return the number of tasks of each level of merging; no level where the driver can merge all parts itself."""
+    # After a shuffle the partitions may be others than when they were counted; those of few rows stay small.
+    if counts.n_parts <= MERGED_INTO_ONE and counts.all <= FEW_ROWS:
+        return []
+    widths = [max(parallelism, 1)]
+    while widths[-1] > MERGED_INTO_ONE:
+        widths.append(-(-widths[-1] // MERGED_INTO_ONE))
+    return widths
+
+
+class SparkInput(NamedTuple):
+    """An ensemble, its input rows and its feature columns, without the stages that Spark runs.
+
+    Attributes
+    ----------
+    model : object
+        Model without the stages that Spark runs.
+    df : pyspark.sql.DataFrame
+        Rows with these stages applied.
+    feature_cols : sequence of str, or str
+    """
+
+    model: Any
+    df: Any
+    feature_cols: Sequence[str] | str
+
+
+def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None, data: str) -> SparkInput:
+    """Return the ensemble of a Spark model, the rows with the stages before it applied, and its feature columns.
+
+    Raises
+    ------
+    InputError
+        If a model that is not Spark's is given without `feature_cols`, or a stage refuses the DataFrame.
+    NotFittedError
+        If `model` is an estimator of Spark, which is not fitted.
+    BagError
+        If `data` is ``"oob"`` for a model that Spark trained.
+    """
+    if not is_spark_model(model):
+        if feature_cols is None:
+            raise InputError(
+                "feature_cols is missing. Name the columns that the model was trained on, in the same order. Only "
+                "models of Spark ML and xgboost.spark have their names."
+            )
+        return SparkInput(model, df, feature_cols)
+    stages, inner = stages_and_model(model)
+    if data == "oob":
+        raise BagError(
+            f"The in-bag rows of this {type(inner).__name__} are not known, because Spark trained it on several "
+            'machines. Pass {data="holdout"} with rows that were not used for training.'
+        )
+    ensemble = inner_ensemble(inner)
+    columns = _own_columns(inner) if feature_cols is None else feature_cols
+    return SparkInput(ensemble, _transformed(stages, df), columns)
+
+
+def _transformed(stages: list[Any], df: Any) -> Any:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    for stage in stages:
+        try:
+            df = stage.transform(df)
+        except (PySparkException, Py4JJavaError) as error:
+            raise InputError(
+                f"Stage {type(stage).__name__} before the ensemble refuses the DataFrame: {java_reason(error)}. "
+                "Pass the columns the pipeline was fitted on."
+            ) from error
+    return df
+
+
+def _own_columns(model: Any) -> Sequence[str] | str:
+    """Return the columns that a model of Spark ML or xgboost.spark is set to read."""
+    several = model.hasParam("features_cols") and model.getOrDefault("features_cols")
+    return list(several) if several else str(model.getOrDefault("featuresCol"))
+
 
 # With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
 SPARE_DEVIATIONS = 6.0

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.custom.ensemble import CustomEnsemble
-from ens_plugin.adapters.shared.labels import shortened
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.adapters.custom import CustomEnsemble
+from ens_plugin.adapters.members import shortened
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT

@@ -1,13 +1,13 @@
-"""The work of an executor: predictions of every member for its rows, their tally, and the sums that it returns."""
+"""One partition of the rows in a worker, and the parts of all of them put together."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,23 +17,455 @@ from joblib import parallel_config
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ens_plugin.adapters.base import EnsembleAdapter
-from ens_plugin.adapters.capabilities import distributed_bags
-from ens_plugin.adapters.shared.distributed_bags import DistributedBags, ProofStatistics
-from ens_plugin.adapters.shared.labels import label_codes
-from ens_plugin.adapters.unwrap.wrappers import inner_ensemble, unwrap
-from ens_plugin.analysis.curves.label_models import soft_spreads
-from ens_plugin.analysis.row_blocks import BlockReader, TalliedBlock, block_rows, label_count
-from ens_plugin.core.estimates.squared_loss import loss_moments
-from ens_plugin.core.tallies.row_sampling import sample_keys
-from ens_plugin.core.tallies.tally import SupportTally, ValueTally, select_rows
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, distributed_bags, merge_sums
+from ens_plugin.adapters.members import label_codes
+from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
+from ens_plugin.analysis.blocks import BlockReader, TalliedBlock, TalliedRows, block_rows, label_count
+from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
+from ens_plugin.analysis.estimates import soft_spreads
+from ens_plugin.core.grouped_tally import (
+    CrossedMargins,
+    GroupedValues,
+    Groups,
+    group_rows,
+    margin_codes,
+    merge_groups,
+    support_codes,
+    vote_codes,
+)
+from ens_plugin.core.losses import LossMoments, loss_moments
+from ens_plugin.core.repeated_rows import column_halves, point_masses, too_even
+from ens_plugin.core.sample import Sample, content_order, sample_keys, smallest_keys
+from ens_plugin.core.tally import (
+    AnyTally,
+    MarginTally,
+    PathTally,
+    RowBlock,
+    SupportTally,
+    ValueTally,
+    concatenate,
+    select_rows,
+)
+from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.spark.groupings import Grouping, block_groups, codes_of
-from ens_plugin.spark.parts import KeptRows, Part, Problems, merge_parts
-from ens_plugin.spark.repeats import row_marks
 
-__all__ = ["ROW", "Plan", "Rows", "codes_or_values", "load_model", "read_partition", "rows_of"]
+__all__ = [
+    "EXACT_ROWS",
+    "ROW",
+    "Grouping",
+    "KeptRows",
+    "Marks",
+    "Part",
+    "Plan",
+    "Problems",
+    "Rows",
+    "block_groups",
+    "choose_grouping",
+    "codes_of",
+    "codes_or_values",
+    "copies_finding",
+    "crossed_of",
+    "from_bytes",
+    "in_content_order",
+    "in_row_order",
+    "load_model",
+    "merge_marks",
+    "merge_parts",
+    "read_partition",
+    "refuse_alike_rows",
+    "row_marks",
+    "rows_of",
+    "tallied_rows",
+    "tally_of",
+    "to_bytes",
+]
+
+Marks = NDArray[np.uint64]
+
+N_SPLITS = 4
+MARKED_ROWS = 20_000
+DOUBTED_SHARE = 0.01
+WHOLE = 0
+
+REMEDIES = (
+    "A row with a copy in a member's bag is not really out of bag, so the out-of-bag error may be far too low. Train "
+    "without the copies, or analyse the rows on one machine with ens_plugin.analyze and its groups=."
+)
+
+
+def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Marks:
+    """Return hashes of rows of a block, by which equal and nearly equal rows are found, also in other blocks.
+
+    A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
+    are then kept, too.
+
+    Parameters
+    ----------
+    features, rows
+        As of :func:`ens_plugin.analysis.copies.as_table`.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    n_rows : int
+        Rows of all blocks, about 20 000 of which are kept for each half.
+
+    Returns
+    -------
+    ndarray of uint64, shape (3, n_marks)
+        Index of the half, 0 for the whole record; its hash; and the hash of the record.
+    """
+    hashed = hash_rows(features, rows)
+    if hashed is None:
+        return np.zeros((3, 0), dtype=np.uint64)
+    records = record_hashes(hashed.hashes, target)
+    halves = row_hashes(hashed.table, column_halves(hashed.table.shape[1])[: 2 * N_SPLITS])
+    bound = np.uint64(min(MARKED_ROWS / n_rows, 1.0) * (2.0**64 - 2.0**12))
+    marks = []
+    for half, hashes in enumerate([records, *halves]):
+        kept = hashes <= bound if n_rows > MARKED_ROWS else np.ones(hashes.size, dtype=bool)
+        found = np.full(np.count_nonzero(kept), half, dtype=np.uint64)
+        marks.append(np.stack([found, hashes[kept], records[kept]]))
+    return merge_marks(marks)
+
+
+def merge_marks(marks: list[Marks]) -> Marks:
+    """Return the hashes of several disjoint blocks together, in an order that does not depend on that of the blocks."""
+    merged = np.concatenate(marks, axis=1)
+    return merged[:, np.lexsort(merged[::-1])]
+
+
+def repeated_shares(marks: Marks) -> tuple[float, float]:
+    """Return the share of rows whose record occurs more than once, and of rows that look like copies.
+
+    The first is exact for the sampled records; the second leaves out those of a few records that occur far more often
+    than the others (:func:`ens_plugin.core.repeated_rows.point_masses`), and counts, for each split of the
+    columns, repeated rows without near misses in the worse of its halves
+    (:func:`ens_plugin.core.repeated_rows.copied_rows`).
+    """
+    whole = marks[1:, marks[0] == WHOLE]
+    n_rows, repeated = max(whole.shape[1], 1), _repeated(whole)
+    apart = _repeated(_without_masses(whole))
+    if not apart.any() or too_even(np.unique(whole[0], return_counts=True)[1]):
+        return repeated.sum() / n_rows, apart.sum() / n_rows
+    lone = [_lone_share(_without_masses(marks[1:, marks[0] == half])) for half in range(1, 2 * N_SPLITS + 1)]
+    worse = np.maximum(lone[::2], lone[1::2])
+    return repeated.sum() / n_rows, apart.sum() / n_rows * float(np.mean(worse))
+
+
+def _repeated(marks: Marks) -> NDArray[np.bool_]:
+    """Return which rows are of a record that occurs more than once."""
+    _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
+    return np.asarray(copies[record] > 1)
+
+
+def _without_masses(marks: Marks) -> Marks:
+    """Return the marks of rows that are of no point mass."""
+    record = np.unique(marks[1], return_inverse=True)[1]
+    return marks[:, ~point_masses(record)] if record.size else marks
+
+
+def _lone_share(marks: Marks) -> float:
+    """Return the share of repeated rows with values in half of the columns that no other record has."""
+    _, half, alike = np.unique(marks[0], return_inverse=True, return_counts=True)
+    _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
+    repeated = copies[record] > 1
+    return float(np.mean((alike[half] == copies[record])[repeated])) if repeated.any() else 0.0
+
+
+def copies_finding(
+    marks: Marks | None, n_rows: int, look_again: Callable[[], RepeatedRows | None] = lambda: None
+) -> tuple[int, tuple[str, ...]]:
+    """Return the number of repeated rows, and a doubt where more than one row in a hundred looks like a copy.
+
+    Parameters
+    ----------
+    marks : ndarray or None
+        Merged marks of all rows; None for held-out rows.
+    n_rows : int
+    look_again : callable
+        Returns what all rows show together, or None where they are too many for one machine.  It is called where rows
+        are repeated.
+
+    Raises
+    ------
+    InputError
+        If a quarter of the rows or more look like copies, and are copies for sure.
+    """
+    if marks is None:
+        return 0, ()
+    repeated, copied = repeated_shares(marks)
+    whole = look_again() if repeated else None
+    is_sure = whole is None or whole.is_sure
+    if whole is not None:
+        copied = float(np.mean(whole.copied))
+    found = f"About {100 * copied:.2g} % of {n_rows} rows look like copies of another row: same features, same target."
+    if copied >= REFUSED_SHARE and is_sure:
+        raise InputError(f"{found} {REMEDIES}")
+    unsure = "" if is_sure else "Rows of so few different values can also be equal by chance. "
+    return round(repeated * n_rows), (f"{found} {unsure}{REMEDIES}",) if copied > DOUBTED_SHARE else ()
+
+
+BY_MEMBER = ("outputs", "counted")
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Sampled rows with the outputs of every member.
+
+    Attributes
+    ----------
+    outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+    counted : ndarray of uint8, shape (ceil(n_members / 8), n_rows)
+        Whether each output counts, as bits, eight members to the byte.
+    target, weight : ndarray, shape (n_rows,)
+    key : ndarray of uint64, shape (n_rows,)
+        The rows with the smallest keys are the sample.
+    row : ndarray of int64, shape (n_rows,)
+        Position in training order, or a hash of the row where its position is not known.
+    code, crossed_code : ndarray of int64, shape (n_rows,)
+        Group of each row, and that of its crossed margin.
+    """
+
+    outputs: NDArray[np.generic]
+    counted: NDArray[np.uint8]
+    target: NDArray[np.generic]
+    weight: FloatArray
+    key: NDArray[np.uint64]
+    row: IntArray
+    code: IntArray
+    crossed_code: IntArray
+
+    def take(self, rows: NDArray[np.intp]) -> KeptRows:
+        """Return the rows at the given positions."""
+        columns = vars(self).items()
+        return KeptRows(*(values[:, rows] if name in BY_MEMBER else values[rows] for name, values in columns))
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Reasons why rows cannot be analysed.
+
+    Attributes
+    ----------
+    bad_values : dict
+        Rows with missing or infinite values that the model refuses, by feature column.
+    refusals : tuple of (str, str)
+        Class and message of other errors, sorted, each once.
+    """
+
+    bad_values: dict[str, int] = field(default_factory=dict)
+    refusals: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.bad_values or self.refusals)
+
+    def merge(self, other: Problems) -> Problems:
+        """Return the problems of two disjoint sets of rows together."""
+        counts = dict(self.bad_values)
+        for column, count in other.bad_values.items():
+            counts[column] = counts.get(column, 0) + count
+        return Problems(counts, tuple(sorted({*self.refusals, *other.refusals})))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Sums over the rows of a part of the data; None where the kind of ensemble has no such sum.
+
+    Attributes
+    ----------
+    groups, crossed : Groups or None
+        Rows with weight, by the codes of their tally.
+    idle : ndarray, shape (n_members + 1,)
+        Rows without weight, by the number of members that predict them.
+    by_label : ndarray, shape (2, n_labels, n_members + 1)
+        Rows with weight, and their weight, by label and number of members; a single label for regression.
+    spreads : ndarray, shape (2, 2), or None
+        :func:`ens_plugin.analysis.estimates.soft_spreads` of the rows.
+    moments : LossMoments or None
+    path : ndarray, shape (2, n_members), or None
+        Summed loss and weight along the growth path.
+    kept : KeptRows or None
+    marks : ndarray of uint64, shape (3, n_marks), or None
+        Hashes of training rows, to find copies by.
+    proof : ProofStatistics
+        Sums over the rows that prove their bags.
+    problems : Problems
+    """
+
+    groups: Groups | None = None
+    crossed: Groups | None = None
+    idle: FloatArray | None = None
+    by_label: FloatArray | None = None
+    spreads: FloatArray | None = None
+    moments: LossMoments | None = None
+    path: FloatArray | None = None
+    kept: KeptRows | None = None
+    marks: Marks | None = None
+    proof: ProofStatistics = field(default_factory=ProofStatistics)
+    problems: Problems = field(default_factory=Problems)
+
+
+def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
+    """Return the sums over several disjoint parts of the data, with at most `sample_limit` sampled rows."""
+    groups = [part.groups for part in parts if part.groups is not None]
+    crossed = [part.crossed for part in parts if part.crossed is not None]
+    marks = [part.marks for part in parts if part.marks is not None]
+    merged = Part(
+        groups=merge_groups(groups) if groups else None,
+        crossed=merge_groups(crossed) if crossed else None,
+        idle=_added([part.idle for part in parts]),
+        by_label=_added([part.by_label for part in parts]),
+        spreads=_added([part.spreads for part in parts]),
+        path=_added([part.path for part in parts]),
+        kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
+        marks=merge_marks(marks) if marks else None,
+        proof=merge_sums([part.proof for part in parts]),
+    )
+    moments, problems = None, Problems()
+    for part in parts:
+        problems = problems.merge(part.problems)
+        if part.moments is not None:
+            moments = part.moments if moments is None else moments.merge(part.moments)
+    return replace(merged, moments=moments, problems=problems)
+
+
+def _added(arrays: Sequence[FloatArray | None]) -> FloatArray | None:
+    present = [array for array in arrays if array is not None]
+    return np.sum(present, axis=0) if present else None
+
+
+def _kept(parts: list[KeptRows], limit: int) -> KeptRows | None:
+    if not parts:
+        return None
+    rows = KeptRows(
+        *(np.concatenate([vars(part)[name] for part in parts], axis=int(name in BY_MEMBER)) for name in vars(parts[0]))
+    )
+    return rows.take(smallest_keys(rows.key, limit))
+
+
+def to_bytes(part: Part) -> bytes:
+    """Return a part as bytes, for transport between executors of one job."""
+    return pickle.dumps(part, protocol=5)
+
+
+def from_bytes(content: bytes) -> Part:
+    """Return the part that :func:`to_bytes` wrote."""
+    part = pickle.loads(content)
+    assert isinstance(part, Part)
+    return part
+
+
+Grouping = Literal["values", "votes", "rows", "shares", "margins"]
+
+# The size of the sample: up to this number every row may be a group of its own at no further cost.
+EXACT_ROWS = 20_000
+# Relative rounding error of a weighted mean of equal numbers.
+ROUNDING = 1e-9
+
+
+def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
+    """Return the property by which the tallied rows of an ensemble are grouped.
+
+    ``"votes"`` and ``"shares"`` lose nothing, ``"rows"`` keeps each row, ``"values"`` groups by the number of members
+    and keeps moments, and ``"margins"`` merges rows with nearly equal margins.
+    """
+    if adapter.info.task == "regression":
+        return "values"
+    two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
+    if two_labels and adapter.output_kind == "labels":
+        return "votes"
+    if n_rows <= EXACT_ROWS:
+        return "rows"
+    return "shares" if two_labels else "margins"
+
+
+def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int) -> tuple[IntArray, IntArray]:
+    """Return the code of the group of each row, and the code of the group of its crossed margin."""
+    if grouping == "values":
+        code = tally.trials.astype(np.int64)
+    elif grouping == "rows":
+        code = row
+    elif isinstance(tally, SupportTally):
+        code = vote_codes(tally, n_members) if grouping == "votes" else support_codes(tally)
+    else:
+        assert isinstance(tally, MarginTally)
+        code = margin_codes(tally.trials, tally.mean, tally.sd)
+        return code, margin_codes(tally.trials, tally.cross_mean, tally.cross_sd)
+    return code, code
+
+
+def block_groups(
+    grouping: Grouping, tally: AnyTally, code: IntArray, crossed_code: IntArray, weight: FloatArray
+) -> tuple[Groups, Groups | None]:
+    """Return the groups of the rows of a block that have positive weight.
+
+    Returns
+    -------
+    groups : Groups
+    crossed : Groups or None
+        Groups of the crossed margins, where these are grouped separately.
+    """
+    own = weight > 0
+    groups = group_rows(code[own], [column[own] for column in _columns(grouping, tally)], weight[own])
+    if grouping != "margins":
+        return groups, None
+    assert isinstance(tally, MarginTally)
+    columns = (tally.trials, tally.cross_mean, tally.cross_sd**2)
+    return groups, group_rows(crossed_code[own], [column[own] for column in columns], weight[own])
+
+
+def _columns(grouping: Grouping, tally: AnyTally) -> tuple[FloatArray, ...]:
+    if isinstance(tally, SupportTally):
+        return tally.trials, tally.wrong, tally.squares, tally.wrong_labels
+    if isinstance(tally, ValueTally):
+        return ()
+    if grouping == "margins":
+        return tally.trials, tally.mean, tally.sd**2, tally.wrong_labels, tally.dissent
+    return tally.trials, tally.mean, tally.sd, tally.cross_mean, tally.cross_sd, tally.wrong_labels, tally.dissent
+
+
+def tally_of(grouping: Grouping, groups: Groups, n_members: int) -> SupportTally | MarginTally:
+    """Return a tally in which each group of rows is one entry."""
+    means = groups.means()
+    if grouping == "votes":
+        trials, wrong = (part.astype(np.float64) for part in np.divmod(groups.code, n_members + 1))
+        return SupportTally(trials, wrong, wrong, wrong)
+    if grouping == "shares" or len(means) == 4:
+        return _support_tally(groups, means, cells=grouping == "shares")
+    if grouping == "margins":
+        trials, mean, variance, wrong_labels, dissent = means
+        sd = np.sqrt(variance)
+        return MarginTally(_unrounded(trials), mean, sd, mean, sd, wrong_labels, dissent)
+    return MarginTally(np.rint(means[0]), *means[1:])
+
+
+def _support_tally(groups: Groups, means: FloatArray, *, cells: bool) -> SupportTally:
+    trials = np.rint(means[0])
+    wrong, squares = np.minimum(means[1], trials), np.minimum(means[2], trials)
+    if cells:
+        # Rounding must not decide a tie.
+        wrong = np.where(groups.code % 2 == 1, trials / 2.0, wrong)
+    return SupportTally(trials, wrong, squares, means[3])
+
+
+def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
+    """Return crossed margins in which each group of rows is one entry.
+
+    Parameters
+    ----------
+    groups : Groups
+    sampled : ndarray of int64, shape (n_sampled,)
+        Codes of the sampled rows' crossed margins.
+    """
+    trials, mean, variance = groups.means()
+    return CrossedMargins(mean, np.sqrt(variance), _unrounded(trials), groups.row_weight(), groups.find(sampled))
+
+
+def _unrounded(trials: FloatArray) -> FloatArray:
+    """Return mean numbers of members, whole ones without their rounding error, so that 2 is not a little less."""
+    whole = np.rint(trials)
+    return np.where(np.abs(trials - whole) <= ROUNDING * whole, whole, trials)
+
 
 MERGED_AT_ONCE = 16
 TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
@@ -271,3 +703,107 @@ def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
                 bad = bad | np.isinf(values.to_numpy())
         counts[name] = int(bad.sum())
     return {name: count for name, count in counts.items() if count}
+
+
+LEAST_VARIETY = 0.25
+
+
+def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> TalliedRows:
+    """Return the tallied rows of the whole DataFrame from the sums over them.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    part : Part
+        Sums over all rows, with the kept rows in the order that the estimates need.
+    grouping : str
+        As of :func:`ens_plugin.spark.partition.choose_grouping`.
+    """
+    groups, kept = part.groups, part.kept
+    assert groups is not None
+    assert kept is not None
+    assert part.idle is not None
+    weight = _with_idle(groups.row_weight(), part.idle)
+    tally: AnyTally | GroupedValues
+    if grouping == "values":
+        tally = GroupedValues(np.append(groups.code.astype(np.float64), np.flatnonzero(part.idle)), part.moments)
+    else:
+        tally = concatenate([tally_of(grouping, groups, adapter.n_members), _idle_tally(grouping, adapter, part.idle)])
+    return TalliedRows(
+        tally=tally,
+        sample=_sample(adapter, kept, groups.find(kept.code)),
+        path=None if part.path is None else PathTally(part.path[0][:, None], part.path[1][:, None]),
+        weight=weight,
+        spreads=part.spreads if grouping == "shares" else None,
+        crossed=None
+        if part.crossed is None or not _has_rivals(adapter)
+        else crossed_of(part.crossed, kept.crossed_code),
+        by_label=part.by_label,
+    )
+
+
+def in_row_order(kept: KeptRows) -> KeptRows:
+    """Return the kept rows in an order that does not depend on how the rows were partitioned."""
+    return kept.take(np.argsort(kept.row, kind="stable"))
+
+
+def in_content_order(adapter: EnsembleAdapter, kept: KeptRows) -> KeptRows:
+    """Return the kept rows in an order that depends on the members' outputs alone, which estimates of labels need."""
+    return kept.take(content_order(_kept_block(adapter, kept)))
+
+
+def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
+    """Raise InputError where a sample has too few different rows, because equal rows are sampled together.
+
+    Parameters
+    ----------
+    kept : KeptRows
+        The sampled rows, where not all rows of the data are sampled.
+    name : str or None
+        Column with the rows' numbers; None where a hash of their content is used.
+    """
+    _, copies = np.unique(kept.row, return_counts=True)
+    n_rows = int(copies.sum())
+    # Kish's effective number of different rows.
+    if n_rows and n_rows**2 / float((copies.astype(np.float64) ** 2).sum()) >= LEAST_VARIETY * n_rows:
+        return
+    numbered = "Without row_id_col, rows of equal content" if name is None else f"Rows of equal numbers in {name!r}"
+    raise InputError(
+        f"{numbered} are sampled together, so a sample of {counted(n_rows, 'row')} has only {copies.size} different "
+        "ones. Give every row a number of its own, for example with df.withColumn('row', "
+        "pyspark.sql.functions.monotonically_increasing_id()), and pass row_id_col='row'."
+    )
+
+
+def _has_rivals(adapter: EnsembleAdapter) -> bool:
+    """Return whether there are several labels besides the true one, the strongest of which is its rival."""
+    return adapter.classes is not None and adapter.classes.size > 2
+
+
+def _with_idle(weight: RowWeight, idle: FloatArray) -> RowWeight:
+    """Return weights with entries added for the rows of weight 0."""
+    counts = idle[idle > 0]
+    assert weight.rows is not None
+    assert weight.squares is not None
+    nothing = np.zeros(counts.size)
+    return RowWeight(
+        np.append(weight.total, nothing), np.append(weight.rows, counts), np.append(weight.squares, nothing)
+    )
+
+
+def _idle_tally(grouping: Grouping, adapter: EnsembleAdapter, idle: FloatArray) -> AnyTally:
+    trials = np.flatnonzero(idle).astype(np.float64)
+    nothing = np.zeros(trials.size)
+    two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
+    if two_labels:
+        return SupportTally(trials, nothing, nothing, nothing)
+    return MarginTally(trials, nothing, nothing, nothing, nothing, nothing, nothing)
+
+
+def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:
+    return Sample(_kept_block(adapter, kept), entries, kept.weight)
+
+
+def _kept_block(adapter: EnsembleAdapter, kept: KeptRows) -> RowBlock:
+    counted = np.unpackbits(kept.counted, axis=0, count=adapter.n_members).view(np.bool_)
+    return RowBlock(kept.outputs, counted, kept.target, label_count(adapter))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ens_plugin.adapters.unwrap.spark_wrappers import java_reason
+from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.errors import ClusterError
 
 __all__ = ["NO_CONNECT", "collected", "collected_table", "require_spark"]

@@ -8,11 +8,10 @@ from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ens_plugin.tracking.evaluator import EnsembleEvaluator
-    from ens_plugin.tracking.logging.report_log import log_report
+    from ens_plugin.tracking.log import log_report
     from ens_plugin.tracking.measurement import Measurement
-    from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
-    from ens_plugin.tracking.store.models import load_model
-    from ens_plugin.tracking.trackers.protocol import Tracker
+    from ens_plugin.tracking.models import DIGEST_TAG, data_digest, load_model
+    from ens_plugin.tracking.trackers import Tracker
 
 __all__ = [
     "DIGEST_TAG",
@@ -25,13 +24,13 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "DIGEST_TAG": "ens_plugin.tracking.store.data_digest",
+    "DIGEST_TAG": "ens_plugin.tracking.models",
     "EnsembleEvaluator": "ens_plugin.tracking.evaluator",
     "Measurement": "ens_plugin.tracking.measurement",
-    "Tracker": "ens_plugin.tracking.trackers.protocol",
-    "data_digest": "ens_plugin.tracking.store.data_digest",
-    "load_model": "ens_plugin.tracking.store.models",
-    "log_report": "ens_plugin.tracking.logging.report_log",
+    "Tracker": "ens_plugin.tracking.trackers",
+    "data_digest": "ens_plugin.tracking.models",
+    "load_model": "ens_plugin.tracking.models",
+    "log_report": "ens_plugin.tracking.log",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

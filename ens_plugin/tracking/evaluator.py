@@ -17,12 +17,18 @@ from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.logging.artifacts import DEFAULT_PREFIX, artifact_path, render_artifacts
-from ens_plugin.tracking.logging.curve_points import scalar_points
-from ens_plugin.tracking.logging.report_log import check_prefix, run_content, send
+from ens_plugin.tracking.connection import tracking_errors
+from ens_plugin.tracking.log import (
+    DEFAULT_PREFIX,
+    artifact_path,
+    check_prefix,
+    render_artifacts,
+    run_content,
+    scalar_points,
+    send,
+)
 from ens_plugin.tracking.measurement import check_digest, recorded_digest
-from ens_plugin.tracking.store.connection import tracking_errors
-from ens_plugin.tracking.store.data_digest import data_digest
+from ens_plugin.tracking.models import data_digest
 
 __all__ = ["EnsembleEvaluator"]
 

@@ -10,15 +10,12 @@ from numpy.typing import ArrayLike
 from ens_plugin.analysis.options import Metric
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.store.data_digest import DIGEST_TAG, data_digest
-from ens_plugin.tracking.store.model_version import RegisteredVersion
-from ens_plugin.tracking.store.models import load_model
+from ens_plugin.tracking.models import DIGEST_TAG, RegisteredVersion, data_digest, load_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-    from ens_plugin.analysis.checks.judged_metric import JudgedMetric
-    from ens_plugin.analysis.checks.judged_rows import JudgedRows
+    from ens_plugin.analysis.judged import JudgedMetric, JudgedRows
 
 __all__ = ["Measurement", "RowSource", "Rows", "check_digest", "measure", "recorded_digest"]
 

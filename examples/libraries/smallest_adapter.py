@@ -10,15 +10,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 
 import ens_plugin
-from ens_plugin.adapters import (
-    BagProof,
-    Bags,
-    EnsembleAdapter,
-    EnsembleInfo,
-    Truncatable,
-    draw_bags,
-    outputs_by_member,
-)
+from ens_plugin.adapters import BagProof, Bags, EnsembleAdapter, EnsembleInfo, Truncatable, draw_bags, outputs_by_member
 from ens_plugin.errors import DataMismatchError, NotFittedError
 from ens_plugin.testing import check_adapter
 

@@ -32,7 +32,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from ens_plugin import CustomEnsemble, analyze, oob_predictions, register_adapter
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, FileReadable, find_adapter, outputs_by_member
-from ens_plugin.core.tallies import Bags
+from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 
@@ -98,7 +98,9 @@ def test_adapter_in_the_old_style_is_refused_with_where_the_contract_is() -> Non
         describe, outputs = EnsembleAdapter.describe, EnsembleAdapter.outputs
         __abstractmethods__ = frozenset({"describe", "outputs"})
 
-    with pytest.raises(InputError, match=r"implement describe, outputs; .*ens_plugin\.adapters\.base\.EnsembleAdapter"):
+    with pytest.raises(
+        InputError, match=r"implement describe, outputs; .*ens_plugin\.adapters\.contract\.EnsembleAdapter"
+    ):
         register_adapter(InOldStyle)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ens_plugin.adapters import EnsembleAdapter
-from ens_plugin.adapters.unwrap.stacked_outputs import StackedOutputs
+from ens_plugin.adapters.unwrap import StackedOutputs
 from ens_plugin.testing import ADAPTER_CHECKS, check_case
 from tests.adapters.cases import CASES, REPRESENTATIVES, WITH_BAGS, for_cases
 from tests.adapters.harness import Case

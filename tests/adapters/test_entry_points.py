@@ -17,7 +17,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
 from ens_plugin import autolog
-from ens_plugin.adapters import FileReadable, Trainable, entry_points, find_adapter, find_library, libraries
+from ens_plugin.adapters import FileReadable, Trainable, find_adapter, find_library, libraries
+from ens_plugin.adapters import registry as entry_points
 from ens_plugin.adapters.registry import is_known, is_registered
 from ens_plugin.errors import AdapterError, EnsPluginWarning, ModelLoadError
 from ens_plugin.tracking import load_model

@@ -21,7 +21,7 @@ from ens_plugin.adapters import EnsembleAdapter, FileReadable, Flavor, NativeInt
 from ens_plugin.adapters.sklearn.library import Sklearn
 from ens_plugin.cli import main, rows_for_model
 from ens_plugin.errors import ModelLoadError, UnsupportedModelError
-from ens_plugin.registry.rightsizing import model_source
+from ens_plugin.registry import rightsizing as model_source
 from ens_plugin.testing import check_case
 from ens_plugin.tracking import load_model
 from tests.adapters.harness import Case

@@ -18,7 +18,7 @@ from ens_plugin.adapters import (
     outputs_by_member,
     retrain,
 )
-from ens_plugin.core.tallies import Bags
+from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError
 
 

@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 from ens_plugin import analyze
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Task
 from ens_plugin.analysis import AnalysisOptions, clip_sizes_to_oob, resolve_options, row_weights
-from ens_plugin.analysis.curves import ResolvedOptions
+from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import ResolvedMetric
 from ens_plugin.errors import InputError, TooFewMembersError
 

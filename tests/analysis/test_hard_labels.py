@@ -80,11 +80,11 @@ def test_the_interval_allows_for_an_error_of_the_correction_for_noisy_rivals(mon
     """With eight members the correction is a large part of the error, and it errs by about a fifth."""
     ensemble, target, _ = votes_on_many_labels(8, 3)
     # Else intervals are widened by what subsets show, where they are narrow.
-    monkeypatch.setattr("ens_plugin.analysis.curves.classification.CONTRADICTION", 1e9)
+    monkeypatch.setattr("ens_plugin.analysis.curves.CONTRADICTION", 1e9)
     widths = []
     for relative_error in (None, 0.0):
         if relative_error is not None:
-            monkeypatch.setattr("ens_plugin.analysis.curves.label_models.SHIFT_ERROR", relative_error)
+            monkeypatch.setattr("ens_plugin.analysis.estimates.SHIFT_ERROR", relative_error)
         low, high = ens_plugin.analyze(ensemble, None, target).error_curve.asymptote_interval
         widths.append(high - low)
     assert widths[0] > 1.15 * widths[1]

@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from ens_plugin import CustomEnsemble, in_bag
 from ens_plugin.adapters import EnsembleAdapter
 from ens_plugin.analysis import AnalysisOptions, run_analysis
-from ens_plugin.core.tallies import Bags
+from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError
 
 CANCER = load_breast_cancer(return_X_y=True)

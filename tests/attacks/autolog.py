@@ -43,7 +43,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ens_plugin import autolog
-from ens_plugin.tracking.autolog import wait_until_sent
+from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
 
 __all__ = ["Tally", "attack"]

@@ -207,7 +207,7 @@ def misled(registry: Registry, rng: random.Random, report: Counter[str]) -> None
     )
     mislead(registry.client, version, rng)
     # Whoever can write a report can write the metrics that match it.
-    with patch("ens_plugin.registry.gating.logged_report._compare", lambda *arguments: None):
+    with patch("ens_plugin.registry.evidence._compare", lambda *arguments: None):
         found = ask(version, Fate(remembers=False), {**POLICY, "baseline": {"no_worse": True, "required": False}})
     if not isinstance(found.error, EnsPluginError):
         report["wrong promotion" if found.decision else "foreign exception"] += 1
@@ -280,7 +280,7 @@ def embedded_registry(in_memory: bool = False) -> Iterator[Registry]:
         files.mkdir()
         patches.setattr(tempfile, "tempdir", str(files))
         patches.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-        patches.setattr("ens_plugin.registry.gating.verdict.READ_BACK_PAUSE_S", 0.01)
+        patches.setattr("ens_plugin.registry.gating.READ_BACK_PAUSE_S", 0.01)
         patches.setattr(PLAIN, "_raise_if_prompt", lambda *arguments: None)  # reads the whole model before each tag
         stub_artifacts(patches)
         uri = f"sqlite:///{folder}/mlflow.db"

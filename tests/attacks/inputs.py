@@ -33,7 +33,7 @@ import pandas as pd
 import ens_plugin
 from ens_plugin.cli import main as command_line
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.tracking.store import load_model
+from ens_plugin.tracking.models import load_model
 from tests.attacks.hostile.documents import POLICY, damaged, hostile_policy, hostile_report
 from tests.attacks.hostile.values import any_value, array_like, cases, hostile_members
 

@@ -159,15 +159,15 @@ def mutated(mutation: Mutation, content: bytes) -> bytes:
 
 
 def files_testing(source: Path, root: Path = ROOT) -> list[Path]:
-    """The test files of a module: its mirror, then others of its folder, then those that import from its package.
+    """The test files of a module: its mirror, a file or a folder, then others beside it and those that import from it.
 
-    Where the tests have no such folder, it is the next one above that they have.
+    Where the tests have no folder of its package, it is the next one above that they have.
     """
     inner = source.relative_to(root)
     place = Path(*inner.parts[1:]) if inner.parts[0] == "ens_plugin" else inner
     folder = next(above for above in (root / "tests" / place).parents if above.is_dir())
     mirror = [*folder.glob(f"test_{source.stem}.py"), *sorted(folder.glob(f"test_{source.stem}_*.py"))]
-    files = [*mirror, *sorted(folder.glob("test_*.py"))]
+    files = [*mirror, *sorted((folder / source.stem).rglob("test_*.py")), *sorted(folder.glob("test_*.py"))]
     if place.parent.parts:
         package = re.escape(".".join(["ens_plugin", *place.parent.parts]))
         users = re.compile(rf"^\s*(from|import) {package}(\.{source.stem})?( |$)", re.MULTILINE)

@@ -14,8 +14,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.cli import main, table_files
-from ens_plugin.cli.gate import RowFile, rows_from_file
+from ens_plugin.cli import inputs as table_files
+from ens_plugin.cli import main
+from ens_plugin.cli.registry import RowFile, rows_from_file
 from tests.registry.registry import Version, lines, register, report_with_error, stub_artifacts, tags_of
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 
@@ -215,7 +216,7 @@ def test_the_patience_with_servers_ends_with_the_command(
         seen.update(os.environ)
         raise ens_plugin.errors.GateError("enough seen")
 
-    monkeypatch.setattr("ens_plugin.cli.gate.run_gate", look)
+    monkeypatch.setattr("ens_plugin.cli.registry.run_gate", look)
     assert run(churn.uri, "--policy", "loose.toml").code == 2
     assert (seen["MLFLOW_HTTP_REQUEST_MAX_RETRIES"], seen["MLFLOW_HTTP_REQUEST_TIMEOUT"]) == ("2", "7")
     assert dict(os.environ) == before

@@ -16,8 +16,8 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.cli import main
+from ens_plugin.cli.inputs import OPTIONS
 from ens_plugin.cli.main import cli
-from ens_plugin.cli.request import OPTIONS
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 

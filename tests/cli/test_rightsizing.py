@@ -15,9 +15,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.cli import main
-from ens_plugin.cli.rightsizing import as_json, as_markdown, as_text
+from ens_plugin.cli.registry import as_json, as_markdown, as_text
 from ens_plugin.registry import Rightsizing
-from ens_plugin.registry.rightsizing.cut_model import LoggedCut
+from ens_plugin.registry.rightsizing import LoggedCut
 from ens_plugin.sizing import Check, Savings
 from tests.registry.registry import stub_artifacts
 from tests.reports import HOSTILE_STRINGS, classification_report
@@ -179,7 +179,7 @@ def test_a_dead_server_is_no_answer(run: Run) -> None:
 
 
 def test_a_failed_check_is_a_no(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.sizing.sufficient_cut.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
+    monkeypatch.setattr("ens_plugin.sizing.truncate.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
     found = run("models:/cancer/1", "--confidence", "0.97")
     assert found.code == 1
     assert "FAILED: 51 members" in found.out

@@ -8,7 +8,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from ens_plugin.cli.store import browse_hint, use_store
+from ens_plugin.cli.console import browse_hint, use_store
 from tests.tracking.stores import tracking_to
 
 
@@ -59,7 +59,7 @@ def test_a_database_needs_the_ui_of_this_environment(tmp_path: Path, monkeypatch
     (programs / "mlflow").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(programs / "python"))
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("ens_plugin.cli.store.find_spec", lambda name: object())
+    monkeypatch.setattr("ens_plugin.cli.console.find_spec", lambda name: object())
     hint = browse_hint("sqlite:///mlflow.db", "1").splitlines()
     assert hint[0].split(maxsplit=1)[1] == ".venv/bin/mlflow ui --backend-store-uri sqlite:///mlflow.db"
     assert hint[1].endswith("http://127.0.0.1:5000/#/experiments/1/runs")
@@ -68,7 +68,7 @@ def test_a_database_needs_the_ui_of_this_environment(tmp_path: Path, monkeypatch
 
 
 def test_without_mlflows_server_the_hint_begins_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.cli.store.find_spec", lambda name: None)
+    monkeypatch.setattr("ens_plugin.cli.console.find_spec", lambda name: None)
     first, second, _ = browse_hint("sqlite:///mlflow.db", "1").splitlines()
     assert first == "First pip install 'ens-plugin[mlflow]', for MLflow's server"
     assert second.startswith("Run   ")
@@ -84,7 +84,7 @@ def test_the_hint_holds_no_credentials(uri: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="other quotation marks there")
 @pytest.mark.parametrize("uri", ["sqlite:///my runs/a.db", "sqlite:///a&b(c).db", "sqlite:///$(date).db"])
 def test_the_command_has_each_argument_in_one(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
-    monkeypatch.setattr("ens_plugin.cli.store._mlflow_command", lambda: "my environment/bin/mlflow")
+    monkeypatch.setattr("ens_plugin.cli.console._mlflow_command", lambda: "my environment/bin/mlflow")
     hint = browse_hint(uri, "7").splitlines()
     command = next(line for line in hint if line.startswith("Run")).removeprefix("Run").strip()
     echoed = subprocess.run(["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.core.tallies import SupportTally, ValueTally, in_few_bytes, sums_by_code, whole_counts
+from ens_plugin.core.tally import SupportTally, ValueTally
+from ens_plugin.core.validation import in_few_bytes, sums_by_code, whole_counts
 
 N_ROWS = 200_000
 

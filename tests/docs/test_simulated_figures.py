@@ -234,7 +234,7 @@ def test_the_rule_behind_the_recommended_size() -> None:
 
 
 def test_the_warnings_about_the_variance_over_training_sets() -> None:
-    text = (ROOT / "ens_plugin" / "analysis" / "variance" / "cautions.py").read_text(encoding="utf-8")
+    text = (ROOT / "ens_plugin" / "analysis" / "variance.py").read_text(encoding="utf-8")
     text = re.sub(r'"\s+f?"', "", text)
     bootstrap = [row for row in rows("hard_data.training_variance") if ", bootstrap," in row[0] and len(row) == 5]
     corrected, jackknife = ([float(row[place]) for row in bootstrap] for place in (-2, -1))

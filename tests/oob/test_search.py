@@ -17,12 +17,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401  (what makes the halving searches importable)
-from sklearn.model_selection import (
-    GridSearchCV,
-    HalvingGridSearchCV,
-    RandomizedSearchCV,
-    cross_validate,
-)
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates.ensemble_size import agreement
+from ens_plugin.core.error_curve import agreement
 from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013 import limiting_disagreement, row_size_tail
 from ens_plugin.papers.error_curves_2007 import expected_plugin_error

@@ -41,7 +41,7 @@ class Version:
         return f"models:/{self.name}/{self.version}"
 
 
-def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "logging.report_log") -> None:
+def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "log") -> None:
     """Leave out pictures and curves, which take time and have tests of their own, where a module renders them."""
 
     def write(report: EnsembleReport, directory: Path) -> None:
@@ -49,8 +49,8 @@ def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "logging.report_
         (directory / "report.html").write_text("<p>report</p>")
 
     monkeypatch.setattr(f"ens_plugin.tracking.{user}.render_artifacts", write)
-    monkeypatch.setattr("ens_plugin.tracking.logging.report_log.log_comparison", lambda *_: None)
-    monkeypatch.setattr("ens_plugin.tracking.logging.report_content.curve_points", lambda report, prefix: [])
+    monkeypatch.setattr("ens_plugin.tracking.log.log_comparison", lambda *_: None)
+    monkeypatch.setattr("ens_plugin.tracking.log.curve_points", lambda report, prefix: [])
 
 
 def report_with_error(scale: float, created: str = "2026-01-02T03:04:05+00:00") -> EnsembleReport:

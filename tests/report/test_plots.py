@@ -18,17 +18,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
 from tests import reports
-from tests.report.charts import (
-    NARROW,
-    REPORTS,
-    WIDE,
-    draw,
-    drawn_curves,
-    heights,
-    labels_above,
-    misplaced,
-    new_axes,
-)
+from tests.report.charts import NARROW, REPORTS, WIDE, draw, drawn_curves, heights, labels_above, misplaced, new_axes
 
 
 def test_the_check_of_placement_sees_covered_and_leaving_text() -> None:

@@ -19,7 +19,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import ens_plugin
 from ens_plugin.errors import InputError
-from ens_plugin.sizing import measure_savings, savings
+from ens_plugin.sizing import measure_savings
+from ens_plugin.sizing import truncate as savings
 
 X, y = load_iris(return_X_y=True)
 

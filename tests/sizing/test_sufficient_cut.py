@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.analysis import AnalysisOptions
-from ens_plugin.sizing.sufficient_cut import sufficient_cut
+from ens_plugin.sizing.truncate import sufficient_cut
 
 
 @pytest.mark.fast_cases("0")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ens_plugin.spark import groupings
+from ens_plugin.spark import partition as groupings
 from tests.extras import INSTALL
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}

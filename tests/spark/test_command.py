@@ -16,7 +16,7 @@ import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.cli import main
-from ens_plugin.cli.request import AnalysisRequest
+from ens_plugin.cli.inputs import AnalysisRequest
 from ens_plugin.cli.spark import feature_columns
 from ens_plugin.errors import DataMismatchError
 from tests.spark.cases import COLUMNS, fitted, held_out, in_order, largest_difference, trained_on

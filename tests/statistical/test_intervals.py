@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.estimates import fit_moments, loss_moments, recommended_size
-from ens_plugin.core.row_models import fit_mixture
-from ens_plugin.core.uncertainty import density_error_sd, size_draws, size_interval, wilson_interval
+from ens_plugin.core.error_curve import recommended_size
+from ens_plugin.core.intervals import density_error_sd, size_draws, size_interval, wilson_interval
+from ens_plugin.core.losses import fit_moments, loss_moments
+from ens_plugin.core.votes import fit_mixture
 from tests.statistical.harness import PROBLEMS, FloatArray, Problem, repeat
 
 pytestmark = pytest.mark.slow

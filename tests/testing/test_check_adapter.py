@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from ens_plugin.adapters import EnsembleAdapter
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
-from ens_plugin.core.tallies import Bags
+from ens_plugin.core.bags import Bags
 from ens_plugin.errors import AdapterCheckError, DataMismatchError, UnsupportedModelError
 from ens_plugin.testing import ADAPTER_CHECKS, AdapterCase, check_adapter
 from tests.adapters.toy_library import ToyAdapter, ToyForest

@@ -59,7 +59,7 @@ def canned_report(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         models.append(model)
         return report
 
-    monkeypatch.setattr("ens_plugin.tracking.autolog.fit_report.run_analysis", analysis)
+    monkeypatch.setattr("ens_plugin.tracking.autologging.run_analysis", analysis)
     return models
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from ens_plugin.tracking.autolog import wait_until_sent
+from ens_plugin.tracking.uploads import wait_until_sent
 
 __all__ = ["answering"]
 

@@ -15,7 +15,7 @@ import mlflow
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.tracking.logging import charted_sizes
+from ens_plugin.tracking.log import charted_sizes
 from tests.tracking.chromium import CHROMIUM, launch, open_tab
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 

@@ -16,13 +16,13 @@ from sklearn.metrics import roc_auc_score
 
 from ens_plugin import analyze, gate
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.analysis.checks import JudgedRows
-from ens_plugin.core.uncertainty import Difference, share_difference
+from ens_plugin.analysis.judged import JudgedRows
+from ens_plugin.core.comparison import Difference, share_difference
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
-from ens_plugin.registry.gating import compare_pairs
+from ens_plugin.registry.evidence import compare_pairs
 from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest, log_report
 from ens_plugin.tracking.measurement import Rows, measure
-from ens_plugin.tracking.store.model_version import find_version, parse_address
+from ens_plugin.tracking.models import find_version, parse_address
 from tests.registry.registry import Version, report_with_error, stub_artifacts, tags_of
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking import load_model, log_report
-from ens_plugin.tracking.logging import charted_sizes, scalar_points
+from ens_plugin.tracking.log import charted_sizes, scalar_points
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.core.tallies import Bags
+from ens_plugin.core.bags import Bags
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared import row_queues
-from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves
+from ens_plugin.adapters import trees as row_queues
+from ens_plugin.adapters.trees import count_leaves
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared import move_values as move_plainly
+from ens_plugin.adapters.trees import move_values as move_plainly
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK

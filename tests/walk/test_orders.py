@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.shared import label_order
-from ens_plugin.core.tallies import RowBlock
-from ens_plugin.core.tallies.samples import content_order, move_rows
+from ens_plugin.adapters.trees import label_order
+from ens_plugin.core.sample import content_order, move_rows
+from ens_plugin.core.tally import RowBlock
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK

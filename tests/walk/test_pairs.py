@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.shared import vote_pairs as compiled_pairs
-from ens_plugin.core.uncertainty import Voters, mean_pair_covariance, sum_pairs
+from ens_plugin.adapters.trees import vote_pairs as compiled_pairs
+from ens_plugin.core.pair_covariance import Voters, mean_pair_covariance, sum_pairs
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK
@@ -66,7 +66,7 @@ def test_the_mean_over_pairs_is_the_same_without_copies_of_blocks(dtype: Any, mo
     rng = np.random.default_rng(5)
     outputs, is_oob = rng.integers(0, 2, (90, 1700)).astype(dtype), rng.random((90, 1700)) < 0.4
     slopes = rng.normal(size=1700)
-    monkeypatch.setattr("ens_plugin.core.uncertainty.pair_blocks.MAX_PRODUCTS", 90 * 60_000)
+    monkeypatch.setattr("ens_plugin.core.pair_covariance.MAX_PRODUCTS", 90 * 60_000)
     # A block without slopes, of six that have every seventeenth row.
     slopes[1::17] = 0.0
     pairs = compiled_pairs()

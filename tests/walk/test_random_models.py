@@ -11,12 +11,12 @@ from tests.walk.random_models import MODELS, large_model
 
 imported("ens_plugin_walk")
 
+from ens_plugin.adapters import walk_package  # noqa: E402
 from ens_plugin.adapters.registry import find_adapter  # noqa: E402
-from ens_plugin.adapters.shared.trees import walk_package  # noqa: E402
-from ens_plugin.adapters.shared.trees.leaf_counts import count_leaves  # noqa: E402
-from ens_plugin.adapters.sklearn.trees.tree_walk import TreeWalk  # noqa: E402
+from ens_plugin.adapters.sklearn.forest import TreeWalk  # noqa: E402
+from ens_plugin.adapters.trees import count_leaves  # noqa: E402
+from ens_plugin.core.bags import Bags  # noqa: E402
 from ens_plugin.core.stopping import StoppingTable  # noqa: E402
-from ens_plugin.core.tallies.bags import Bags  # noqa: E402
 
 N_MODELS, N_COUNTED = 700, 100
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.shared.compiled_sums import compiled_sums
-from ens_plugin.adapters.shared.trees import walk_package
-from ens_plugin.core.tallies import RowBlock
-from ens_plugin.core.tallies.margin_tally import margin_sums, score_sums
+from ens_plugin.adapters import walk_package
+from ens_plugin.adapters.trees import compiled_sums
+from ens_plugin.core.tally import RowBlock, margin_sums, score_sums
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK
@@ -133,7 +132,7 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     kind: str, n_rows: int, n_labels: int
 ) -> None:
     pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
-    from ens_plugin.adapters.xgboost.document.class_members import form_members
+    from ens_plugin.adapters.xgboost.forest import form_members
     from ens_plugin_walk import class_margin_sums
 
     rng, n_leaves = np.random.default_rng(n_rows), 7

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.core.tallies import Subsets, count_votes_by
+from ens_plugin.core.tally import Subsets, count_votes_by
 from tests.extras import NEEDS_WALK
 
 pytestmark = NEEDS_WALK

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ens_plugin.papers.score_tables_2017.matched_scores import shrink_matched_scores
-from ens_plugin.papers.score_tables_2017.score_models import NormalScores, fit_normal_scores
-from ens_plugin.papers.score_tables_2017.score_shrinkage import shrink_normal_scores
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
+from ens_plugin.papers.score_tables_2017.scores import (
+    NormalScores,
+    fit_normal_scores,
+    shrink_matched_scores,
+    shrink_normal_scores,
+)
 
 __all__ = ["FITS", "MIXINGS", "OURS", "matched"]
 

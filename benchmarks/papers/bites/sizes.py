@@ -17,10 +17,8 @@ from scipy.special import expit
 from benchmarks.papers.bites.fits import FITS, MIXINGS, OURS
 from benchmarks.papers.bites.scores import SETTINGS, Setting, bite_scores
 from benchmarks.shared.results import Claim, table
-from ens_plugin.papers.score_tables_2017.cache import load_score_tables
-from ens_plugin.papers.score_tables_2017.score_losses import loss_curve
-from ens_plugin.papers.score_tables_2017.score_models import NormalScores
-from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
+from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, load_score_tables
+from ens_plugin.papers.score_tables_2017.scores import NormalScores, loss_curve
 
 __all__ = ["SizeCase", "SizeCell", "estimated_size", "first_within", "measure_sizes", "size_cases", "size_section"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ens_plugin.papers.score_tables_2017.bites.design import BiteDesign, BiteOption, design_bites
-from ens_plugin.papers.score_tables_2017.cache import load_score_tables as tables
-from ens_plugin.papers.score_tables_2017.estimated_errors import score_errors
+from ens_plugin.papers.score_tables_2017.bites import BiteDesign, BiteOption, design_bites
+from ens_plugin.papers.score_tables_2017.score_tables import load_score_tables as tables
+from ens_plugin.papers.score_tables_2017.scores import score_errors
 
 __all__ = ["BiteDesign", "BiteOption", "design_bites", "score_errors", "tables"]

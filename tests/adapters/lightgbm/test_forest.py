@@ -11,11 +11,7 @@ import pytest
 
 import ens_plugin
 from ens_plugin.adapters import find_adapter
-from ens_plugin.errors import (
-    DataMismatchError,
-    InputError,
-    UnsupportedModelError,
-)
+from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from tests.adapters.lightgbm.lightgbm_cases import FRAME, FRESH2, FRESH3, RF, X2, X3, XR, Y2, Y3, YR, fitted, regressor
 from tests.adapters.lightgbm.lightgbm_draws import drawn_bags, stated_seed
 

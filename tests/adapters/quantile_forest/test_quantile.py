@@ -11,8 +11,8 @@ from sklearn.metrics import mean_pinball_loss
 import ens_plugin
 from ens_plugin.adapters import CombinesMembers, find_adapter
 from ens_plugin.adapters.quantile_forest import quantile_at
-from ens_plugin.core.tallies.subsets import combined_outputs
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.sample import combined_outputs
+from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.testing import check_adapter
 from tests.extras import imported

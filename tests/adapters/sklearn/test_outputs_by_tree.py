@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
-from ens_plugin.adapters.sklearn.trees.outputs import leaf_outputs, outputs_by_tree
+from ens_plugin.adapters.sklearn.forest import leaf_outputs, outputs_by_tree
 
 N_TREES, N_ROWS = 25, 1200
 

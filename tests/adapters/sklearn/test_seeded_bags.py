@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
+from ens_plugin.adapters import walk_package
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.shared.trees import walk_package
-from ens_plugin.adapters.sklearn.seeded_bags import drawn_bits, seeded_bags
-from ens_plugin.core.tallies import Bags
+from ens_plugin.adapters.sklearn.bags import drawn_bits, seeded_bags
+from ens_plugin.core.bags import Bags
 from tests.extras import NEEDS_WALK
 
 N_ROWS, SEEDS = 100, [3, 1, 4, 15]

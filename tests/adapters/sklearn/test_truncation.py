@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-)
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, ExtraTreesRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin

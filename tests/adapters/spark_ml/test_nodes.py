@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ens_plugin.adapters.spark_ml.nodes import _tree
+from ens_plugin.adapters.spark_ml import _tree
 
 
 def nodes(*rows: tuple[float, list[float], int, int, int, list[float], int]) -> Any:

@@ -131,7 +131,7 @@ def test_steps_of_a_changed_pipeline_are_copies() -> None:
 
 @pytest.mark.slow
 def test_unwrapping_loads_no_library() -> None:
-    code = "import sys; from ens_plugin.adapters.unwrap.wrappers import unwrap; unwrap(object(), None); "
+    code = "import sys; from ens_plugin.adapters.unwrap import unwrap; unwrap(object(), None); "
     code += "sys.exit(any(name in sys.modules for name in ('sklearn', 'mlflow', 'pandas')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

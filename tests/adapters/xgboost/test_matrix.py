@@ -14,7 +14,7 @@ import ens_plugin
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost.document import read_forest  # noqa: E402
+from ens_plugin.adapters.xgboost.forest import read_forest  # noqa: E402
 
 RELEASE = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
 BASE: dict[str, Any] = {"num_parallel_tree": 8, "subsample": 0.6, "seed": 3, "nthread": 1, "max_depth": 6}

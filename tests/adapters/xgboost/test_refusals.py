@@ -22,8 +22,8 @@ from ens_plugin.errors import (
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost.document import model as xgboost_model  # noqa: E402
-from ens_plugin.adapters.xgboost.document.ubjson import decode  # noqa: E402
+from ens_plugin.adapters.xgboost import forest as xgboost_model  # noqa: E402
+from ens_plugin.adapters.xgboost.document import decode  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
 from tests.adapters.xgboost.xgboost_cases import FOREST, X2, XR, Y2, YR  # noqa: E402
 

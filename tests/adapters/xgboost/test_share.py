@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost.share import Share
+from ens_plugin.adapters.xgboost.bags import Share
 
 
 @pytest.mark.parametrize("subsample", [0.632, 1 / 3, 2 / 3, 0.333, 0.667])

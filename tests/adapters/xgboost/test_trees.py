@@ -11,24 +11,24 @@ import pytest
 from scipy.special import softmax
 
 import ens_plugin
-from ens_plugin.errors import (
-    BagError,
-    DataMismatchError,
-    InputError,
-)
+from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.shared.trees import walk_package  # noqa: E402
+from ens_plugin.adapters import walk_package  # noqa: E402
 from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
-from ens_plugin.adapters.xgboost.document import LeafReader, read_forest, read_leaves  # noqa: E402
-from ens_plugin.adapters.xgboost.document.ubjson import decode, encode  # noqa: E402
-from ens_plugin.adapters.xgboost.draws import RowSampler, first_outputs, generator_outputs  # noqa: E402
-from ens_plugin.adapters.xgboost.hessians import Hessians  # noqa: E402
-from ens_plugin.adapters.xgboost.proof import prove  # noqa: E402
+from ens_plugin.adapters.xgboost.bags import (  # noqa: E402
+    RowSampler,
+    first_outputs,
+    generator_outputs,
+    prove,
+)
+from ens_plugin.adapters.xgboost.document import decode, encode  # noqa: E402
+from ens_plugin.adapters.xgboost.forest import LeafReader, read_forest, read_leaves  # noqa: E402
 from ens_plugin.adapters.xgboost.rows import Rows  # noqa: E402
+from ens_plugin.adapters.xgboost.target import Hessians  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
-from ens_plugin.core.tallies import Bags  # noqa: E402
+from ens_plugin.core.bags import Bags  # noqa: E402
 from tests.adapters.xgboost.xgboost_cases import (  # noqa: E402
     BINARY,
     FOREST,
@@ -123,7 +123,7 @@ def test_length_beyond_the_document_is_refused(length: int) -> None:
 @pytest.mark.parametrize(("depth", "bits"), [(1, 24), (3, 24), (9, 24), (9, 6)])
 def test_leaves_are_the_library_s_own(depth: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether 24 trees share an output, a few, or none."""
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.document.leaves.EXACT_BITS", bits)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.EXACT_BITS", bits)
     booster = train({**MULTI, "max_depth": depth, "min_child_weight": 0}, X3, Y3, rounds=2)
     expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1).T
     forest, rows = read_forest(booster), Rows(X3, booster)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import BaggingRegressor, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from ens_plugin.core.tallies.known_rows import drawn_share_of_error, is_lower_where_drawn
+from ens_plugin.core.bags import drawn_share_of_error, is_lower_where_drawn
 
 pytestmark = pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
 

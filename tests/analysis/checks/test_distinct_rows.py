@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import EnsembleReport, analyze
 from ens_plugin.analysis.checks import row_cells
-from ens_plugin.analysis.rows import hash_rows
+from ens_plugin.analysis.copies import hash_rows
 
 
 def three_features(n_rows: int, seed: int) -> tuple[Any, Any]:

@@ -13,10 +13,10 @@ from sklearn.metrics import f1_score, roc_auc_score
 from ens_plugin import CustomEnsemble
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.analysis.checks.judged_metric import JudgedMetric, judge_metric, metric_difference
+from ens_plugin.analysis.judged import JudgedMetric, judge_metric, metric_difference
 from ens_plugin.analysis.metrics import resolve_metric
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import InputError
 from tests.forests import Array
 

@@ -24,7 +24,7 @@ from sklearn.datasets import (
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from ens_plugin.analysis.checks.near_copies import near_copy_doubts
+from ens_plugin.analysis.checks import near_copy_doubts
 
 Table = tuple[NDArray[Any], NDArray[Any]]
 

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.analysis.checks.row_order import is_sorted
+from ens_plugin.analysis.checks import is_sorted
 from ens_plugin.errors import WeakEstimateWarning
 
 Table = tuple[NDArray[Any], NDArray[Any]]

@@ -11,26 +11,21 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin.analysis import TalliedRows
-from ens_plugin.analysis.curves import (
-    Estimates,
-    ResolvedOptions,
-    estimate_by_members,
-    estimate_classification,
-    estimate_regression,
-)
-from ens_plugin.core.estimates import recommended_size
-from ens_plugin.core.row_models import fit_mixture
-from ens_plugin.core.tallies import (
+from ens_plugin.analysis.curves import estimate_by_members, estimate_classification, estimate_regression
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
+from ens_plugin.core.error_curve import recommended_size
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import (
     MarginTally,
     RowBlock,
-    RowWeight,
-    Sample,
     SupportTally,
     ValueTally,
     tally_margins,
     tally_support,
     tally_values,
 )
+from ens_plugin.core.votes import fit_mixture
+from ens_plugin.core.weights import RowWeight
 
 FloatArray = NDArray[np.float64]
 FIELDS = ("error", "lower", "upper")

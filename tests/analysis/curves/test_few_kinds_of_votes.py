@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.core.row_models import as_rough_as_known, fit_mixture
+from ens_plugin.core.votes import as_rough_as_known, fit_mixture
 
 CONFIDENCE = 0.99
 # A member of a bag has each of a row's neighbours with a chance of 1 - 1/e, and follows the nearest that it has.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.analysis.curves import soft_spreads
-from ens_plugin.core.row_models import effective_votes
-from ens_plugin.core.tallies import SupportTally
+from ens_plugin.analysis.estimates import soft_spreads
+from ens_plugin.core.row_model import effective_votes
+from ens_plugin.core.tally import SupportTally
 
 
 @pytest.mark.parametrize("n_members", [2, 3, 8, 40])

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from ens_plugin.analysis import TalliedRows
 from ens_plugin.analysis.curves import estimate_classification
-from ens_plugin.core.tallies import RowBlock, RowWeight, Sample, tally_margins, tally_support
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import RowBlock, tally_margins, tally_support
+from ens_plugin.core.weights import RowWeight
 from tests.analysis.curves.test_estimates import SETTINGS
 
 N_ROWS = 3000

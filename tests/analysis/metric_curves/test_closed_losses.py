@@ -7,8 +7,8 @@ import pytest
 
 from ens_plugin import CustomEnsemble, SizeRecommendation, analyze
 from ens_plugin.analysis.variance import log_terms, member_log_terms
-from ens_plugin.core.estimates import expected_log_loss, inverse_probability, relative_variance
-from ens_plugin.core.uncertainty import shared_luck_variance
+from ens_plugin.core.comparison import shared_luck_variance
+from ens_plugin.core.losses import expected_log_loss, inverse_probability, relative_variance
 from tests.forests import Array
 
 N_MEMBERS = 20

@@ -21,7 +21,7 @@ from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.metric_curves import TwoErrors, label_metric_curve
 from ens_plugin.analysis.metrics import resolve_metric
-from ens_plugin.core.uncertainty import ErrorDraws
+from ens_plugin.core.intervals import ErrorDraws
 from tests.forests import Array, cancer, digits
 from tests.scorers import MACRO_F1
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.analysis.metric_curves.low_scores import low_score_caution, low_score_doubt
+from ens_plugin.analysis.metric_rows import low_score_caution, low_score_doubt
 
 
 def forecast(strength: float, **options: Any) -> EnsembleReport:

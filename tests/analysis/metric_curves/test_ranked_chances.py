@@ -8,9 +8,8 @@ from scipy.special import expit, logit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis.metric_curves import rank_chances
-from ens_plugin.analysis.metric_curves.ranked_chances import ranking_offset
-from ens_plugin.analysis.metrics.rankings import AREA, Ranking
+from ens_plugin.analysis.metric_rows import rank_chances, ranking_offset
+from ens_plugin.analysis.metrics import AREA, Ranking
 from tests.forests import Array
 
 SCORES = {"roc_auc": roc_auc_score, "average_precision": average_precision_score}

@@ -14,9 +14,15 @@ from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.analysis.arguments import resolve_options
-from ens_plugin.analysis.metric_curves import LabelMetricCurve, MatrixMetricCurve, MetricChange, Resampled, typical_size
-from ens_plugin.analysis.metric_curves.metric_size import metric_size
-from ens_plugin.core.estimates.extrapolation import extrapolate
+from ens_plugin.analysis.metric_curves import (
+    LabelMetricCurve,
+    MatrixMetricCurve,
+    MetricChange,
+    Resampled,
+    metric_size,
+    typical_size,
+)
+from ens_plugin.core.error_curve import extrapolate
 from tests.forests import Array
 
 LARGEST = 400

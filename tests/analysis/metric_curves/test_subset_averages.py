@@ -11,12 +11,13 @@ from sklearn.metrics import brier_score_loss, log_loss, mean_squared_error, r2_s
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metric_curves.metric_rows import MetricRows, metric_rows
-from ens_plugin.analysis.metric_curves.subset_averages import SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.metric_curves import SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics import resolve_metric
-from ens_plugin.analysis.variance.closed_losses import closed_form
-from ens_plugin.core.estimates.log_loss import expected_log_loss, relative_variance
-from ens_plugin.core.tallies import RowBlock, Sample
+from ens_plugin.analysis.variance import closed_form
+from ens_plugin.core.losses import expected_log_loss, relative_variance
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import RowBlock
 from tests.forests import Array
 
 N_MEMBERS, N_ROWS = 6, 80

@@ -10,13 +10,13 @@ import pytest
 from scipy.special import expit, logit
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis.curves.label_models import row_models
-from ens_plugin.analysis.metric_curves import two_errors
-from ens_plugin.core.row_models.row_model import row_means
-from ens_plugin.core.uncertainty import ErrorDraws
+from ens_plugin.analysis import metric_curves
+from ens_plugin.analysis.estimates import row_models
+from ens_plugin.core.intervals import ErrorDraws
+from ens_plugin.core.row_model import row_means
 from tests.forests import Array
 
-MODULE: Any = two_errors
+MODULE: Any = metric_curves
 
 
 @dataclass

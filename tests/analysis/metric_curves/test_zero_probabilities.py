@@ -9,12 +9,11 @@ from sklearn.metrics import log_loss
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metric_curves import ZeroRows, expected_zeros
-from ens_plugin.analysis.metric_curves.metric_rows import metric_rows
+from ens_plugin.analysis.metric_rows import ZeroRows, expected_zeros, metric_rows
 from ens_plugin.analysis.metrics import resolve_metric
-from ens_plugin.core.tallies.subsets import Sample
-from ens_plugin.core.tallies.tally import RowBlock
-from ens_plugin.report.estimates import ZeroProbabilities
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import RowBlock
+from ens_plugin.report.result import ZeroProbabilities
 from tests.extras import lightgbm, xgboost
 from tests.forests import Array
 

@@ -23,8 +23,7 @@ from sklearn.metrics import (
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metrics import resolve_metric
-from ens_plugin.analysis.metrics.formulas import find_formula
+from ens_plugin.analysis.metrics import find_formula, resolve_metric
 from ens_plugin.errors import InputError
 from tests.forests import Array
 

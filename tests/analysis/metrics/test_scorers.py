@@ -25,8 +25,7 @@ from sklearn.svm import LinearSVC
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
-from ens_plugin.analysis.metrics.scorers import scorer_called
+from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric, scorer_called
 from ens_plugin.errors import InputError
 
 TWO = load_breast_cancer(return_X_y=True)

@@ -13,14 +13,17 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomFo
 from sklearn.linear_model import RidgeClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.analysis.curves.label_models import counts_hard_votes, fit_support, soft_spreads
-from ens_plugin.core.estimates import group_rows, hypergeometric_curve, support_codes, vote_codes
-from ens_plugin.core.tallies import RowWeight, SupportTally, in_few_bytes, represent
-from ens_plugin.core.uncertainty import row_losses
+from ens_plugin.analysis.estimates import counts_hard_votes, fit_support, soft_spreads
+from ens_plugin.core.comparison import row_losses
+from ens_plugin.core.error_curve import hypergeometric_curve
+from ens_plugin.core.grouped_tally import group_rows, support_codes, vote_codes
+from ens_plugin.core.tally import SupportTally
+from ens_plugin.core.validation import in_few_bytes
+from ens_plugin.core.weights import RowWeight, represent
 
 Array = NDArray[Any]
 
-NARROWED = ("core.tallies.tally", "core.tallies.margin_tally", "analysis.model_rows")
+NARROWED = ("core.tally", "analysis.model_rows")
 N_ROWS = 300
 X, Y = make_classification(N_ROWS, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
 WEIGHT = np.random.default_rng(0).uniform(0.2, 2.0, N_ROWS)

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin.analysis.rows import encode_groups, group_chances, largest_group
-from ens_plugin.core.tallies import Bags
+from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from ens_plugin.analysis.rows import as_table, row_hashes
+from ens_plugin.analysis.copies import as_table, row_hashes
 
 NAN = np.array([np.nan, -np.nan, np.float64(np.frombuffer(b"\x01\x00\x00\x00\x00\x00\xf8\x7f")[0])])
 

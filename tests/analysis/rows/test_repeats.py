@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.analysis import AnalysisOptions, run_analysis
-from ens_plugin.analysis.rows import RepeatedRows, copies_findings, find_repeats, hash_rows, refuse_copies
+from ens_plugin.analysis.copies import RepeatedRows, copies_findings, find_repeats, hash_rows, refuse_copies
 from ens_plugin.errors import DataMismatchError, EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
 
 Table = tuple[NDArray[Any], NDArray[Any]]

@@ -10,19 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import (
-    BaggingClassifier,
-    ExtraTreesClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import tally_rows
-from ens_plugin.analysis.rows.shares import RowShares, row_shares
+from ens_plugin.analysis.rows import RowShares, row_shares
 from ens_plugin.errors import InputError, TooFewMembersError
 from tests.extras import draws_by_weight, lightgbm, xgboost
 from tests.forests import Array
@@ -378,7 +373,7 @@ def test_weights_that_do_not_draw_change_nothing(library: str) -> None:
 
 
 def test_grow_acts_on_no_doubtful_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ens_plugin.learners.growth import growth
+    from ens_plugin.sizing import grow as growth
 
     X, y = rows(400, 0.3)
     report = analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)

@@ -7,10 +7,10 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
+from ens_plugin.analysis.analyze import open_model, tally_model_rows
 from ens_plugin.analysis.model_rows import read_rows
-from ens_plugin.analysis.one_output import open_model, tally_model_rows
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.core.tallies.tally import count_members, label_support
+from ens_plugin.core.tally import count_members, label_support
 
 
 @pytest.mark.parametrize("min_samples_leaf", [1, 20])

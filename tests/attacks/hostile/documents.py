@@ -11,7 +11,7 @@ from typing import Any
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.registry.gating import read_policy
+from ens_plugin.registry.policy import read_policy
 from tests.attacks.hostile.values import any_value, cases
 
 __all__ = ["POLICY", "damaged", "hostile_policy", "hostile_report"]

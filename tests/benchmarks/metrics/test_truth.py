@@ -14,8 +14,7 @@ from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import GRID, Rows, drawn_means, tree_draws, true_curve, true_size
 from ens_plugin import CustomEnsemble
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.analysis.metrics.resolution import resolve_metric
-from ens_plugin.analysis.metrics.resolved import ResolvedMetric
+from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 
 Array = NDArray[Any]
 

@@ -20,8 +20,7 @@ from benchmarks.papers.ensemble_size_2013 import (
     law,
 )
 from benchmarks.shared.forests import Record
-from ens_plugin.core.estimates import recommended_size
-from ens_plugin.core.estimates.ensemble_size import agreement
+from ens_plugin.core.error_curve import agreement, recommended_size
 
 
 def votes(p: NDArray[np.float64], n_trees: int, seed: int = 0) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
-from ens_plugin.core.row_models import GRID
+from ens_plugin.core.row_model import GRID
 from ens_plugin.core.stopping import (
     DuelTable,
     LeadTable,

@@ -9,21 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.estimates import fit_moments, loss_moments
+from ens_plugin.core.losses import fit_moments, loss_moments
 from ens_plugin.errors import InputError
-from ens_plugin.papers.bagging_error_1996 import bagged_error
-from ens_plugin.papers.bagging_error_1996.bagged_error import (
-    e1,
-    e2,
-    mix,
-    ratio,
-    simple_estimate,
-    simple_estimates,
-    v1,
-    v2,
-    v3,
-    v_c,
-)
+from ens_plugin.papers import bagging_error_1996 as bagged_error
+from ens_plugin.papers.bagging_error_1996 import e1, e2, mix, ratio, simple_estimate, simple_estimates, v1, v2, v3, v_c
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

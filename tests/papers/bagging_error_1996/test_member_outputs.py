@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.bagging_error_1996.member_outputs import (
-    as_aligned_target,
-    as_mask,
-    as_outputs,
-    check_same_members,
-)
+from ens_plugin.papers.bagging_error_1996 import as_aligned_target, as_mask, as_outputs, check_same_members
 
 VALUES = as_outputs([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "outputs")
 PROBABILITIES = as_outputs([[[0.2, 0.8], [0.5, 0.5]]], "outputs")

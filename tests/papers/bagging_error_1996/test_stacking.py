@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.bagging_error_1996.bagged_error import simple_estimates, v_c
-from ens_plugin.papers.bagging_error_1996.stacking import (
+from ens_plugin.papers.bagging_error_1996 import (
     StackedLine,
     conservative_stacking,
     fit_line,
+    simple_estimates,
     target_unit,
+    v_c,
     weighted_stacking,
 )
 

@@ -8,12 +8,17 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import beta, norm
 
-from ens_plugin.core.estimates import recommended_size
-from ens_plugin.core.estimates.ensemble_size import agreement
-from ens_plugin.core.row_models import fit_mixture
+from ens_plugin.core.error_curve import agreement, recommended_size
+from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import InputError
-from ens_plugin.papers.ensemble_size_2013 import limiting_disagreement, limiting_row_size_tail, row_size_tail
-from ens_plugin.papers.ensemble_size_2013.borderline import HALF_LINE, borderline_density, borderline_size
+from ens_plugin.papers.ensemble_size_2013 import (
+    HALF_LINE,
+    borderline_density,
+    borderline_size,
+    limiting_disagreement,
+    limiting_row_size_tail,
+    row_size_tail,
+)
 
 SHAPES = [(2.0, 2.0), (1.0, 1.0), (1.5, 4.0)]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.ensemble_size_2013.size_baselines import ban_size, error_reduction, mcnemar_size, reduction_size
+from ens_plugin.papers.ensemble_size_2013 import ban_size, error_reduction, mcnemar_size, reduction_size
 
 
 def ban_by_hand(path: list[float]) -> int | None:

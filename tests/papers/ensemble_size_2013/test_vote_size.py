@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from ens_plugin.core.estimates import recommended_size
-from ens_plugin.core.estimates.ensemble_size import agreement
+from ens_plugin.core.error_curve import agreement, recommended_size
 from ens_plugin.errors import InputError
-from ens_plugin.papers.ensemble_size_2013 import row_size, row_size_tail
-from ens_plugin.papers.ensemble_size_2013.vote_size import deconvolved_size, normal_row_size, plugin_size
+from ens_plugin.papers.ensemble_size_2013 import deconvolved_size, normal_row_size, plugin_size, row_size, row_size_tail
 
 FloatArray = NDArray[np.float64]
 

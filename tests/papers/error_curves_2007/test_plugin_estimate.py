@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.core.estimates import binomial_curve
-from ens_plugin.core.row_models import majority_error
+from ens_plugin.core.error_curve import binomial_curve
+from ens_plugin.core.votes import majority_error
 from ens_plugin.errors import InputError
-from ens_plugin.papers.error_curves_2007 import expected_plugin_error, plugin_bias
-from ens_plugin.papers.error_curves_2007.plugin_estimate import expected_plugin_curve, plugin_bias_curve
+from ens_plugin.papers.error_curves_2007 import (
+    expected_plugin_curve,
+    expected_plugin_error,
+    plugin_bias,
+    plugin_bias_curve,
+)
 
 FloatArray = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.model_averaging_2004 import bootstrap_samples
-from ens_plugin.papers.model_averaging_2004.bootstrap_samples import model_draw, row_draw
+from ens_plugin.papers import model_averaging_2004 as bootstrap_samples
+from ens_plugin.papers.model_averaging_2004 import model_draw, row_draw
 
 Array = NDArray[Any]
 N_ROWS = 20_000

@@ -11,12 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import t as student
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.model_averaging_2004.bound_formulas import (
-    general_sd_bound,
-    mean_bound,
-    published_sd_bound,
-    sd_bound,
-)
+from ens_plugin.papers.model_averaging_2004 import general_sd_bound, mean_bound, published_sd_bound, sd_bound
 
 FloatArray = NDArray[np.float64]
 

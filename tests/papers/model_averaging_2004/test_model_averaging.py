@@ -14,7 +14,7 @@ from sklearn.datasets import load_wine
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
-from ens_plugin.papers.model_averaging_2004.score_regions import models_to_settle, score_regions, settled_rows
+from ens_plugin.papers.model_averaging_2004 import models_to_settle, score_regions, settled_rows
 from tests.own_checks import own_checks
 from tests.papers.model_averaging_2004.cases import Array, averaged, counts, iris
 
@@ -214,7 +214,7 @@ def test_auto_says_where_no_number_would_do() -> None:
 @pytest.mark.fast_cases("joint")
 @pytest.mark.parametrize("combine", ["joint", "conditional"])
 def test_regions_are_those_of_the_core(combine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.papers.model_averaging_2004.joint_scores.BLOCK_ROWS", 50)
+    monkeypatch.setattr("ens_plugin.papers.model_averaging_2004.BLOCK_ROWS", 50)
     X, y = load_wine(return_X_y=True)
     model = averaged(n_estimators=60, combine=combine).fit(X[::2], y[::2])
     logs = np.stack([one.predict_joint_log_proba(X) for one in model.estimators_])

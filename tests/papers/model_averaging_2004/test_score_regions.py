@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.papers.model_averaging_2004.score_regions import (
-    models_by_row,
-    models_to_settle,
-    score_regions,
-    settled_rows,
-)
+from ens_plugin.papers.model_averaging_2004 import models_by_row, models_to_settle, score_regions, settled_rows
 
 FloatArray = NDArray[np.float64]
 

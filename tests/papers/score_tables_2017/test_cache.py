@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from ens_plugin.errors import EnsPluginWarning
-from ens_plugin.papers.score_tables_2017 import cache
+from ens_plugin.papers.score_tables_2017 import score_tables as cache
 from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
-from ens_plugin.papers.score_tables_2017.cache import score_table_path
-from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables
+from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, score_table_path
 
 
 @pytest.fixture

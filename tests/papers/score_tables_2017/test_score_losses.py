@@ -8,20 +8,19 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.score_tables_2017.beta_probabilities import BetaProbabilities
-from ens_plugin.papers.score_tables_2017.normal_pair import NormalPair
-from ens_plugin.papers.score_tables_2017.score_losses import (
+from ens_plugin.papers.score_tables_2017.score_tables import log_mean_moments, score_quadrature
+from ens_plugin.papers.score_tables_2017.scores import (
     AGGREGATIONS,
     LOSSES,
+    BetaProbabilities,
+    NormalPair,
+    NormalScores,
     ScoreRows,
     expected_loss,
     loss_curve,
     score_bias_variance,
     smallest_size_within,
 )
-from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments
-from ens_plugin.papers.score_tables_2017.score_models import NormalScores
-from ens_plugin.papers.score_tables_2017.score_tables import score_quadrature
 from tests.papers.score_tables_2017.score_examples import tables
 
 FloatArray = NDArray[np.float64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, expit, logit, ndtr
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments, mean_below_half
+from ens_plugin.papers.score_tables_2017.score_tables import log_mean_moments, mean_below_half
 from tests.papers.score_tables_2017.score_examples import three_below_half
 
 FloatArray = NDArray[np.float64]

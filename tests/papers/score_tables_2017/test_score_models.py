@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ens_plugin.errors import InputError, TooFewMembersError
-from ens_plugin.papers.score_tables_2017.score_models import (
-    fit_normal_scores,
-    moments_of_mean,
-    row_moments,
-    scores_of_truth,
-)
+from ens_plugin.papers.score_tables_2017.scores import fit_normal_scores, moments_of_mean, row_moments, scores_of_truth
 
 
 def test_moments_are_those_of_the_members_used() -> None:

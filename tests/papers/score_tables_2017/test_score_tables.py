@@ -8,8 +8,7 @@ from scipy.special import expit, ndtr
 
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017 import score_tables
-from ens_plugin.papers.score_tables_2017.score_means import log_mean_moments
-from ens_plugin.papers.score_tables_2017.score_tables import build_score_tables, score_quadrature
+from ens_plugin.papers.score_tables_2017.score_tables import build_score_tables, log_mean_moments, score_quadrature
 from tests.papers.score_tables_2017.score_examples import normal_mean, tables, three_below_half
 
 

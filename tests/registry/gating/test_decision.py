@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ens_plugin import GateDecision
-from ens_plugin.registry.gating import Check, Requirement
+from ens_plugin.registry.policy import Check, Requirement
 from tests.reports import HOSTILE_STRINGS
 
 UPPER = Check(Requirement("report", "error_upper", "max", 0.08), 0.0604, True)

@@ -250,7 +250,7 @@ class TestBaseline:
         def promote_the_rival_too(client: Client, decision: ens_plugin.GateDecision) -> None:
             client.set_registered_model_alias(name, "champion", rival.version)
 
-        monkeypatch.setattr("ens_plugin.registry.gating.gate.write_verdict", promote_the_rival_too)
+        monkeypatch.setattr("ens_plugin.registry.gating.write_verdict", promote_the_rival_too)
         with pytest.raises(GateError, match=f"from version {champion.version} to {rival.version}"):
             gate(version.uri, NO_WORSE, baseline=f"models:/{name}@champion", promote="champion")
         assert holder(embedded, name) == rival.version
@@ -265,7 +265,7 @@ def test_a_verdict_that_another_gate_overturned_promotes_nothing(
     embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version = register(embedded, name, REPORT)
-    from ens_plugin.registry.gating import gate as registry_gate
+    from ens_plugin.registry import gating as registry_gate
 
     write = registry_gate.write_verdict
 
@@ -301,7 +301,7 @@ def test_no_decision_without_its_audit_line(embedded: Client, name: str, monkeyp
     def refuse(line: str) -> None:
         raise InputError("the disk is full")
 
-    monkeypatch.setattr("ens_plugin.registry.gating.gate.audit_to_log", refuse)
+    monkeypatch.setattr("ens_plugin.registry.gating.audit_to_log", refuse)
     with pytest.raises(InputError, match="disk is full"):
         gate(version.uri, LOOSE, promote="champion")
     assert tags_of(embedded, version) == {}

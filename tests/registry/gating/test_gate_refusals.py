@@ -146,7 +146,7 @@ def test_a_version_that_is_not_ready_is_not_judged(
     shared: Callable[[float], Version], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version = shared(1.0)
-    monkeypatch.setattr("ens_plugin.tracking.store.model_version.READY", "FAILED_REGISTRATION")
+    monkeypatch.setattr("ens_plugin.tracking.models.READY", "FAILED_REGISTRATION")
     with pytest.raises(GateError, match="is not ready"):
         gate(version.uri, LOOSE)
 
@@ -305,6 +305,6 @@ def test_reports_stay_in_their_folder(
 
 def test_a_report_of_gigabytes_is_not_read(shared: Callable[[float], Version], monkeypatch: pytest.MonkeyPatch) -> None:
     version = shared(1.0)
-    monkeypatch.setattr("ens_plugin.registry.gating.logged_report.REPORT_BYTES", 1000)
+    monkeypatch.setattr("ens_plugin.registry.evidence.REPORT_BYTES", 1000)
     with pytest.raises(GateError, match="bytes, more than any report"):
         gate(version.uri, LOOSE)

@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin import autolog, gate
 from ens_plugin.errors import GateError, TooFewMembersError
 from tests.forests import Array
-from tests.tracking.autologging import PATIENT, has_report, messages
+from tests.tracking.autologged_fits import PATIENT, has_report, messages
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = [

@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, make_scorer
 import ens_plugin
 from ens_plugin import gate
 from ens_plugin.errors import GateError
-from ens_plugin.registry.gating import compare_intervals
+from ens_plugin.registry.evidence import compare_intervals
 from tests.reports import score_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 

@@ -11,7 +11,7 @@ import pytest
 
 from ens_plugin import EnsembleReport, gate
 from ens_plugin.errors import GateError
-from ens_plugin.registry.gating.evidence import are_misspelt
+from ens_plugin.registry.evidence import are_misspelt
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import Version, register, report_with_error
 from tests.reports import label_report, regression_report, score_report
@@ -141,7 +141,7 @@ def test_the_evidence_names_the_page_only_where_it_was_logged(
     embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ens_plugin.tracking.logging.report_log.render_artifacts",
+        "ens_plugin.tracking.log.render_artifacts",
         lambda report, folder: (folder / "report.json").write_text(report.to_json(), encoding="utf-8"),
     )
     version = register(embedded, name, report_with_error(1.0))

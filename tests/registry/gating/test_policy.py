@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ens_plugin.analysis import ScorerOfLabel
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gating import REPORT_SCALARS, Requirement, read_policy
+from ens_plugin.registry.policy import REPORT_SCALARS, Requirement, read_policy
 from tests.reports import HOSTILE_STRINGS, all_reports
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "gate-policy.md"

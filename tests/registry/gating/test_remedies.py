@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ens_plugin.registry.gating.policy import Bound, Requirement
-from ens_plugin.registry.gating.remedies import report_remedies, report_remedy
+from ens_plugin.registry.policy import Bound, Requirement, report_remedies, report_remedy
 
 SCALARS = {"error": 0.07, "error_upper": 0.09, "roc_auc": 0.91, "roc_auc_lower": 0.85, "size_ratio": 0.3}
 

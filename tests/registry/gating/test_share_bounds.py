@@ -6,14 +6,8 @@ import pytest
 
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.registry.gating import REPORT_SCALARS, check_share_bounds, read_policy
-from tests.reports import (
-    all_reports,
-    classification_report,
-    custom_metric_report,
-    regression_report,
-    score_report,
-)
+from ens_plugin.registry.policy import REPORT_SCALARS, check_share_bounds, read_policy
+from tests.reports import all_reports, classification_report, custom_metric_report, regression_report, score_report
 
 SHARES = (
     "error", "error_lower", "error_upper", "asymptotic_error", "algorithmic_sd", "agreement", "member_error",

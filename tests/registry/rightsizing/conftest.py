@@ -18,8 +18,8 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time nothing: the savings have tests of their own."""
-    monkeypatch.setattr("ens_plugin.sizing.savings.ROUNDS", 1)
-    monkeypatch.setattr("ens_plugin.sizing.savings._fit_seconds", lambda *_: None)
+    monkeypatch.setattr("ens_plugin.sizing.truncate.ROUNDS", 1)
+    monkeypatch.setattr("ens_plugin.sizing.truncate._fit_seconds", lambda *_: None)
 
 
 @pytest.fixture

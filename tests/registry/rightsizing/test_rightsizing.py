@@ -18,9 +18,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.registry import Rightsizing, rightsize
-from ens_plugin.registry.rightsizing.cut_model import LoggedCut
+from ens_plugin.registry.rightsizing import LoggedCut
 from ens_plugin.sizing import Check
-from ens_plugin.sizing.checks import is_met
+from ens_plugin.sizing.truncate import is_met
 from ens_plugin.tracking import DIGEST_TAG, load_model
 from tests.registry.rightsizing.cases import CLOUDPICKLE, EASY, XR, YR, Case, Client, Counts, X, Y, counts, forest, log
 from tests.reports import classification_report

@@ -93,7 +93,7 @@ def test_a_cut_that_breaks_the_promise_is_refused(embedded: Client, name: str, m
     misled = RandomForestClassifier(25, random_state=0).fit(X[::2], np.roll(Y[::2], 100))
     log(Case("sklearn", half, options=CLOUDPICKLE), name)
     before = counts(embedded)
-    monkeypatch.setattr("ens_plugin.sizing.sufficient_cut.truncate", lambda model, size: misled)
+    monkeypatch.setattr("ens_plugin.sizing.truncate.truncate", lambda model, size: misled)
     found = rightsize(f"models:/{name}/1", X[1::2], Y[1::2], data="holdout", **EASY)
     assert (found.outcome, found.passed, found.logged) == ("refused", False, None)
     assert {check.name: check.passed for check in found.checks} == {"agreement": False, "error": False}
@@ -103,7 +103,7 @@ def test_a_cut_that_breaks_the_promise_is_refused(embedded: Client, name: str, m
 @pytest.mark.fast_cases("0")
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_one_failed_check_is_enough(wrong: int, unchanged: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ens_plugin.sizing import checks
+    from ens_plugin.sizing import truncate as checks
 
     whole = checks.cut_checks
 
@@ -112,7 +112,7 @@ def test_one_failed_check_is_enough(wrong: int, unchanged: str, monkeypatch: pyt
         found[wrong] = checks.Check(found[wrong].name, False, None, None, "No.")
         return tuple(found)
 
-    monkeypatch.setattr("ens_plugin.sizing.sufficient_cut.cut_checks", one_fails)
+    monkeypatch.setattr("ens_plugin.sizing.truncate.cut_checks", one_fails)
     assert rightsize(unchanged, X, Y, **EASY).outcome == "refused"
 
 
@@ -235,11 +235,11 @@ def unloadable(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: str) -> Any:
         raise ModelLoadError(f"{source} is broken")
 
-    monkeypatch.setattr("ens_plugin.registry.rightsizing.cut_model.load_model", fail)
+    monkeypatch.setattr("ens_plugin.registry.rightsizing.load_model", fail)
 
 
 def changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.registry.rightsizing.cut_model.load_model", lambda source: forest())
+    monkeypatch.setattr("ens_plugin.registry.rightsizing.load_model", lambda source: forest())
 
 
 @pytest.mark.fast_cases("changed-ModelLoadError-FAILED", "lost_report-TrackingError-READY")

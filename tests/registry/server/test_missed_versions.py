@@ -12,7 +12,7 @@ import mlflow
 import pytest
 
 from ens_plugin.cli import main
-from ens_plugin.registry.server.missed_versions import missed_versions
+from ens_plugin.registry.server import missed_versions
 from tests.extras import INSTALL
 from tests.registry.registry import lines, register, report_with_error, stub_artifacts
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
@@ -66,7 +66,7 @@ def test_the_version_with_the_alias_to_judge_at_was_missed_too(registry: mlflow.
 
 
 def test_all_pages_of_a_registry_are_read(registry: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.registry.server.missed_versions.PAGE", 2)
+    monkeypatch.setattr("ens_plugin.registry.server.PAGE", 2)
     register_plain(registry, "churn", 6)
     registry.set_model_version_tag("churn", "1", "ens.gate", "fail")
     assert missed(registry) == [f"models:/churn/{number}" for number in range(2, 7)]

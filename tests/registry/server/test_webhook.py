@@ -10,7 +10,7 @@ from mlflow.webhooks.delivery import _generate_hmac_signature
 from mlflow.webhooks.types import ModelVersionAliasCreatedPayload, ModelVersionCreatedPayload
 
 from ens_plugin.registry.server import DeliveryLog, WebhookRefusal, check_delivery, signature, version_of
-from ens_plugin.tracking.store import VersionAddress
+from ens_plugin.tracking.models import VersionAddress
 
 SECRET, NOW, BODY = "a-secret-of-the-webhook", 1_700_000_000, b'{"entity": "model_version"}'
 

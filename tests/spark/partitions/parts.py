@@ -13,10 +13,19 @@ import pyarrow as pa
 
 from ens_plugin.adapters import EnsembleAdapter, find_adapter
 from ens_plugin.analysis import sample_limit, sampling_seed
-from ens_plugin.spark.assembly import in_row_order
-from ens_plugin.spark.groupings import Grouping
-from ens_plugin.spark.partition import ROW, TARGET, WEIGHT, Plan, read_partition
-from ens_plugin.spark.parts import Part, from_bytes, merge_parts, to_bytes
+from ens_plugin.spark.partition import (
+    ROW,
+    TARGET,
+    WEIGHT,
+    Grouping,
+    Part,
+    Plan,
+    from_bytes,
+    in_row_order,
+    merge_parts,
+    read_partition,
+    to_bytes,
+)
 from tests.spark.cases import COLUMNS, fitted, held_out, trained_on
 
 ROUNDING = 1e-12

@@ -12,8 +12,7 @@ from ens_plugin.adapters import find_adapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.spark import analysis
 from ens_plugin.spark.columns import RowCounts
-from ens_plugin.spark.partition import Plan, read_partition
-from ens_plugin.spark.parts import Part, Problems, merge_parts
+from ens_plugin.spark.partition import Part, Plan, Problems, merge_parts, read_partition
 from tests.extras import lightgbm, xgboost
 from tests.spark.cases import N_TRAINED, in_order, trained_on
 from tests.spark.partitions.parts import as_sent, batch, content_of, plan_of, rows_of

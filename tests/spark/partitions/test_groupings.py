@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tallies import SupportTally
+from ens_plugin.core.tally import SupportTally
 from ens_plugin.errors import InputError
-from ens_plugin.spark.assembly import refuse_alike_rows
 from ens_plugin.spark.columns import target_labels
-from ens_plugin.spark.groupings import block_groups, codes_of, tally_of
-from ens_plugin.spark.parts import KeptRows
+from ens_plugin.spark.partition import KeptRows, block_groups, codes_of, refuse_alike_rows, tally_of
 
 N_MEMBERS = 400
 TRIALS = np.repeat(np.arange(2.0, N_MEMBERS + 1), 5)

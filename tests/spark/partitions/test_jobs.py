@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ens_plugin.errors import ClusterError
-from ens_plugin.spark import jobs
+from ens_plugin.spark import analysis as jobs
 from ens_plugin.spark.columns import RowCounts
-from ens_plugin.spark.parts import Part, to_bytes
+from ens_plugin.spark.partition import Part, to_bytes
 from tests.extras import NEEDS_PYSPARK
 from tests.spark.partitions.parts import plan_of
 

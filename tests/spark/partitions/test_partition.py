@@ -16,12 +16,12 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
 from ens_plugin.adapters import find_adapter
-from ens_plugin.core.tallies import sample_keys
+from ens_plugin.core.sample import sample_keys
 from ens_plugin.errors import InputError
-from ens_plugin.spark import jobs, partition
+from ens_plugin.spark import analysis as jobs
+from ens_plugin.spark import partition
 from ens_plugin.spark.columns import RowCounts
-from ens_plugin.spark.partition import read_partition
-from ens_plugin.spark.parts import Part, Problems, merge_parts
+from ens_plugin.spark.partition import Part, Problems, merge_parts, read_partition
 from tests.spark.cases import fitted, in_order
 from tests.spark.partitions.parts import KINDS, N_ROWS, ROUNDING, SEED, as_sent, batch, merged, plan_of, read, rows_of
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.rows import find_repeats, hash_rows
+from ens_plugin.analysis.copies import find_repeats, hash_rows
 from ens_plugin.errors import InputError
-from ens_plugin.spark import repeats
-from ens_plugin.spark.repeats import copies_finding, merge_marks, repeated_shares, row_marks
+from ens_plugin.spark import partition as repeats
+from ens_plugin.spark.partition import copies_finding, merge_marks, repeated_shares, row_marks
 
 
 def marks_of(X: NDArray[Any], y: NDArray[Any], n_blocks: int = 5, seed: int = 0) -> NDArray[np.uint64]:

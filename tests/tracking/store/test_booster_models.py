@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import BagError, ModelLoadError
-from ens_plugin.tracking.store import load_model
+from ens_plugin.tracking.models import load_model
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 

@@ -12,7 +12,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.store import check_server, tracking_errors, without_credentials
+from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
 from tests.tracking.stores import DOWN
 
 

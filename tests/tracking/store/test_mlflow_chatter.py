@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from ens_plugin.tracking.store import no_check_messages
-from ens_plugin.tracking.store.mlflow_chatter import CHECK_LOGGER, PROGRESS_VARIABLE, no_progress_bars
+from ens_plugin.tracking.connection import CHECK_LOGGER, PROGRESS_VARIABLE, no_check_messages, no_progress_bars
 
 
 def test_checks_are_told_again_after_blocks_that_overlap(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ens_plugin.errors import ModelLoadError
 from ens_plugin.tracking import load_model
-from ens_plugin.tracking.store import model_damage
+from ens_plugin.tracking import models as model_damage
 
 X, Y = load_iris(return_X_y=True)
 LIGHTGBM = "LightGBM is not installed: pip install 'ens-plugin[lightgbm]'"

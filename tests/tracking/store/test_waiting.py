@@ -17,7 +17,7 @@ import requests
 
 from ens_plugin import gate
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.store import patience
+from ens_plugin.tracking.connection import patience
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
@@ -29,7 +29,7 @@ POLICY = {"report": {"agreement": {"min": 0.9}}}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("ens_plugin.tracking.store.waiting.PATIENCE_S", LIMIT_S)
+    monkeypatch.setattr("ens_plugin.tracking.connection.PATIENCE_S", LIMIT_S)
     before = socket.SocketIO.readinto
     yield
     assert socket.SocketIO.readinto is before, "the read of sockets is as it was"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.tracking.logging import render_artifacts, write_data
+from ens_plugin.tracking.log import render_artifacts, write_data
 from tests.reports import classification_report
 
 
@@ -38,5 +38,5 @@ def _drawn_once(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("report.html", "agreement.png", "bias_variance.png", "error_curve.png"):
             shutil.copy(rendered / name, folder)
 
-    monkeypatch.setattr("ens_plugin.tracking.logging.report_log.render_artifacts", render)
-    monkeypatch.setattr("ens_plugin.tracking.autolog.report_files.draw", draw)
+    monkeypatch.setattr("ens_plugin.tracking.log.render_artifacts", render)
+    monkeypatch.setattr("ens_plugin.tracking.uploads.draw", draw)

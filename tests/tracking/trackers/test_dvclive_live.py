@@ -11,7 +11,7 @@ import pytest
 
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.logging import curve_points
+from ens_plugin.tracking.log import curve_points
 from tests.extras import needs_trackers
 
 dvclive: Any = pytest.importorskip("dvclive", reason="needs dvclive: pip install 'ens-plugin[dvclive]'")

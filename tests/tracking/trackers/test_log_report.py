@@ -22,7 +22,7 @@ from PIL import Image
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import Tracker
-from ens_plugin.tracking.logging import curve_points, scalar_points
+from ens_plugin.tracking.log import curve_points, scalar_points
 from ens_plugin.tracking.trackers import check_tracker, check_trackers
 from tests.reports import all_reports, classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -150,7 +150,7 @@ def test_ids_of_mlflow_are_refused_for_other_trackers(options: dict[str, str]) -
 
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_a_missing_library_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.tracking.trackers.resolution.find_spec", lambda package: None)
+    monkeypatch.setattr("ens_plugin.tracking.trackers.find_spec", lambda package: None)
     with pytest.raises(InputError, match=rf"not installed\. Install it with: pip install 'ens-plugin\[{name}\]'"):
         log_report(REPORT, tracker=name)
     check_tracker("mlflow")
@@ -161,7 +161,7 @@ def test_a_folder_that_wandb_left_behind_is_no_installation(tmp_path: Path, monk
     (tmp_path / "wandb").mkdir()
     found = PathFinder.find_spec("wandb", [str(tmp_path)])
     assert found is not None
-    monkeypatch.setattr("ens_plugin.tracking.trackers.resolution.find_spec", lambda package: found)
+    monkeypatch.setattr("ens_plugin.tracking.trackers.find_spec", lambda package: found)
     with pytest.raises(InputError, match="not installed"):
         log_report(REPORT, tracker="wandb")
 

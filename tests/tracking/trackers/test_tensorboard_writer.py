@@ -12,7 +12,7 @@ from PIL import Image
 
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import EnsPluginWarning, InputError, TrackingError
-from ens_plugin.tracking.logging import curve_points
+from ens_plugin.tracking.log import curve_points
 from ens_plugin.tracking.trackers import kind_of
 from tests.extras import needs_trackers
 

@@ -12,7 +12,7 @@ import pytest
 
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import InputError, TrackingError
-from ens_plugin.tracking.logging import curve_points
+from ens_plugin.tracking.log import curve_points
 from tests.extras import needs_trackers
 from tests.tracking.stores import DOWN
 from tests.tracking.trackers.offline_run import OfflineRun
@@ -97,7 +97,7 @@ def test_a_run_of_its_own_fails_with_the_logging(
     def fail(*arguments: object) -> None:
         raise OSError("disk is full")
 
-    monkeypatch.setattr("ens_plugin.tracking.trackers.wandb_run.WandbRun.log_file", fail)
+    monkeypatch.setattr("ens_plugin.tracking.wandb_run.WandbRun.log_file", fail)
     with pytest.raises(TrackingError, match="disk is full"):
         log_report(report, tracker="wandb")
     assert wandb.run is None

@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from ens_plugin.adapters.xgboost.document import categories
-from ens_plugin.cli.table import rows_for_model
+from ens_plugin.adapters.xgboost import document as categories
+from ens_plugin.cli.inputs import rows_for_model
 from ens_plugin.errors import DataMismatchError
 from tests.extras import imported
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters import find_adapter
-from ens_plugin.core.tallies import Bags
+from ens_plugin.core.bags import Bags
 from tests.extras import NEEDS_WALK, xgboost
 
 pytestmark = NEEDS_WALK

@@ -22,10 +22,9 @@ from tests.adapters.harness import Array, frozen
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost.document import read_forest  # noqa: E402
-from ens_plugin.adapters.xgboost.document.model import GROWN_PARALLEL  # noqa: E402
-from ens_plugin.adapters.xgboost.document.ubjson import decode  # noqa: E402
-from ens_plugin.adapters.xgboost.draws import likely_draws  # noqa: E402  (needs xgboost)
+from ens_plugin.adapters.xgboost.bags import likely_draws  # noqa: E402
+from ens_plugin.adapters.xgboost.document import decode  # noqa: E402
+from ens_plugin.adapters.xgboost.forest import GROWN_PARALLEL, read_forest  # noqa: E402
 from tests.adapters.xgboost.xgboost_cases import (  # noqa: E402
     FOREST,
     RELEASE,

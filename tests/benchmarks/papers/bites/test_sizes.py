@@ -19,8 +19,7 @@ from benchmarks.papers.bites.sizes import (
     size_section,
 )
 from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
-from ens_plugin.papers.score_tables_2017.score_losses import smallest_size_within
-from ens_plugin.papers.score_tables_2017.score_models import NormalScores
+from ens_plugin.papers.score_tables_2017.scores import NormalScores, smallest_size_within
 
 
 def test_size_within_is_interpolated_after_the_last_excess() -> None:

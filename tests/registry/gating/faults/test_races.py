@@ -19,12 +19,13 @@ import pytest
 
 from ens_plugin import gate
 from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError
+from ens_plugin.registry import gating as registry_gate
+from ens_plugin.registry import lease as registry_lease
 from ens_plugin.registry.gating import audit_to_file, gate_request, run_gate
-from ens_plugin.registry.gating import gate as registry_gate
-from ens_plugin.registry.gating import lease as registry_lease
-from ens_plugin.registry.gating.lease import LEASE_TAG, lease
+from ens_plugin.registry.lease import LEASE_TAG, lease
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.store import VersionAddress, find_version, is_unchanged, scratch_folder
+from ens_plugin.tracking.connection import scratch_folder
+from ens_plugin.tracking.models import VersionAddress, find_version, is_unchanged
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import experiment_id, lines, register, report_with_error, tags_of
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -274,7 +275,7 @@ def test_an_impossible_report_passes_nowhere(
     version = register(embedded, name, REPORT)
     embedded.log_text(version.run_id, forged(FORGERIES[forgery]), "ensemble/report.json")
     # Whoever can write a report can write the metrics that match it.
-    monkeypatch.setattr("ens_plugin.registry.gating.logged_report._compare", lambda *arguments: None)
+    monkeypatch.setattr("ens_plugin.registry.evidence._compare", lambda *arguments: None)
     with pytest.raises((GateError, InputError)):
         gate(version.uri, LOOSE, promote="champion", audit_log=tmp_path / "gate.jsonl")
     (line,) = lines((tmp_path / "gate.jsonl").read_text())
@@ -303,7 +304,7 @@ def test_what_nobody_expects_is_audited_and_no_answer(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("ens_plugin.registry.gating.gate.gather_evidence", fail)
+    monkeypatch.setattr("ens_plugin.registry.gating.gather_evidence", fail)
     with pytest.raises(GateError, match=f"failed on unexpected content .{type(error).__name__}"):
         gate(version.uri, LOOSE, audit_log=tmp_path / "gate.jsonl")
     (line,) = lines((tmp_path / "gate.jsonl").read_text())
@@ -319,14 +320,14 @@ def test_a_promotion_without_its_audit_line_says_that_it_happened(
         if '"event": "promotion"' in line:
             raise InputError("the disk is full")
 
-    monkeypatch.setattr("ens_plugin.registry.gating.gate.audit_to_log", full)
+    monkeypatch.setattr("ens_plugin.registry.gating.audit_to_log", full)
     with pytest.raises(InputError, match=r"'champion' now points at version 1 .*the disk is full"):
         gate(version.uri, LOOSE, promote="champion")
 
 
 KILLED = """
 import os, signal
-from ens_plugin.tracking.store.scratch import scratch_folder
+from ens_plugin.tracking.connection import scratch_folder
 with scratch_folder() as folder:
     (folder / "report.json").write_text("{}")
     print(folder, flush=True)

@@ -1,0 +1,946 @@
+"""The contract of an adapter: what it tells of an ensemble, what it may offer, and bags over several machines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.members import in_threads
+from ens_plugin.adapters.trees import RowOrigin
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.validation import IntArray, with_article
+from ens_plugin.errors import BagError
+
+if TYPE_CHECKING:
+    from ens_plugin.adapters.members import DrawCounts
+    from ens_plugin.core.stopping import StoppingTable
+
+__all__ = [
+    "Aggregation",
+    "CombinesMembers",
+    "CountsDraws",
+    "Distributable",
+    "DistributedBags",
+    "EnsembleAdapter",
+    "EnsembleInfo",
+    "HeldOutOnly",
+    "JudgedByLoss",
+    "OutputKind",
+    "ProofStatistics",
+    "Provenance",
+    "ProvesWeights",
+    "RowOrigin",
+    "SettlesRows",
+    "SumsValues",
+    "Task",
+    "Truncatable",
+    "VerifiesRows",
+    "distributed_bags",
+    "draw_bags",
+    "merge_sums",
+    "outputs_by_member",
+    "refuse_other_candidates",
+]
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class ProofStatistics:
+    """Statistics of some rows by which bags are proved; those of disjoint rows can be merged.
+
+    Attributes
+    ----------
+    added : dict of ndarray
+        Counts and sums.
+    least : dict of ndarray
+        Smallest values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import ProofStatistics
+    >>> ProofStatistics({"rows": np.array([12])}, {"lowest": np.array([0.5])}).added["rows"].tolist()
+    [12]
+    """
+
+    added: Arrays = field(default_factory=dict)
+    least: Arrays = field(default_factory=dict)
+
+    def named(self, tree: int) -> ProofStatistics:
+        """Return the statistics with the tree's number added to their names, to merge those of several trees.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ens_plugin.adapters import ProofStatistics
+        >>> ProofStatistics({"rows": np.array([1])}).named(7).added
+        {'rows 7': array([1])}
+        """
+        return ProofStatistics(_named(self.added, tree), _named(self.least, tree))
+
+    def of_tree(self, tree: int) -> ProofStatistics:
+        """Return the statistics of one tree, out of those of several that :meth:`named` has renamed."""
+        return ProofStatistics(_of_tree(self.added, tree), _of_tree(self.least, tree))
+
+
+def _named(arrays: Arrays, tree: int) -> Arrays:
+    return {f"{name} {tree}": values for name, values in arrays.items()}
+
+
+def _of_tree(arrays: Arrays, tree: int) -> Arrays:
+    end = f" {tree}"
+    return {name.removesuffix(end): values for name, values in arrays.items() if name.endswith(end)}
+
+
+class DistributedBags(ABC):
+    """Bags that any machine of a cluster computes for some of the training rows, from their positions.
+
+    The bags follow from the model's own record or seed, and are valid only once :meth:`prove` has passed with
+    the sums over all rows.
+
+    Examples
+    --------
+    Member 0 was trained on the even rows, and member 1 on the odd ones:
+
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import BagProof, Bags, DistributedBags, ProofStatistics
+    >>> from ens_plugin.errors import BagError
+    >>> class EvenAndOdd(DistributedBags):
+    ...     def at(self, rows, target):
+    ...         return Bags.from_mask([rows % 2 == 0, rows % 2 == 1])
+    ...
+    ...     def sums(self, rows, features, target, bags):
+    ...         return ProofStatistics({"rows": bags.in_bag().sum(axis=1)})
+    ...
+    ...     def prove(self, sums):
+    ...         if sums.added["rows"].tolist() != [50, 50]:
+    ...             raise BagError("The members were trained on 50 rows each; pass these rows.")
+    ...         return BagProof(rows=False, target=False)
+    >>> EvenAndOdd().at(np.array([10, 11]), np.zeros(2)).in_bag().tolist()
+    [[True, False], [False, True]]
+    """
+
+    @abstractmethod
+    def at(self, rows: IntArray, target: NDArray[Any]) -> Bags:
+        """Return the bags of some rows, by position in training order.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n_rows,)
+        target : ndarray, shape (n_rows,)
+            Label codes or values of these rows.
+        """
+
+    @abstractmethod
+    def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
+        """Return the statistics of some rows for the proof; `rows` are positions, `features` prepared rows."""
+
+    @abstractmethod
+    def prove(self, sums: ProofStatistics) -> BagProof:
+        """Return a BagProof after comparing the sums over all rows with those that the members store.
+
+        Raises
+        ------
+        BagError
+            If the members were trained on other bags, or the proof is too weak.
+        DataMismatchError
+            If the rows or the target are not those of the training.
+        """
+
+
+def refuse_other_candidates(candidate: int) -> None:
+    """Raise BagError unless `candidate` is 0, for an ensemble whose bags have only one possible draw."""
+    if candidate > 0:
+        raise BagError(
+            "There is only one possible draw of these bags, and these rows contradict it. Pass the training rows, in "
+            "training order."
+        )
+
+
+def merge_sums(parts: Sequence[ProofStatistics]) -> ProofStatistics:
+    """Return the statistics of all rows, merged from those of disjoint parts.
+
+    Examples
+    --------
+    >>> first = ProofStatistics({"rows": np.array([1])}, {"low": np.array([3.0])})
+    >>> merged = merge_sums([first, ProofStatistics({"rows": np.array([2])})])
+    >>> merged.added["rows"].tolist(), merged.least["low"].tolist()
+    ([3], [3.0])
+    """
+    return ProofStatistics(
+        _merged([part.added for part in parts], np.add),
+        _merged([part.least for part in parts], np.minimum),
+    )
+
+
+def _merged(parts: list[Arrays], put_together: Callable[[Any, Any], Any]) -> Arrays:
+    merged: Arrays = {}
+    for part in parts:
+        for name, values in part.items():
+            merged[name] = put_together(merged[name], values) if name in merged else values
+    return merged
+
+
+Task = Literal["classification", "regression"]
+Aggregation = Literal["vote", "mean_proba", "mean_score", "mean", "quantile"]
+OutputKind = Literal["labels", "probabilities", "scores", "values"]
+Provenance = Literal["recorded", "proved", "given", "unknown"]
+
+DRAWN_TOGETHER = 4
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleInfo:
+    """Properties of a trained ensemble: its task, labels, members, and how its members are combined.
+
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+    classes : ndarray of shape (n_labels,) or None
+        The labels, in the order of the outputs' label axis; None for regression.
+    n_members : int
+    aggregation : {"vote", "mean_proba", "mean_score", "mean", "quantile"}
+        How the model's own ``predict`` combines its members.
+    output_kind : {"labels", "probabilities", "scores", "values"}
+        Kind of output that :meth:`EnsembleAdapter.outputs` returns.  ``"labels"`` is allowed under ``"mean_proba"``
+        where every member predicts one label with probability 1 for any row: vote and mean are then the same rule.
+    bag_provenance : {"recorded", "proved", "given", "unknown"}
+        Source of the bags: stored by the library, as rows or as seeds; recomputed, and checked against counts that
+        the trained members store; given by the user; none, so that only held-out rows can be analysed.
+    is_row_independent : bool
+        Whether the outputs for a row are the same, to the bit, whatever rows are predicted in the same call.  True
+        of trees; not of matrix products, whose rounding depends on their number of rows.
+    member_batch_size : int
+        Number of members that predict together in hardly more time than one alone.
+    distributions : tuple of str
+        Names of the installed distributions whose versions a report states.
+    n_outputs : int
+        Number of columns of y that the ensemble was trained on.  Of more than one, bags can be read, and nothing is
+        estimated.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_iris(return_X_y=True)
+    >>> info = find_adapter(RandomForestClassifier(10, random_state=0).fit(X, y)).info
+    >>> info.task, info.n_members, info.aggregation, info.bag_provenance
+    ('classification', 10, 'mean_proba', 'recorded')
+    """
+
+    task: Task
+    classes: NDArray[Any] | None
+    n_members: int
+    aggregation: Aggregation
+    output_kind: OutputKind
+    bag_provenance: Provenance
+    is_row_independent: bool = False
+    member_batch_size: int = 1
+    distributions: tuple[str, ...] = ()
+    n_outputs: int = 1
+
+
+class EnsembleAdapter(ABC):
+    """Base class of adapters, which read the outputs and the bags of one kind of trained ensemble.
+
+    To support another library, subclass this, implement :meth:`accepts`, :meth:`describe`, :meth:`prepare`,
+    :meth:`outputs` and :meth:`bags`, and call :func:`ens_plugin.register_adapter`.  The other methods have defaults
+    that fit most ensembles.  Operations that only some ensembles support are in the mixins of
+    :mod:`ens_plugin.adapters.contract`.
+
+    An adapter never guesses: for what is neither stored nor proved, it raises an error of :mod:`ens_plugin.errors`
+    that states what was found and what to do instead.  It never modifies the model.
+
+    Parameters
+    ----------
+    model : object
+        The fitted ensemble, wrappers removed.
+
+    Attributes
+    ----------
+    model : object
+    info : EnsembleInfo
+
+    Examples
+    --------
+    The adapter of a forest of scikit-learn; the documentation's page on adapters has a complete one.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> rows = adapter.prepare(X)
+    >>> adapter.outputs(rows).shape, adapter.bags(X, rows, y).in_bag().shape
+    ((10, 442), (10, 442))
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.info = self.describe()
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is of a class that this adapter reads; must not raise."""
+
+    @abstractmethod
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the ensemble; called once, when the adapter is made.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        UnsupportedModelError
+            If this form of the model is not covered (several outputs, for example).
+        """
+
+    @abstractmethod
+    def prepare(self, X: Any) -> Any:
+        """Return X in the form in which the library's own ``predict`` passes it to the members.
+
+        The result is sliced by rows (``prepared[slice]``, ``prepared[indices]``) and has ``.shape``.
+
+        Raises
+        ------
+        DataMismatchError
+            If the columns are not the ones the model was trained on.
+        """
+
+    @abstractmethod
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the members' outputs for one block of prepared rows.
+
+        :func:`outputs_by_member` computes them with a function that predicts with one member.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        members : range, optional
+            At least one member, in steps of 1; all by default.
+        wanted : ndarray of bool, shape (n_members, n_rows), optional
+            True for outputs that will be read, given with all members only.  The others may have any finite value.
+
+        Returns
+        -------
+        ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+            By `output_kind`: label codes into `classes`, integer; probabilities or raw scores of every label, float64
+            (raw scores of two labels may be the score of ``classes[1]`` alone, without a label axis); values, float64.
+        """
+
+    @abstractmethod
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bag of each member: which training rows it was trained on, packed as bits.
+
+        ``Bags.proof`` states what was compared with the model.
+
+        Parameters
+        ----------
+        X : the training rows as the user gave them, in training order
+        features : the same rows, prepared
+        y : array-like of shape (n_rows,) or None
+            Training target, where a check needs it.
+
+        Raises
+        ------
+        BagError
+            If the bags cannot be determined (no bootstrap, for example).
+        DataMismatchError
+            If these are not the training rows, in training order, as far as this can be checked.  The message has the
+            words "not the rows the model was trained on" or, for another target, "not the target the model was
+            trained on", which the page of frequent questions explains.
+
+        Notes
+        -----
+        Bags are taken as unproved, and a report warns of it, until :meth:`Bags.with_proof` states what was compared.
+        """
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """Return the labels, shape (n_labels,); None for regression."""
+        return self.info.classes
+
+    @property
+    def n_members(self) -> int:
+        """Return the number of members."""
+        return self.info.n_members
+
+    @property
+    def output_kind(self) -> OutputKind:
+        """Return the kind of output that :meth:`outputs` returns, as in :class:`EnsembleInfo`."""
+        return self.info.output_kind
+
+    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the members' outputs for a block of prepared rows, and for which of these each is out of bag.
+
+        Override it where the trees of one member have different bags, so that a member differs from row to row.
+
+        Parameters
+        ----------
+        features : the block's prepared rows
+        bags : Bags or None
+            Of all rows; None for held-out rows, which are in no bag.
+        rows : slice
+            Positions of the block among all rows.
+
+        Returns
+        -------
+        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+        counted : ndarray of bool, shape (n_members, n_rows)
+            True where the row is held out, or out of the member's bag.
+        """
+        if bags is None:
+            outputs = self.outputs(features)
+            return outputs, np.ones(outputs.shape[:2], dtype=bool)
+        is_oob = ~bags.in_bag(rows)
+        return self.outputs(features, wanted=is_oob), is_oob
+
+    def fingerprint(self) -> tuple[bytes, ...]:
+        """Return parts of the members that are found again, byte by byte, in every file that the model is stored in.
+
+        By them the gate recognises the files of the model that a report is about.  Empty, as by default, where there
+        are none; a stored model is then recognised by its run alone.
+        """
+        return ()
+
+    @property
+    def reads_few_rows_fast(self) -> bool:
+        """Whether outputs of few rows take no longer, by row, than of many, so that blocks may fit into a cache."""
+        return False
+
+    def encode_target(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """Return the target as label codes or values if it has a form of the library's own; else None, as by default.
+
+        For libraries whose targets are neither labels nor numbers, such as the censored times of survival analysis.
+        Metrics get the target as the user gave it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,), at least one row
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or None
+            Positions in ``classes``, or finite values for regression.
+
+        Raises
+        ------
+        InputError
+            If `y` is not a target of this kind of model.
+        """
+        return None
+
+    def target_weights(self, y: NDArray[Any]) -> NDArray[np.float64] | None:
+        """Return weights that the evaluation gives rows because of their target, or None, the default, for equal ones.
+
+        They multiply those that the user passes.  For censored targets, inverse probabilities of observing them.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,)
+        """
+        return None
+
+    def check_form(self) -> None:  # noqa: B027  (for most adapters, the class is enough)
+        """Raise UnsupportedModelError if no error curve describes the ensemble, whatever its rows.
+
+        Called before the rows of an analysis are prepared, not where only the bags are wanted.
+        """
+
+    def check_members(self, features: Any) -> None:  # noqa: B027  (for most adapters, the class is enough)
+        """Raise UnsupportedModelError if the model is not the mean of members that are drawn alike.
+
+        Called before an analysis, not where only the bags are wanted.
+        """
+
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
+        return ()
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return what casts doubt on the members as draws of one learner, so that no figure is to be relied on."""
+        return ()
+
+    def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of summed outputs, divided as the library does it: by default, by the number of members.
+
+        Parameters
+        ----------
+        total : ndarray, shape (n_rows, n_labels) or (n_rows,)
+            Outputs summed over the members that count, votes as indicators.
+        n_members : ndarray, shape (n_rows,)
+            How many count; at least 1.
+        """
+        return np.asarray(total / n_members.reshape(-1, *(1,) * (total.ndim - 1)))
+
+    def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities or values for mean member outputs; by default the outputs themselves."""
+        return mean_output
+
+    def stored_oob_outputs(self) -> NDArray[Any] | None:
+        """Return the mean out-of-bag outputs that the library stored at training, in training order, or None.
+
+        Shape (n_rows, n_labels) or (n_rows,); rows without out-of-bag members may have any value.
+        """
+        return None
+
+    def portable(self) -> Any:
+        """Return the picklable object from which another process makes this adapter; the model by default.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If no other process can use the model.
+        """
+        return self.model
+
+
+def outputs_by_member(
+    predict: Callable[[int, Any], NDArray[Any]],
+    members: range,
+    features: Any,
+    wanted: NDArray[np.bool_] | None = None,
+) -> NDArray[Any]:
+    """Return the outputs of members that predict one after the other.
+
+    Parameters
+    ----------
+    predict : callable
+        ``predict(member, rows)`` returns the outputs of one member for some of the prepared rows.
+    members : range
+    features : prepared rows, n_rows of them
+    wanted : ndarray of bool, shape (len(members), n_rows), optional
+        True for outputs to compute; the others are zero.
+
+    Returns
+    -------
+    ndarray, shape (len(members), n_rows) or (len(members), n_rows, n_labels)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import outputs_by_member
+    >>> outputs_by_member(lambda member, rows: member + rows[:, 0], range(2), np.array([[0.0], [10.0]])).tolist()
+    [[0.0, 10.0], [1.0, 11.0]]
+    """
+    outputs: NDArray[Any] | None = None
+    for place, member in enumerate(members):
+        rows = slice(None) if wanted is None else _wanted_rows(wanted[place])
+        values = predict(member, _take_rows(features, rows))
+        if outputs is None:
+            outputs = np.zeros((len(members), features.shape[0], *values.shape[1:]), dtype=values.dtype)
+        outputs[place, rows] = values
+    assert outputs is not None
+    return outputs
+
+
+def draw_bags(draw: Callable[[int], ArrayLike], n_members: int, n_rows: int) -> Bags:
+    """Return the bags of all members, drawn in as many threads as joblib's context allows.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(member)`` returns the rows that a member was trained on; called from several threads.
+    n_members, n_rows : int
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters import draw_bags
+    >>> bags = draw_bags(lambda member: [member, member + 1], n_members=2, n_rows=4)
+    >>> bags.in_bag().astype(int).tolist()
+    [[1, 1, 0, 0], [0, 1, 1, 0]]
+    """
+    starts = range(0, n_members, DRAWN_TOGETHER)
+    chunks = [range(start, min(start + DRAWN_TOGETHER, n_members)) for start in starts]
+    parts = in_threads(lambda chunk: Bags.from_indices(map(draw, chunk), n_rows), chunks)
+    return Bags.stack(parts, n_members, n_rows)
+
+
+def _wanted_rows(wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the positions of the rows to predict: at least one, because many members refuse an empty table."""
+    rows = np.flatnonzero(wanted)
+    return rows if rows.size else np.zeros(1, dtype=np.intp)
+
+
+def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:
+    """Return the prepared rows at the given positions."""
+    # On arrays, take is three times as fast as an index.
+    if isinstance(features, np.ndarray) and not isinstance(rows, slice):
+        return features.take(rows, axis=0)
+    return features[rows]
+
+
+class SettlesRows(ABC):
+    """Mixin for adapters that sum the scores of two labels up to the member that settles a row, in compiled code."""
+
+    @abstractmethod
+    def settled_sums(self, features: Any, stops: StoppingTable) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return the sum of each row's scores, member by member until it settles the row, and the number of members.
+
+        To the bit what :func:`~ens_plugin.sizing.pruning.query_members` finds from the outputs.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        stops : StoppingTable
+
+        Returns
+        -------
+        sums, n_queries : ndarrays, shape (n_rows,); or None
+            None where the compiled code is missing, or does not take these rows.
+        """
+
+
+class SumsValues(ABC):
+    """Mixin for adapters that add up the members' outputs of each row, one number of each, in compiled code."""
+
+    @abstractmethod
+    def value_sums(self, features: Any, bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return sums over the members that count of each row, without their outputs.
+
+        To the bit what :func:`~ens_plugin.core.tally.score_sums` finds from the outputs.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        bags : Bags or None
+            Of these rows; None for held-out rows, which are in no bag.
+
+        Returns
+        -------
+        ndarray, shape (5, n_rows), or None
+            None where the compiled code is missing or would not be faster, or members have several numbers.
+        """
+
+
+class SumsMargins(ABC):
+    """Mixin for adapters that add up the members' margins of each row, by several numbers of each, in compiled code."""
+
+    @abstractmethod
+    def margin_sums(self, features: Any, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return sums over the members that count of each row, without their outputs.
+
+        To the bit what :func:`~ens_plugin.core.tally.margin_sums` finds from what `block` returns.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        bags : Bags or None
+            Of these rows; None for held-out rows, which are in no bag.
+        target : ndarray of int, shape (n_rows,)
+
+        Returns
+        -------
+        ndarray, shape (7, n_rows), or None
+            None where the compiled code is missing or would not be faster, or members have one number.
+        """
+
+
+class VerifiesRows(ABC):
+    """Mixin for adapters that recognise training rows which are passed as held-out rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> adapter.verify_rows(adapter.prepare(X), y)
+    'training'
+    """
+
+    @abstractmethod
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether prepared rows are training rows, as far as the model shows it.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        y : array-like, shape (n_rows,)
+            Labels or values.
+
+        Returns
+        -------
+        {"training", "like_training", "fresh", "unknown"}
+            Training rows, in training order or any other; rows that may be training rows; rows that are not; undecided.
+        """
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and columns with the numerical thresholds at which members split them.
+
+        A held-out column whose values lie outside of nearly all its thresholds is named in the report.  Without
+        thresholds, as by default, no column is compared.
+
+        Parameters
+        ----------
+        features : prepared rows
+
+        Returns
+        -------
+        table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
+        splits : iterable of (int, ndarray)
+            Positions of columns, each with its thresholds.
+        """
+        return features, ()
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Return whether outputs of all members show that the predicted rows are training rows, in any order.
+
+        Called for a sample of held-out rows of a cluster.  False where the model does not show it.
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+            As of :meth:`ens_plugin.adapters.contract.EnsembleAdapter.outputs`.
+        target : ndarray, shape (n_rows,)
+            Label codes or values.
+        """
+        return False
+
+
+class CountsDraws(ABC):
+    """Mixin for adapters that count how often members drew rows, for :func:`ens_plugin.training_variance`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> draws = adapter.draw_counts(X, adapter.prepare(X), y)
+    >>> draws.rule, int(draws.counts[0].sum())
+    ('with_replacement', 442)
+    """
+
+    @abstractmethod
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each member drew each training row.
+
+        The arguments are those of :meth:`ens_plugin.adapters.contract.EnsembleAdapter.bags`, which implementations call
+        first, for its checks.
+
+        Raises
+        ------
+        BagError
+            If these numbers cannot be determined.
+        """
+
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Return each training row's chance to be out of a bag, shape (n_rows,); None where all are equal.
+
+        For libraries that draw rows by weight.  Where it is None, the observed frequencies are used instead.
+        """
+        return None
+
+
+class ProvesWeights(ABC):
+    """Mixin of adapters whose proof of the bags depends on the weights that the model was trained with."""
+
+    @abstractmethod
+    def with_training_weight(self, features: Any, weight: NDArray[np.float64]) -> Any:
+        """Return prepared rows with the weights of training, for :meth:`EnsembleAdapter.bags`.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        weight : ndarray of float64, shape (n_rows,)
+        """
+
+
+class Distributable(ABC):
+    """Mixin for adapters that compute bags from row positions, for ``ens_plugin.spark.analyze(..., data="oob")``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> bags = adapter.distributed_bags(n_rows=442, candidate=0)
+    >>> bags.at(np.array([440, 441]), y[440:]).in_bag().shape
+    (10, 2)
+    """
+
+    @abstractmethod
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
+        """Return bags that each machine of a cluster computes from the positions of its training rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Training rows.
+        candidate : int
+            Index of the draw to use where several are possible, the likeliest first.
+
+        Raises
+        ------
+        BagError
+            If the bags do not follow from row positions, or at most `candidate` draws are possible.
+        """
+
+
+class Truncatable(ABC):
+    """Mixin for adapters that make smaller models, for :func:`ens_plugin.truncate` and ``ens-plugin rightsize``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import find_adapter
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+    >>> len(adapter.truncated(4).estimators_)
+    4
+    """
+
+    @abstractmethod
+    def truncated(self, size: int) -> Any:
+        """Return a model of the same kind that holds the first `size` members and averages them.
+
+        The new model shares nothing with the old one that its library may change later, keeps the parameters but for
+        the number of members, and drops results that were measured on all members.
+
+        Parameters
+        ----------
+        size : int
+            From 1 to `n_members`.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If no smaller model can be made.
+        """
+
+
+class HeldOutOnly(ABC):
+    """Mixin for adapters of models whose bags cannot be determined: they are judged on held-out rows only.
+
+    It stands before EnsembleAdapter among the base classes, and implements ``bags``; ``describe`` returns
+    ``bag_provenance="unknown"``.
+
+    Attributes
+    ----------
+    no_bags : str
+        Why the bags are not known, in a sentence that begins the message of the error.
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters import HeldOutOnly
+    >>> class WithoutBags(HeldOutOnly):
+    ...     no_bags = "MyLibrary keeps no record of which rows its trees were trained on."
+    >>> WithoutBags().bags(X=None, features=None, y=None)
+    Traceback (most recent call last):
+    ens_plugin.errors.BagError: MyLibrary keeps no record of which rows its trees were trained on. ...
+    """
+
+    no_bags: ClassVar[str]
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError, with the reason and what to do instead."""
+        raise BagError(f'{self.no_bags} Pass {{data="holdout"}} with rows no member was trained on.')
+
+
+class JudgedByLoss(ABC):
+    """Mixin for adapters of ensembles whose predictions are judged by a loss of their own.
+
+    It takes the place of the 0-1 and the squared error wherever no metric is requested.  The ensemble's task is
+    ``"regression"``, and ``encode_target`` returns the values that would be predicted without any loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import JudgedByLoss
+    >>> class ByAbsoluteError(JudgedByLoss):
+    ...     loss_name = "mean absolute error"
+    ...
+    ...     def loss(self, target, prediction):
+    ...         return float(np.abs(target - prediction).mean())
+    >>> ByAbsoluteError().loss(np.array([1.0, 2.0]), np.array([1.5, 2.5]))
+    0.5
+    """
+
+    @property
+    @abstractmethod
+    def loss_name(self) -> str:
+        """Return the name of the loss, such as ``"1 - C"``, for reports."""
+
+    @abstractmethod
+    def loss(self, target: NDArray[Any], prediction: NDArray[np.float64]) -> float:
+        """Return the loss, lower is better.
+
+        A method with a third parameter ``sample_weight=None`` takes weights of the rows.
+
+        Parameters
+        ----------
+        target : ndarray, shape (n_rows,)
+            As the user gave it.
+        prediction : ndarray, shape (n_rows,)
+            What the members predict together: their mean, unless the adapter `CombinesMembers`.
+        """
+
+
+class CombinesMembers(JudgedByLoss):
+    """Mixin for adapters of ensembles that do not predict the mean of their members' values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters import CombinesMembers
+    >>> class OfMedians(CombinesMembers):
+    ...     loss_name = "mean absolute error"
+    ...
+    ...     def loss(self, target, prediction):
+    ...         return float(np.abs(target - prediction).mean())
+    ...
+    ...     def combined(self, outputs):
+    ...         return np.nanmedian(outputs, axis=0)
+    >>> OfMedians().combined(np.array([[1.0], [2.0], [9.0]])).tolist()
+    [2.0]
+    """
+
+    @abstractmethod
+    def combined(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what members predict together, shape (n_rows,).
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (n_members, n_rows)
+            Of at least one member; NaN for rows that have fewer members.  Such a row gets NaN.
+        """
+
+
+def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> DistributedBags:
+    """Return bags that a cluster computes from row positions; raise BagError if `adapter` is no Distributable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from ens_plugin.adapters import distributed_bags, find_adapter
+    >>> forest = RandomForestRegressor(10, random_state=0).fit(*load_diabetes(return_X_y=True))
+    >>> bags = distributed_bags(find_adapter(forest), n_rows=442, candidate=0)
+    >>> bags.at(np.array([440, 441]), np.zeros(2)).in_bag().shape
+    (10, 2)
+    """
+    if isinstance(adapter, Distributable):
+        return adapter.distributed_bags(n_rows, candidate)
+    raise BagError(
+        f"The bags of {with_article(type(adapter.model).__name__)} do not follow from a row's position alone, so its "
+        'rows cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze '
+        "the training rows on one machine with ens_plugin.analyze."
+    )

@@ -1,0 +1,651 @@
+"""Ensembles of the user's own: arrays of outputs and bags, or fitted members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from importlib import import_module
+from numbers import Number
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.contract import (
+    Aggregation,
+    CountsDraws,
+    EnsembleAdapter,
+    EnsembleInfo,
+    OutputKind,
+    RowOrigin,
+    Truncatable,
+    VerifiesRows,
+    outputs_by_member,
+)
+from ens_plugin.adapters.members import (
+    DrawCounts,
+    DrawRule,
+    as_pandas,
+    call_model,
+    checked_labels,
+    checked_numbers,
+    code_dtype,
+    counts_from_bags,
+    counts_of_rows,
+    label_codes,
+    order_doubts,
+    reason_of,
+)
+from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown, with_article
+from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.records import record
+
+__all__ = [
+    "CustomAdapter",
+    "CustomEnsemble",
+    "EstimatorEnsemble",
+    "FrameRows",
+    "GivenBags",
+    "check_in_bag",
+]
+
+MAX_ROWS = 2**40
+
+
+@record
+class GivenBags:
+    """Bags of all members as a user gave them, after the checks of :func:`check_in_bag`.
+
+    Attributes
+    ----------
+    rows : ndarray of bool, shape (n_members, n_rows), or list of n_members ndarray of int
+    name : str
+        Name of the user's argument, for messages.
+    """
+
+    rows: NDArray[np.bool_] | list[NDArray[np.intp]]
+    name: str
+
+    def pack(self, n_rows: int) -> Bags:
+        """Return the bags of `n_rows` training rows, packed as bits.
+
+        Raises
+        ------
+        DataMismatchError
+            If the bags are those of another number of rows.
+        """
+        if isinstance(self.rows, np.ndarray):
+            if self.rows.shape[1] != n_rows:
+                raise DataMismatchError(
+                    f"X has {counted(n_rows, 'row')}, but {self.name} has {counted(self.rows.shape[1], 'column')}; "
+                    "pass the exact training rows in training order."
+                )
+            return Bags.from_mask(self.rows)
+        last = max(int(rows.max()) for rows in self.rows)
+        if last >= n_rows:
+            raise DataMismatchError(
+                f"X has {counted(n_rows, 'row')}, but {self.name} goes up to row {last}; pass the exact training rows "
+                "in training order."
+            )
+        return Bags.from_indices(self.rows, n_rows)
+
+    def counts(self, n_rows: int) -> DrawCounts:
+        """Return how often each member drew each row: for a mask, 0 or 1.
+
+        Where no index array holds a row twice, the rows are taken to have been drawn without replacement.
+
+        Raises
+        ------
+        DataMismatchError
+            If the bags are those of another number of rows.
+        """
+        bags = self.pack(n_rows)
+        if isinstance(self.rows, np.ndarray):
+            return counts_from_bags(bags, "unknown")
+        repeats = any(np.unique(rows).size < rows.size for rows in self.rows)
+        rule: DrawRule = "with_replacement" if repeats else "without_replacement"
+        return counts_of_rows(self.rows, len(self.rows), n_rows, rule)
+
+    def drawn(self, member: int) -> NDArray[np.intp]:
+        """Return the rows of a member, in ascending order where the user gave a mask."""
+        rows = self.rows[member]
+        return np.flatnonzero(rows) if isinstance(self.rows, np.ndarray) else np.asarray(rows)
+
+    def first(self, n_members: int) -> GivenBags:
+        """Return a copy of the bags of the first `n_members` members."""
+        return replace(self, rows=self.rows[:n_members].copy())
+
+
+def check_in_bag(
+    in_bag: ArrayLike | Sequence[ArrayLike] | None, n_members: int, n_rows: int | None, name: str = "in_bag"
+) -> GivenBags | None:
+    """Return the bags that a user gave, after checking them; None stays None.
+
+    Parameters
+    ----------
+    in_bag : array-like of bool, shape (n_members, n_rows), or sequence of n_members index arrays, or None
+    n_members : int
+    n_rows : int or None
+        Number of training rows, where it is available already.
+    name : str
+        Name of the argument, for messages.
+
+    Raises
+    ------
+    InputError
+        If `in_bag` has none of these forms, or another number of members or rows.
+    """
+    if in_bag is None:
+        return None
+    mask = _as_mask(in_bag)
+    if mask is not None:
+        return GivenBags(_checked_mask(mask, n_members, n_rows, name), name)
+    members = _as_sequence(in_bag, name)
+    if len(members) != n_members:
+        raise InputError(
+            f"{name} has {counted(len(members), 'index array')} for {counted(n_members, 'member')}; give one per "
+            "member."
+        )
+    rows = [_checked_rows(member, index, n_rows, name) for index, member in enumerate(members)]
+    if _is_integer_mask(rows, n_rows):
+        raise InputError(
+            f"{name} holds only 0 and 1, one per row: if it is a mask, pass it as bool ({name}.astype(bool))."
+        )
+    return GivenBags(rows, name)
+
+
+def _as_mask(in_bag: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.bool_] | None:
+    try:
+        array = np.asarray(in_bag)
+    except Exception:  # index arrays of different lengths, or what a user's class raises
+        return None
+    return array if array.dtype == np.bool_ and array.ndim else None
+
+
+def _checked_mask(mask: NDArray[np.bool_], n_members: int, n_rows: int | None, name: str) -> NDArray[np.bool_]:
+    expected = (n_members, mask.shape[-1] if n_rows is None else n_rows)
+    if mask.ndim != 2 or mask.shape != expected:
+        wanted = f"({n_members}, {'n_rows' if n_rows is None else n_rows})"
+        raise InputError(f"{name} has shape {mask.shape}; pass a mask of these members and rows, of shape {wanted}.")
+    return mask.copy()
+
+
+def _as_sequence(in_bag: ArrayLike | Sequence[ArrayLike], name: str) -> list[ArrayLike]:
+    has_no_length = isinstance(in_bag, np.ndarray) and in_bag.ndim == 0
+    if has_no_length or not isinstance(in_bag, (Sequence, np.ndarray)) or isinstance(in_bag, (str, bytes)):
+        raise InputError(
+            f"{name} must be a mask of bool or one index array per member, got {with_article(type(in_bag).__name__)}."
+        )
+    return list(in_bag)
+
+
+def _checked_rows(rows: ArrayLike, member: int, n_rows: int | None, name: str) -> NDArray[np.intp]:
+    array = as_array(rows, f"{name}[{member}]")
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name}[{member}] must be a non-empty list of row positions, got shape {array.shape} and dtype "
+            f"{array.dtype}."
+        )
+    if array.min() < 0 or array.max() >= (MAX_ROWS if n_rows is None else n_rows):
+        bound = f" and below {MAX_ROWS if n_rows is None else n_rows}"
+        raise InputError(
+            f"{name}[{member}] must hold row positions from 0 on{bound}, got {array.min()} to {array.max()}."
+        )
+    return array.astype(np.intp, copy=True)
+
+
+def _is_integer_mask(members: list[NDArray[np.intp]], n_rows: int | None) -> bool:
+    length = len(members[0]) if n_rows is None else n_rows
+    return length > 2 and all(len(rows) == length and rows.max() <= 1 for rows in members)
+
+
+AnyEnsemble = TypeVar("AnyEnsemble", bound="CustomEnsemble")
+# How members are averaged, or vote.
+MeanRule = Literal["vote", "mean_proba", "mean_score", "mean"]
+
+
+class CustomEnsemble:
+    """An ensemble given by the outputs of its members, whatever library trained them.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+        Predictions of each member for each row, by `aggregation`: labels (``"vote"``), probabilities
+        with a label axis (``"mean_proba"``), raw scores (``"mean_score"``; without a label axis, the
+        score of ``classes[1]``), values (``"mean"``).  Cells of rows in a member's bag are not read
+        when bags are analysed, but must be valid.
+    in_bag : array-like of bool, shape (n_members, n_rows), or sequence of n_members index arrays, or None
+        Rows each member was trained on.  None: only ``data="holdout"`` can be analysed.
+    aggregation : {"vote", "mean_proba", "mean_score", "mean"}
+        How the ensemble combines its members; ``"mean"`` is regression, the others classification.
+    classes : array-like of shape (n_labels,), optional
+        The labels, in the order of the label axis.  By default 0, 1, ...; for ``"vote"`` the labels
+        that occur in `outputs`, sorted: pass `classes` if some label is never voted for.
+
+    Raises
+    ------
+    InputError
+        If an argument has a wrong shape or content.
+
+    Notes
+    -----
+    Rows are identified by their position, so `X` may be None wherever ens_plugin takes one; if it
+    is given, only its number of rows is checked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin import CustomEnsemble
+    >>> votes = np.array([["a", "b", "b"], ["a", "a", "b"]])
+    >>> ensemble = CustomEnsemble(votes, [[0, 0, 1], [1, 2, 2]], aggregation="vote")
+    >>> ensemble.n_members, ensemble.classes.tolist()
+    (2, ['a', 'b'])
+    """
+
+    aggregation: MeanRule
+    classes: NDArray[Any] | None
+    n_members: int
+    in_bag: GivenBags | None
+
+    def __init__(
+        self,
+        outputs: ArrayLike,
+        in_bag: ArrayLike | Sequence[ArrayLike] | None,
+        *,
+        aggregation: MeanRule,
+        classes: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(aggregation, str) or aggregation not in get_args(MeanRule):
+            raise InputError(f"aggregation must be one of {', '.join(get_args(MeanRule))}; got {shown(aggregation)}.")
+        array = _as_outputs(outputs, aggregation)
+        self.aggregation = aggregation
+        self.n_members, self.n_rows = array.shape[:2]
+        self.classes = _as_classes(classes, array, aggregation)
+        if self.classes is not None and aggregation == "vote":
+            array = label_codes(array, self.classes, "outputs").astype(code_dtype(len(self.classes)))
+        self.outputs = array
+        self.in_bag = check_in_bag(in_bag, self.n_members, self.n_rows)
+
+    @staticmethod
+    def from_estimators(
+        models: Sequence[Any],
+        row_indices: ArrayLike | Sequence[ArrayLike] | None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> CustomEnsemble:
+        """Make an ensemble of fitted models, each with the rows it was trained on.
+
+        Classifiers are averaged if all have ``predict_proba``, else they vote; regressors are averaged.
+
+        Parameters
+        ----------
+        models : sequence of fitted models
+            Each has ``predict``; classifiers also have ``classes_``, unless `classes` is given.
+        row_indices : sequence of index arrays, or array-like of bool of shape (n_members, n_rows), or None
+            Rows each model was trained on, as positions in the training set.  None: only
+            ``data="holdout"`` can be analysed.
+        classes : array-like of shape (n_labels,), optional
+            All labels of the target; by default all that some model was trained on.  Needed for models that predict
+            labels and have no ``classes_``.  Models that were trained on the codes 0, 1, ... of labels that are no
+            numbers need the labels in the order of their codes.
+
+        Raises
+        ------
+        InputError
+            If there is no model, one lacks ``predict``, or only some are classifiers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from ens_plugin import CustomEnsemble
+        >>> X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
+        >>> bags = [np.array([0, 1, 3, 4]), np.array([1, 2, 4, 5])]
+        >>> models = [DecisionTreeClassifier(random_state=0).fit(X[rows], y[rows]) for rows in bags]
+        >>> CustomEnsemble.from_estimators(models, bags).aggregation
+        'mean_proba'
+        """
+        return EstimatorEnsemble(models, row_indices, classes)
+
+    def rows(self, X: Any) -> Any:
+        """Return the positions of the rows, shape (n_rows, 1); `X` may be None."""
+        if X is not None and _n_rows(X) != self.n_rows:
+            raise DataMismatchError(
+                f"X has {counted(_n_rows(X), 'row')}, but outputs has {self.n_rows}; pass the rows outputs was made "
+                "from, or X=None."
+            )
+        return np.arange(self.n_rows)[:, None]
+
+    def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        """Return the outputs of one member for some rows, which are given by their positions."""
+        outputs: NDArray[Any] = self.outputs[member, rows[:, 0]]
+        return outputs
+
+    def first(self, n_members: int) -> CustomEnsemble:
+        """Return an ensemble of the first `n_members` members, with the same aggregation and labels."""
+        part = _with_first_bags(self, n_members)
+        part.outputs = self.outputs[:n_members].copy()
+        return part
+
+
+class EstimatorEnsemble(CustomEnsemble):
+    """An ensemble of fitted models; see :meth:`CustomEnsemble.from_estimators`."""
+
+    def __init__(
+        self, models: Sequence[Any], row_indices: ArrayLike | Sequence[ArrayLike] | None, classes: ArrayLike | None
+    ) -> None:
+        is_scalar = isinstance(models, np.ndarray) and models.ndim == 0
+        if is_scalar or isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
+            raise InputError(f"models must be a list of fitted models, got {shown(models)}.")
+        self.models = list(models)
+        self.n_members = len(self.models)
+        _check_models(self.models)
+        self.in_bag = check_in_bag(row_indices, self.n_members, None, "row_indices")
+        self.classes = _common_classes(self.models, classes)
+        if self.classes is None:
+            self.aggregation = "mean"
+        else:
+            average = all(hasattr(model, "predict_proba") for model in self.models)
+            self.aggregation = "mean_proba" if average else "vote"
+
+    def rows(self, X: Any) -> Any:
+        """Return `X` in a form that the models take and that can be sliced by row; raise InputError for None."""
+        if X is None:
+            raise InputError("X is None, but an ensemble of models needs the rows to predict; pass X.")
+        X = as_pandas(X)
+        if hasattr(X, "iloc"):
+            return FrameRows(X)
+        if hasattr(X, "tocsr"):
+            return X.tocsr()
+        return _as_array(X, "X")
+
+    def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        """Return one model's label codes, probabilities or values for the rows."""
+        model, table = self.models[member], rows.frame if isinstance(rows, FrameRows) else rows
+        if self.classes is None:
+            return checked_numbers(call_model(model.predict, table, member), (rows.shape[0],), member)
+        if self.aggregation == "vote":
+            labels = checked_labels(call_model(model.predict, table, member), rows.shape[0], member)
+            codes = _positions(labels, self.classes, f"The prediction of model {member}")
+            return codes.astype(code_dtype(len(self.classes)))
+        own = _positions(
+            _distinct(getattr(model, "classes_", self.classes), f"classes_ of model {member}"),
+            self.classes,
+            f"classes_ of model {member}",
+        )
+        probabilities = np.zeros((rows.shape[0], len(self.classes)))
+        probabilities[:, own] = checked_numbers(
+            call_model(model.predict_proba, table, member), (rows.shape[0], len(own)), member
+        )
+        return probabilities
+
+    def first(self, n_members: int) -> EstimatorEnsemble:
+        """Return an ensemble of the first `n_members` models; the models are not copied."""
+        part = _with_first_bags(self, n_members)
+        part.models = self.models[:n_members]
+        return part
+
+
+class FrameRows:
+    """A DataFrame that is sliced by rows, as arrays are, and keeps the column names that models need."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.shape = frame.shape
+
+    def __getitem__(self, rows: Any) -> FrameRows:
+        return FrameRows(self.frame.iloc[rows])
+
+
+def _with_first_bags(ensemble: AnyEnsemble, n_members: int) -> AnyEnsemble:
+    part = copy(ensemble)
+    part.n_members = n_members
+    part.in_bag = None if ensemble.in_bag is None else ensemble.in_bag.first(n_members)
+    return part
+
+
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    array = as_array(values, name)
+    if array.ndim == 0:
+        raise InputError(f"{name} is a single value ({shown(values, 60)}); pass an array.")
+    return array
+
+
+def _as_outputs(outputs: ArrayLike, aggregation: MeanRule) -> NDArray[Any]:
+    array = _as_array(outputs, "outputs")
+    dimensions = {"vote": (2,), "mean": (2,), "mean_proba": (3,), "mean_score": (2, 3)}[aggregation]
+    shape = "(n_members, n_rows" + (", n_labels)" if dimensions == (3,) else ")")
+    if array.ndim not in dimensions:
+        raise InputError(f"outputs must have shape {shape} for aggregation={aggregation!r}, got {array.shape}.")
+    if array.size == 0:
+        raise InputError(f"outputs is empty (shape {array.shape}); at least one member and one row are needed.")
+    if aggregation == "vote":
+        return array
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"outputs must hold numbers for aggregation={aggregation!r}, got dtype {array.dtype}.")
+    if not np.isfinite(array).all():
+        raise InputError(
+            "outputs holds NaN or infinite values; put any valid value into cells that are not to be read."
+        )
+    if array.dtype.kind == "f" and float(np.abs(array).max()) > LARGEST_VALUE:
+        raise InputError(f"outputs holds values beyond {LARGEST_VALUE:g}, whose powers overflow; scale them down.")
+    if aggregation == "mean_proba":
+        _check_probabilities(array)
+    return array
+
+
+def _check_probabilities(array: NDArray[Any]) -> None:
+    if array.min() < 0 or array.max() > 1:
+        raise InputError(f"outputs must hold probabilities in [0, 1], got {array.min():g} to {array.max():g}.")
+    error = np.abs(array.sum(axis=2, dtype=np.float64) - 1)
+    if error.max() > 1e-6:
+        member, row = np.unravel_index(error.argmax(), error.shape)
+        raise InputError(
+            f"outputs must sum to 1 over the label axis; normalise outputs[{member}, {row}], off by {error.max():.2g}."
+        )
+
+
+def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: MeanRule) -> NDArray[Any] | None:
+    if aggregation == "mean":
+        if classes is not None:
+            raise InputError('classes was given, but aggregation="mean" is regression; leave classes out.')
+        return None
+    if classes is not None:
+        labels = _distinct(classes)
+    elif aggregation == "vote":
+        labels = _labels_in(outputs)
+    else:
+        labels = np.arange(outputs.shape[2] if outputs.ndim == 3 else 2)
+    expected = {"vote": len(labels), "mean_proba": outputs.shape[-1]}.get(
+        aggregation, outputs.shape[2] if outputs.ndim == 3 else 2
+    )
+    if len(labels) != expected:
+        raise InputError(
+            f"classes holds {counted(len(labels), 'label')}, but outputs has {expected}; give one label per column."
+        )
+    return labels
+
+
+def _labels_in(outputs: NDArray[Any]) -> NDArray[Any]:
+    return _sorted_labels(outputs, "outputs")
+
+
+def _sorted_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    try:
+        found = np.asarray(np.unique(labels))
+        set(found.tolist())
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"{name} mixes labels that cannot be compared ({reason_of(error)}); use labels of one type."
+        ) from error
+    return found
+
+
+def _distinct(classes: Any, name: str = "classes") -> NDArray[Any]:
+    labels = _as_array(classes, name)
+    if labels.ndim != 1 or labels.size == 0 or _sorted_labels(labels, name).size != labels.size:
+        raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
+    return labels
+
+
+def _positions(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
+    """Return the position of every label in `classes`; where these are words, codes 0, 1, ... may be given, too."""
+    are_codes = labels.dtype.kind in "iu" and bool(((labels >= 0) & (labels < len(classes))).all())
+    if are_codes and not any(isinstance(label, Number) for label in classes.tolist()):
+        return labels.astype(np.intp)
+    return label_codes(labels, classes, name)
+
+
+def _check_models(models: list[Any]) -> None:
+    if not models:
+        raise InputError("models is empty; at least one fitted model is needed.")
+    lacking = [index for index, model in enumerate(models) if not hasattr(model, "predict")]
+    if lacking:
+        raise InputError(
+            f"models[{lacking[0]}] is {with_article(type(models[lacking[0]]).__name__)} without predict; pass fitted "
+            "models."
+        )
+
+
+def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any] | None:
+    if classes is not None:
+        return _distinct(classes)
+    known = [model.classes_ for model in models if hasattr(model, "classes_")]
+    if not known and not any(hasattr(model, "predict_proba") for model in models):
+        return None
+    if len(known) != len(models):
+        raise InputError(
+            f"Only {counted(len(known), 'has', 'have', of=f'{len(models)} models')} classes_, so "
+            "the labels of the others are unknown. Pass fitted classifiers alone, regressors alone, or all labels of "
+            "the target as classes."
+        )
+    own = [_distinct(labels, f"classes_ of model {index}") for index, labels in enumerate(known)]
+    try:
+        together = np.concatenate(own)
+    except Exception as error:  # labels of types that cannot be joined
+        raise InputError(
+            f"The models' classes_ cannot be joined ({reason_of(error)}); use labels of one type."
+        ) from error
+    return _sorted_labels(together, "classes_")
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else int(_as_array(X, "X").shape[0])
+
+
+_OUTPUT_KIND: dict[Aggregation, OutputKind] = {
+    "vote": "labels",
+    "mean_proba": "probabilities",
+    "mean_score": "scores",
+    "mean": "values",
+}
+
+
+class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
+    """Adapter that reads the outputs and bags of a :class:`CustomEnsemble`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> adapter = CustomAdapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
+    >>> adapter.outputs(adapter.prepare(None)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is a CustomEnsemble."""
+        return isinstance(model, CustomEnsemble)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the ensemble, as the user stated them."""
+        return EnsembleInfo(
+            task="regression" if self.model.aggregation == "mean" else "classification",
+            classes=self.model.classes,
+            n_members=self.model.n_members,
+            aggregation=self.model.aggregation,
+            output_kind=_OUTPUT_KIND[self.model.aggregation],
+            bag_provenance="given",
+        )
+
+    def prepare(self, X: Any) -> Any:
+        """Return `X` as the models take it; for outputs given as arrays, row positions (`X` may be None)."""
+        return self.model.rows(X)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the members' label codes, probabilities, scores or values for the prepared rows."""
+        return outputs_by_member(self._member_outputs, members or range(self.n_members), features, wanted)
+
+    def _member_outputs(self, member: int, features: Any) -> NDArray[Any]:
+        outputs: NDArray[Any] = self.model.member_outputs(member, features)
+        return outputs if self.output_kind == "labels" else outputs.astype(np.float64, copy=False)
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bags that the user gave; raise BagError if there are none."""
+        if self.model.in_bag is None:
+            raise _no_bags()
+        bags: Bags = self.model.in_bag.pack(features.shape[0])
+        # The user states which rows they are; there is nothing to compare that with.
+        return bags.with_proof(BagProof())
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where models of equal parameters follow each other, and others have other parameters."""
+        return order_doubts(self.model.models) if isinstance(self.model, EstimatorEnsemble) else ()
+
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether rows are training rows, by stored rows and splits of the models; unknown without models."""
+        if not isinstance(self.model, EstimatorEnsemble):
+            return "unknown"
+        # Arrays of outputs need no model library; models are inspected only for held-out rows.
+        kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
+        rows = features.frame if isinstance(features, FrameRows) else features
+        models, target = [(model, rows) for model in self.model.models], np.asarray(y).reshape(-1)
+        target = target if self.classes is None else label_codes(target, self.classes)
+        known = kept_rows.known_rows(models, target, self.classes, self._draw)
+        cells = kept_rows.tree_cells(models, target, self.classes)
+        return judge_origin(known.are_given(), cells, target.size, known.would_show)
+
+    def _draw(self, member: int) -> NDArray[np.integer[Any]] | None:
+        """Return the training rows that a model was given, if the user gave them in order."""
+        bags = self.model.in_bag
+        return None if bags is None else bags.drawn(member)
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that models split, where they are trees."""
+        if not isinstance(self.model, EstimatorEnsemble):
+            return features, ()
+        kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
+        rows = features.frame if isinstance(features, FrameRows) else features
+        columns: tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]] = kept_rows.split_columns(
+            self.model.models, rows
+        )
+        return columns
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each model drew each row, counted in the index arrays that the user gave."""
+        if not isinstance(self.model, EstimatorEnsemble):
+            raise BagError(
+                "This CustomEnsemble was made of arrays, without a record of how often members drew rows. Make it "
+                "of fitted models and the rows of each: CustomEnsemble.from_estimators(models, row_indices)."
+            )
+        if self.model.in_bag is None:
+            raise _no_bags()
+        return self.model.in_bag.counts(features.shape[0])
+
+    def truncated(self, size: int) -> Any:
+        """Return a CustomEnsemble of the first `size` members; models themselves are not copied."""
+        return self.model.first(size)
+
+
+def _no_bags() -> BagError:
+    return BagError(
+        "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
+        'the rows each member was trained on, or pass {data="holdout"} with rows no member was trained on.'
+    )

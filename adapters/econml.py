@@ -1,0 +1,233 @@
+"""Adapter of the forests of EconML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy, deepcopy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from econml.grf import RegressionForest
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.members import several_outputs, unequal_member_doubts
+from ens_plugin.adapters.sklearn.forest import are_recognised, checked_members, tree_splits
+from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, training_target
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
+
+__all__ = [
+    "RegressionForestAdapter",
+]
+
+CLOSE = 1e-9
+
+
+class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
+    """Adapter of EconML's RegressionForest, with one output.
+
+    With ``inference=True``, the default, the library draws half of the rows for each group of `subforest_size` trees,
+    and the trees of a group from that half: they resemble each other more than trees of two groups.  A member is then
+    a whole group, so that members are drawn alike and independently; its bag holds the rows of all of its trees, those
+    that chose the splits and those that gave the leaves their values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from econml.grf import RegressionForest
+    >>> X, y = np.arange(60.0).reshape(30, 2), np.arange(30.0)
+    >>> adapter = RegressionForestAdapter(RegressionForest(n_estimators=40, random_state=0).fit(X, y))
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
+    ((10, 30), (10, 30))
+    """
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is a RegressionForest, or of a subclass."""
+        return isinstance(model, RegressionForest)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the forest; a member is a group of trees where these share half of the rows."""
+        model = self.model
+        check_fitted(model)
+        check_learner(model, (RegressionForest,))
+        if model.n_outputs_ > 1:
+            raise UnsupportedModelError(several_outputs(type(model).__name__, model.n_outputs_))
+        if len({len(group) for group in self._groups}) > 1:
+            raise UnsupportedModelError(
+                f"The groups of trees of this {type(model).__name__} differ in size: trees were added by a warm start "
+                "with another subforest_size. Refit all trees in one call of fit."
+            )
+        return EnsembleInfo(
+            task="regression",
+            classes=None,
+            n_members=len(self._groups),
+            aggregation="mean",
+            output_kind="values",
+            bag_provenance="recorded",
+            is_row_independent=True,
+            distributions=("econml", "scikit-learn"),
+        )
+
+    @cached_property
+    def _groups(self) -> list[list[int]]:
+        """Return the positions of the trees of each member."""
+        if self.model.inference_:
+            return [[int(tree) for tree in group] for group in self.model.slices_]
+        return [[tree] for tree in range(len(self.model.estimators_))]
+
+    def prepare(self, X: Any) -> NDArray[np.float64]:
+        """Return X as float64, the type the trees compare with their thresholds."""
+        try:
+            # EconML takes no missing values.
+            rows = check_array(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
+        if rows.shape[1] != self.model.n_features_:
+            raise DataMismatchError(
+                f"X has {counted(rows.shape[1], 'column')}, but the {type(self.model).__name__} was trained on "
+                f"{self.model.n_features_}; pass the columns it was trained on, in the same order."
+            )
+        return np.asarray(rows)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the values of the members for the prepared rows, means over their trees."""
+        chosen = members or range(self.n_members)
+        found = np.zeros((len(chosen), features.shape[0]))
+        for place, member in enumerate(chosen):
+            rows = slice(None) if wanted is None else np.flatnonzero(wanted[place])
+            part = features[rows]
+            if part.shape[0]:
+                found[place, rows] = self._mean(self._groups[member], part)
+        return found
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bags from the library's ``get_subsample_inds``, after checking trees against the rows."""
+        n_rows = features.shape[0]
+        trained = int(self.model.n_samples_[0])
+        if n_rows != trained or len(set(self.model.n_samples_)) > 1:
+            raise DataMismatchError(
+                f"X has {counted(n_rows, 'row')}, but the {type(self.model).__name__} was trained on {trained}. Pass "
+                'the exact training rows in training order, or {data="holdout"} for rows the model was not trained on.'
+            )
+        target = training_target(y, None, n_rows)
+        is_proved = self._check_rows(features, target)
+        self._check_first_splits(features)
+        members = (np.concatenate([self._samples[tree] for tree in group]) for group in self._groups)
+        return Bags.from_indices(members, n_rows).with_proof(BagProof(target=is_proved))
+
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether rows are training rows, in training order."""
+        if features.shape[0] != self.model.n_samples_[0]:
+            return "unknown"
+        target = training_target(y, None, features.shape[0])
+        trees = [self.model.estimators_[self._groups[member][0]] for member in checked_members(self.n_members)]
+        return "training" if are_recognised(trees, lambda: self._check_rows(features, target)) else "unknown"
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features, tree_splits(self.model.estimators_)
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        return unequal_member_doubts(self.model.estimators_)
+
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Return a warning that members are groups of trees, where they are."""
+        n_trees = len(self._groups[0])
+        if n_trees == 1:
+            return ()
+        return (
+            f"A member is a group of {n_trees} trees, which share half of the rows (inference=True): "
+            f"{counted(self.n_members, 'member is', 'members are')} {self.n_members * n_trees} trees, and a size of 1 "
+            f"is n_estimators={n_trees}.",
+        )
+
+    def truncated(self, size: int) -> Any:
+        """Return a forest of copies of the trees of the first `size` members."""
+        part, n_trees = copy(self.model), sum(map(len, self._groups[:size]))
+        part.n_estimators, part.estimators_ = n_trees, self.model.estimators_[:n_trees]
+        for name in ("slices_", "slices_n_samples_", "slices_n_samples_subsample_"):
+            setattr(part, name, getattr(self.model, name)[: size if self.model.inference_ else None])
+        for name in ("n_samples_", "n_samples_subsample_"):
+            setattr(part, name, getattr(self.model, name)[:n_trees])
+        return deepcopy(part)
+
+    @cached_property
+    def _samples(self) -> Sequence[NDArray[np.int64]]:
+        return [np.asarray(rows) for rows in self.model.get_subsample_inds()]
+
+    def _mean(self, group: Sequence[int], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        total = np.zeros(rows.shape[0])
+        for tree in group:
+            total += self.model.estimators_[tree].predict(rows)[:, 0]
+        return total / len(group)
+
+    def _check_rows(self, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
+        """Raise DataMismatchError unless trees of three members can have been trained; return whether y is proved."""
+        members = checked_members(self.n_members)
+        return all([self._check_tree(self._groups[member][0], features, target) for member in members])
+
+    def _check_first_splits(self, features: NDArray[np.float64]) -> None:
+        """Raise DataMismatchError unless the rows of every tree fall on the sides of its first split as in training."""
+        trees = enumerate(self.model.estimators_)
+        others = [tree for tree, grown in trees if self._has_other_split(grown, self._samples[tree], features)]
+        if others:
+            raise DataMismatchError(
+                f"These are not the rows the model was trained on, or not those of all its trees: in {len(others)} of "
+                f"{len(self.model.estimators_)} trees, tree {others[0]} the first, the first split counted other rows "
+                "at training. X and y must be the exact training rows in training order; for rows that no tree was "
+                'trained on pass {data="holdout"}.'
+            )
+
+    def _has_other_split(self, grown: Any, drawn: NDArray[np.int64], features: NDArray[np.float64]) -> bool:
+        nodes = grown.tree_
+        left = nodes.children_left[0]
+        if left == -1:
+            return False
+        rows = drawn[grown.get_train_test_split_inds()[0]]
+        n_left = np.count_nonzero(features[rows, nodes.feature[0]] <= nodes.threshold[0])
+        counted = nodes.n_node_samples_train
+        return bool(counted[left] != n_left or counted[nodes.children_right[0]] != rows.size - n_left)
+
+    def _check_tree(self, tree: int, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
+        grown, drawn = self.model.estimators_[tree], self._samples[tree]
+        for_splits, for_values = (drawn[part] for part in grown.get_train_test_split_inds())
+        leaves, nodes = grown.apply(features), grown.tree_
+        is_leaf = nodes.children_left == -1
+        counts = [np.bincount(leaves[rows], minlength=nodes.node_count) for rows in (for_splits, for_values)]
+        stored = (nodes.n_node_samples_train, nodes.n_node_samples)
+        other = sum(int(np.count_nonzero((a != b)[is_leaf])) for a, b in zip(counts, stored, strict=True))
+        if other:
+            raise DataMismatchError(
+                f"These are not the rows the model was trained on: {other} counts of rows in the leaves of tree {tree} "
+                "differ from those of the training. X and y must be the exact training rows in training order; for "
+                'rows the model was not trained on pass {data="holdout"}.'
+            )
+        return target is not None and self._check_values(tree, leaves[for_values], target[for_values])
+
+    def _check_values(self, tree: int, leaves: NDArray[np.int64], target: NDArray[np.float64]) -> bool:
+        """Raise DataMismatchError where y cannot give the values of leaves, whatever the weights of the fit."""
+        nodes = self.model.estimators_[tree].tree_
+        value, reached = np.asarray(nodes.value).reshape(nodes.node_count, -1)[:, 0], np.unique(leaves)
+        lowest, highest = np.full(nodes.node_count, np.inf), np.full(nodes.node_count, -np.inf)
+        np.minimum.at(lowest, leaves, target)
+        np.maximum.at(highest, leaves, target)
+        slack = CLOSE * max(float(np.abs(target).max()), 1e-300)
+        outside = ((value < lowest - slack) | (value > highest + slack))[reached]
+        if outside.any():
+            raise DataMismatchError(
+                f"y is not the target the model was trained on: {np.count_nonzero(outside)} of {reached.size} leaves "
+                "of "
+                f"tree {tree} hold a value that y of the rows in them cannot give. X and y must be the exact training "
+                'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+            )
+        mean = np.bincount(leaves, target, nodes.node_count)[reached] / np.bincount(leaves)[reached]
+        return bool((np.abs(mean - value[reached]) <= slack).all())

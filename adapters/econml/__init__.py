@@ -1,1 +1,0 @@
-"""Adapters of EconML's regression forests, and all other code for that library."""

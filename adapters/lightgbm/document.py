@@ -1,0 +1,646 @@
+"""The text of a LightGBM model: what it says, its damage, its trees, and a shorter one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import numpy as np
+from lightgbm import Booster
+from numpy.typing import DTypeLike, NDArray
+
+from ens_plugin.adapters.trees import FlatForest, FlatTree, LeafWalk, Table, are_sound, compared_rows, splits_by_column
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.stopping import StoppingTable
+from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.records import record
+
+__all__ = [
+    "MODEL_START",
+    "SIZE_ALIASES",
+    "ModelText",
+    "TreeText",
+    "TreeWalk",
+    "find_damage",
+    "is_complete",
+    "parse_model",
+    "split_values",
+    "truncated_forest",
+]
+
+MODEL_START = b"tree\nversion="
+# Bit of a split's decision type.
+CATEGORICAL = 1
+TREES_END = b"end of trees\n"
+
+
+@record
+class TreeText:
+    """Lines of one tree in the text of a LightGBM model.
+
+    Attributes
+    ----------
+    lines : dict of str
+        ``key=value`` lines of the tree.
+    """
+
+    lines: dict[str, str]
+
+    @property
+    def n_leaves(self) -> int:
+        """Return the number of leaves; a tree of one leaf has no split."""
+        return int(self.lines["num_leaves"])
+
+    @property
+    def has_linear_leaves(self) -> bool:
+        """Return whether a leaf's output depends on the row (``linear_tree``)."""
+        return self.lines.get("is_linear", "0") != "0"
+
+    @property
+    def has_categorical_splits(self) -> bool:
+        """Return whether some split is by category."""
+        return self.lines.get("num_cat", "0") != "0"
+
+    def floats(self, key: str) -> FloatArray:
+        """Return the numbers of one line of the text, shape (n_leaves,) or (n_leaves - 1,)."""
+        return np.array(self.lines[key].split(), dtype=np.float64)
+
+    def integers(self, key: str) -> IntArray:
+        """Return the whole numbers of one line of the text, shape (n_leaves,) or (n_leaves - 1,)."""
+        return np.array(self.lines[key].split(), dtype=np.int64)
+
+
+@record
+class ModelText:
+    """Text of a LightGBM model, split into header, parameters and trees.
+
+    Attributes
+    ----------
+    header : dict of str
+        ``key=value`` lines above the first tree.
+    averages : bool
+        Whether predictions are means over trees, as in ``rf`` mode, not sums.
+    parameters : dict of str, or None
+        Training parameters; None where the model was saved without.
+    trees : list of TreeText
+    """
+
+    header: dict[str, str]
+    averages: bool
+    parameters: dict[str, str] | None
+    trees: list[TreeText]
+
+    @property
+    def trees_per_iteration(self) -> int:
+        """Return the number of trees that were grown on the same bag: one, or one for each label."""
+        return int(self.header.get("num_tree_per_iteration", "1"))
+
+
+def parse_model(text: str) -> ModelText:
+    r"""Return the header, parameters and trees in a text of ``Booster.model_to_string``.
+
+    Examples
+    --------
+    >>> model = parse_model("tree\nobjective=binary\naverage_output\n\nTree=0\nnum_leaves=1\nleaf_value=0.5\n")
+    >>> model.averages, model.trees[0].floats("leaf_value").tolist()
+    (True, [0.5])
+    """
+    forest, _, rest = text.partition("\nend of trees")
+    header, *trees = forest.split("\nTree=")
+    return ModelText(
+        header=_key_values(header),
+        averages="\naverage_output" in header,
+        parameters=_parameters(rest),
+        trees=[TreeText(_key_values(tree)) for tree in trees],
+    )
+
+
+def split_values(model: ModelText) -> Iterator[tuple[int, FloatArray]]:
+    """Yield the position of each column with numerical splits, and all its thresholds."""
+    trees = [tree for tree in model.trees if tree.n_leaves > 1]
+    if not trees:
+        return
+    column, value, kind = (
+        np.concatenate([getattr(tree, read)(key) for tree in trees])
+        for key, read in (("split_feature", "integers"), ("threshold", "floats"), ("decision_type", "integers"))
+    )
+    is_number = kind & CATEGORICAL == 0
+    yield from splits_by_column(column[is_number], value[is_number])
+
+
+def is_complete(text: bytes) -> bool:
+    r"""Return whether a model's text has all its trees, each at the position that the sizes in its header state.
+
+    LightGBM itself uses the sizes without a check, and wrong ones can end the process.
+
+    Examples
+    --------
+    >>> is_complete(b"tree\ntree_sizes=12\n\nTree=0\na=b\n\nend of trees\n")
+    True
+    >>> is_complete(b"tree\ntree_sizes=12\n\nTree=0\na=")
+    False
+    """
+    sizes = re.search(rb"^tree_sizes=(.*)$", text, re.MULTILINE)
+    if sizes is None:
+        return TREES_END in text
+    at = text.find(b"\nTree=0\n") + 1
+    for index, size in enumerate(sizes.group(1).split()):
+        if not text.startswith(b"Tree=%d\n" % index, at) or not size.isdigit():
+            return False
+        at += int(size)
+    return text.startswith(TREES_END, at)
+
+
+def _key_values(text: str) -> dict[str, str]:
+    lines: list[Any] = [line.split("=", 1) for line in text.split("\n") if "=" in line]
+    return dict(lines)
+
+
+def _parameters(text: str) -> dict[str, str] | None:
+    _, found, section = text.partition("\nparameters:")
+    if not found:
+        return None
+    return dict(re.findall(r"^\[(\w+): ?(.*)\]$", section.partition("\nend of parameters")[0], re.MULTILINE))
+
+
+MAX_LEAVES = 2**20
+MAX_FEATURE_VALUE = 2**31 - 1
+BITS_PER_WORD = 32
+CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+PARAMETER = re.compile(rb"\[\w+: ?[^\n]*\]")
+TREE = re.compile(rb"[0-9]+(?:\n\w+=[^\n]*)*\n*")
+WHOLE = re.compile(r"[0-9]{1,10}")
+SPLIT_KEYS = ("split_feature", "left_child", "right_child", "decision_type")
+# Keys that a tree need not have; nothing depends on the first two.
+OPTIONAL_KEYS = ("internal_count", "leaf_count", "internal_value", "internal_weight", "leaf_weight", "split_gain")
+
+
+class _DamageError(ValueError):
+    pass
+
+
+def find_damage(text: bytes) -> str | None:
+    r"""Return the damage that makes the text of a model unsafe for LightGBM to read.
+
+    LightGBM uses the numbers of leaves, children, features and categories that the text states.
+    Wrong ones can end the process, or make prediction never end.
+
+    Parameters
+    ----------
+    text : bytes
+        As ``Booster.save_model`` writes it.
+
+    Returns
+    -------
+    str or None
+        None where nothing is wrong.
+
+    Examples
+    --------
+    >>> find_damage(b"tree\ntree_sizes=12\n\nTree=0\na=")
+    'trees are missing or cut short'
+    """
+    if not is_complete(text):
+        return "trees are missing or cut short"
+    if CONTROL.search(text):
+        return "it holds control characters"
+    forest = text.partition(b"\nend of trees")[0]
+    for index, lines in enumerate(forest.split(b"\nTree=")[1:]):
+        if TREE.fullmatch(lines) is None:
+            return f"tree {index} has a line without a name, where LightGBM stops reading it"
+    try:
+        model = parse_model(text.decode())
+        _check_header(model)
+        _check_parameters(text.partition(b"\nparameters:\n")[2].partition(b"\nend of parameters")[0])
+        n_features = _whole(model.header, "max_feature_idx") + 1
+        for index, tree in enumerate(model.trees):
+            _check_tree(tree, n_features, index)
+    except KeyError as error:
+        return f"a line {error.args[0]!r} is missing"
+    except (_DamageError, UnicodeDecodeError) as error:
+        return str(error)
+    return None
+
+
+def _check_header(model: ModelText) -> None:
+    header = model.header
+    n_labels, per_iteration = _whole(header, "num_class"), _whole(header, "num_tree_per_iteration")
+    if not 1 <= n_labels <= MAX_LEAVES or per_iteration not in (1, n_labels):
+        raise _DamageError(
+            f"it states {counted(n_labels, 'label')} and {counted(per_iteration, 'tree')} per iteration, which do not "
+            "fit"
+        )
+    if len(model.trees) % per_iteration:
+        raise _DamageError(f"its {counted(len(model.trees), 'tree')} are no multiple of {per_iteration} per iteration")
+    n_features = _whole(header, "max_feature_idx") + 1
+    for key in ("feature_names", "feature_infos"):
+        if len(header[key].split(" ")) != n_features:
+            raise _DamageError(f"{key} does not name {counted(n_features, 'feature')}")
+    if "objective" in header:
+        _check_objective(header["objective"], n_labels)
+
+
+def _check_parameters(lines: bytes) -> None:
+    """Raise _DamageError for a parameter without a colon, which LightGBM expects in each line without a check."""
+    for line in filter(None, lines.split(b"\n")):
+        if PARAMETER.fullmatch(line) is None:
+            raise _DamageError(f"its parameters have a line without a colon, {line.decode(errors='replace')[:40]!r}")
+
+
+def _check_objective(objective: str, n_labels: int) -> None:
+    for part in objective.split(" ")[1:]:
+        name, _, value = part.partition(":")
+        if name == "num_class" and value != str(n_labels):
+            raise _DamageError(f"its objective has {counted(value, 'label')}, and the model {n_labels}")
+        if value and not _is_number(value):
+            raise _DamageError(f"its objective has {part!r}, in which a number is missing")
+
+
+def _check_tree(tree: TreeText, n_features: int, index: int) -> None:
+    try:
+        n_leaves = _whole(tree.lines, "num_leaves")
+        if not 1 <= n_leaves <= MAX_LEAVES:
+            raise _DamageError(f"has {n_leaves} leaves")
+        _floats(tree.lines, "leaf_value", n_leaves)
+        for key in OPTIONAL_KEYS:
+            if tree.lines.get(key):
+                _floats(tree.lines, key, n_leaves if key.startswith("leaf") else n_leaves - 1, finite=False)
+        for key in ("shrinkage", "is_linear"):
+            if key in tree.lines and not _is_number(tree.lines[key]):
+                raise _DamageError(f"has {key}={tree.lines[key]!r}")
+        n_categorical = _whole(tree.lines, "num_cat")
+        if n_leaves > 1:
+            _check_splits(tree, n_leaves, n_features, n_categorical)
+        if tree.has_linear_leaves:
+            _check_linear(tree, n_leaves, n_features)
+    except _DamageError as error:
+        raise _DamageError(f"tree {index} {error}") from None
+
+
+def _check_splits(tree: TreeText, n_leaves: int, n_features: int, n_categorical: int) -> None:
+    features, left, right, kind = (_integers(tree.lines, key, n_leaves - 1) for key in SPLIT_KEYS)
+    thresholds = _floats(tree.lines, "threshold", n_leaves - 1, finite=False)
+    if np.isnan(thresholds).any():
+        raise _DamageError("has a threshold that is no number")
+    if features.min() < 0 or features.max() >= n_features:
+        raise _DamageError("splits on a feature that the model does not have")
+    if kind.min() < 0 or kind.max() >= 12:
+        raise _DamageError("has an unknown kind of split")
+    leaves = ~np.concatenate([left, right])
+    leaves = leaves[leaves >= 0]
+    if not are_sound(left, right) or leaves.size != n_leaves or np.unique(leaves).size != n_leaves:
+        raise _DamageError("does not lead from its root to each leaf once")
+    if leaves.max() >= n_leaves:
+        raise _DamageError("leads to a leaf that it does not have")
+    by_category = kind & CATEGORICAL == CATEGORICAL
+    if n_categorical or by_category.any():
+        _check_categories(tree, n_categorical, thresholds[by_category])
+
+
+def _check_categories(tree: TreeText, n_categorical: int, thresholds: NDArray[np.float64]) -> None:
+    if not 1 <= n_categorical <= MAX_LEAVES:
+        raise _DamageError(f"states that it has {n_categorical} sets of categories, and needs 1 to {MAX_LEAVES}")
+    bounds = _integers(tree.lines, "cat_boundaries", n_categorical + 1)
+    if bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] > MAX_FEATURE_VALUE // BITS_PER_WORD:
+        raise _DamageError("has sets of categories that overlap")
+    words = _integers(tree.lines, "cat_threshold", int(bounds[-1]))
+    if words.size and (words.min() < 0 or words.max() >= 2**BITS_PER_WORD):
+        raise _DamageError("has a set of categories out of range")
+    if not np.isin(thresholds, np.arange(n_categorical)).all():
+        raise _DamageError("refers to a set of categories that it does not have")
+
+
+def _check_linear(tree: TreeText, n_leaves: int, n_features: int) -> None:
+    _floats(tree.lines, "leaf_const", n_leaves)
+    counts = _integers(tree.lines, "num_features", n_leaves)
+    if counts.min() < 0 or counts.max() > n_features:
+        raise _DamageError("has a leaf with more features than the model")
+    features = _integers(tree.lines, "leaf_features", int(counts.sum()))
+    _floats(tree.lines, "leaf_coeff", int(counts.sum()))
+    if features.size and (features.min() < 0 or features.max() >= n_features):
+        raise _DamageError("has a leaf with a feature that the model does not have")
+
+
+def _whole(lines: dict[str, str], key: str) -> int:
+    if WHOLE.fullmatch(lines[key]) is None:
+        raise _DamageError(f"has {key}={lines[key][:40]!r}")
+    return int(lines[key])
+
+
+def _integers(lines: dict[str, str], key: str, size: int) -> NDArray[np.int64]:
+    return _numbers(lines, key, size, np.int64)
+
+
+def _floats(lines: dict[str, str], key: str, size: int, finite: bool = True) -> NDArray[np.float64]:
+    values = _numbers(lines, key, size, np.float64)
+    if finite and not np.isfinite(values).all():
+        raise _DamageError(f"has values in {key} that are not finite")
+    return values
+
+
+def _numbers(lines: dict[str, str], key: str, size: int, dtype: Any) -> NDArray[Any]:
+    try:
+        values = np.array(lines[key].split(), dtype=dtype)
+    except (ValueError, OverflowError):
+        raise _DamageError(f"has values in {key} that are no numbers") from None
+    if values.size != size:
+        raise _DamageError(f"has {counted(values.size, 'value')} in {key} instead of {size}")
+    return values
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+# Bits of a split's decision type.
+DEFAULT_LEFT = 2
+MISSING_KIND = 12
+MISSING_IS_ZERO = 4
+MISSING_IS_NAN = 8
+# LightGBM takes numbers up to this size for zero.
+ZERO = float(np.float32(1e-35))
+
+
+class TreeWalk:
+    """Leaves that rows reach in all trees, if the compiled walk finds those of LightGBM's ``predict(pred_leaf=True)``.
+
+    Parameters
+    ----------
+    text : ModelText
+    n_features : int
+    dtype : dtype
+        Of the leaf numbers.
+    categories : list of list or None
+        Categories of the DataFrame that the model was trained on, by categorical column; None where there were none.
+    """
+
+    def __init__(self, text: ModelText, n_features: int, dtype: DTypeLike, categories: list[list[Any]] | None) -> None:
+        self._text, self._n_features, self._dtype = text, n_features, np.dtype(dtype)
+        self._categories = categories or []
+        self._walk = LeafWalk(self._flatten, "LightGBM's predict(pred_leaf=True)")
+
+    def compare(self, table: Any, find_own: Callable[[Any], NDArray[Any]]) -> None:
+        """Compare the walk with LightGBM on some rows of a table, and on rows made of thresholds, unless that is done.
+
+        Parameters
+        ----------
+        table : ndarray, CSR matrix or DataFrame
+        find_own : callable
+            Returns LightGBM's own leaves of a table, shape (n_rows, n_trees).
+        """
+        n_rows = table.shape[0]
+        if not self._walk.may_compare(n_rows):
+            return
+        chosen = compared_rows(n_rows)
+        some = table.iloc[chosen] if hasattr(table, "iloc") else table[chosen]
+        rows = self._as_array(some)
+        if rows is not None and self._walk.is_to_compare(n_rows, rows.dtype):
+            self._walk.compare(rows, lambda: find_own(some).T, lambda probes: find_own(probes).T)
+
+    def leaves(self, rows: Any, trees: range, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
+        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.
+
+        Parameters
+        ----------
+        rows : PreparedRows
+        trees : range
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for leaves to find; the others are 0.
+        """
+        if not self._walk.is_used:
+            return None
+        return self._walk.read_blocks(self._table(rows), trees, wanted)
+
+    @property
+    def is_by_bits(self) -> bool:
+        """Return whether the walk finds all leaves again in less time than they are kept in."""
+        return self._walk.is_by_bits
+
+    def values(self, rows: Any, of_leaf: list[NDArray[Any]]) -> NDArray[Any] | None:
+        """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
+
+        None where the walk is not used, or the trees are too large for it to be fast.
+
+        Parameters
+        ----------
+        rows : PreparedRows
+        of_leaf : list of ndarray
+            Values of each tree's leaves, always the same.
+        """
+        if not self._walk.is_by_bits:
+            return None
+
+        return self._walk.read_blocks(self._table(rows), name="values", values=partial(_by_node, of_leaf))
+
+    def value_sums(self, rows: Any, of_leaf: list[NDArray[Any]], bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return sums of the leaves' values over the trees of each row, as :meth:`LeafWalk.value_sums`."""
+        return self._walk.value_sums(self._table(rows), partial(_by_node, of_leaf), bags)
+
+    def stopped_sums(
+        self, rows: Any, of_leaf: list[NDArray[Any]], stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
+
+        None where the walk is not used.
+
+        Parameters
+        ----------
+        rows : PreparedRows
+        of_leaf : list of ndarray
+            As of :meth:`values`.
+        stops : StoppingTable
+        """
+        if not self._walk.is_used:
+            return None
+        array = self._as_array(rows.table)
+        return None if array is None else self._walk.stopped_sums(partial(_by_node, of_leaf), array, stops)
+
+    def count(
+        self, rows: Any, bags: Bags, bag_of: NDArray[Any]
+    ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] | None:
+        """Return how many rows reach each leaf of each tree: of those in the tree's bag, then of all.
+
+        None where the walk is not used, or the trees are too large.
+
+        Parameters
+        ----------
+        rows : PreparedRows
+        bags : Bags
+        bag_of : ndarray of int, shape (n_trees,)
+            Bag of each tree.
+        """
+        counted = self._walk.count(self._table(rows), bags, bag_of)
+        if counted is None:
+            return None
+        edges = np.cumsum([tree.n_leaves for tree in self._text.trees])[:-1]
+        in_bag, every = (np.split(own, edges) for own in counted)
+        return in_bag, every
+
+    def _table(self, rows: Any) -> Table:
+        return Table(rows.shape[0], 8 * self._n_features, lambda block: self._as_array(rows[block].table))
+
+    def _as_array(self, table: Any) -> NDArray[Any] | None:
+        """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can convert it."""
+        if isinstance(table, np.ndarray):
+            return table if table.dtype in (np.float32, np.float64) else table.astype(np.float32)
+        if hasattr(table, "iloc"):
+            return self._frame_as_array(table)
+        return table.toarray() if table.dtype in (np.float32, np.float64) else None
+
+    def _frame_as_array(self, frame: Any) -> NDArray[Any] | None:
+        is_category = np.array([hasattr(dtype, "categories") for dtype in frame.dtypes])
+        numbers = [dtype for dtype, other in zip(frame.dtypes, is_category, strict=True) if not other]
+        if is_category.sum() != len(self._categories) or not all(isinstance(dtype, np.dtype) for dtype in numbers):
+            return None
+        if any(dtype.kind not in "biuf" for dtype in numbers):
+            return None
+        array = np.empty(frame.shape, np.result_type(np.float32, *numbers))
+        array[:, ~is_category] = frame.iloc[:, np.flatnonzero(~is_category)].to_numpy(array.dtype)
+        for column, known in zip(np.flatnonzero(is_category), self._categories, strict=True):
+            codes = frame.iloc[:, column].cat.set_categories(known).cat.codes.to_numpy()
+            array[:, column] = np.where(codes < 0, np.nan, codes)
+        return array
+
+    def _flatten(self) -> FlatForest:
+        trees = [_flat_tree(tree) for tree in self._text.trees]
+        return FlatForest(
+            trees=trees,
+            numbers=[_leaf_numbers(tree.n_leaves, self._dtype) for tree in self._text.trees],
+            n_features=self._n_features,
+            # The fraction of a category is cut off.
+            least_category=float(np.nextafter(-1.0, 0.0)),
+            cleaned=partial(_cleaned, columns=_columns_without_zero(self._text)),
+        )
+
+
+def _numbers_in_line(tree: TreeText, key: str, dtype: DTypeLike) -> NDArray[Any]:
+    return np.fromstring(tree.lines[key], dtype, sep=" ")
+
+
+def _by_node(of_leaf: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.concatenate([np.zeros(own.size - 1), own]) for own in of_leaf]
+
+
+def _flat_tree(tree: TreeText) -> FlatTree:
+    """Return a tree with its splits first, then its leaves."""
+    n_leaves = tree.n_leaves
+    of_leaf = np.zeros(n_leaves)
+    if n_leaves == 1:
+        return FlatTree(of_leaf - 1, of_leaf - 1, of_leaf, of_leaf, of_leaf)
+    kind = _numbers_in_line(tree, "decision_type", np.int32)
+    threshold = _numbers_in_line(tree, "threshold", np.float64)
+    is_set = (kind & CATEGORICAL) != 0
+    has_default = (kind & MISSING_KIND) != 0
+    missing_left = np.where(has_default, (kind & DEFAULT_LEFT) != 0, threshold >= 0) & ~is_set
+    left, right = (
+        np.concatenate([np.where(child < 0, n_leaves - 2 - child, child), of_leaf - 1])
+        for child in (_numbers_in_line(tree, key, np.int32) for key in ("left_child", "right_child"))
+    )
+    numerical = FlatTree(
+        left=left,
+        right=right,
+        feature=np.concatenate([_numbers_in_line(tree, "split_feature", np.int32), of_leaf]),
+        threshold=np.concatenate([threshold, of_leaf]),
+        missing_left=np.concatenate([missing_left, of_leaf]),
+    )
+    if not is_set.any():
+        return numerical
+    return numerical._replace(
+        sets=np.concatenate([np.where(is_set, threshold, -1), of_leaf - 1]).astype(np.int32),
+        set_starts=_numbers_in_line(tree, "cat_boundaries", np.int64),
+        set_words=_numbers_in_line(tree, "cat_threshold", np.uint32),
+    )
+
+
+def _leaf_numbers(n_leaves: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.concatenate([np.zeros(n_leaves - 1, dtype), np.arange(n_leaves, dtype=dtype)])
+
+
+def _columns_without_zero(text: ModelText) -> NDArray[np.intp]:
+    """Return the columns in which zero is a missing value; raise ValueError if it is one in some of the splits only."""
+    kinds, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for tree in text.trees:
+        if tree.n_leaves > 1:
+            kind = _numbers_in_line(tree, "decision_type", np.int32)
+            is_number = kind & CATEGORICAL == 0
+            kinds.append(kind[is_number] & MISSING_KIND)
+            columns.append(_numbers_in_line(tree, "split_feature", np.int32)[is_number])
+    column, is_zero = np.concatenate(columns), np.concatenate(kinds) == MISSING_IS_ZERO
+    found = np.unique(column[is_zero])
+    if np.isin(column[~is_zero], found).any():
+        raise ValueError("zero is missing in some splits of a column only")
+    return found.astype(np.intp)
+
+
+def _cleaned(rows: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
+    """Return rows with numbers next to zero as zero, or as NaN in columns where zero is missing."""
+    is_zero = np.abs(rows) <= ZERO
+    if not columns.size and not rows[is_zero].any():
+        return rows
+    rows = np.where(is_zero, rows.dtype.type(0), rows)
+    for column in columns:
+        rows[is_zero[:, column], column] = np.nan
+    return rows
+
+
+SIZE_ALIASES = (
+    "num_iterations",
+    "num_iteration",
+    "n_iter",
+    "num_tree",
+    "num_trees",
+    "num_round",
+    "num_rounds",
+    "nrounds",
+    "num_boost_round",
+    "max_iter",
+)
+
+
+def truncated_forest(model: Any, booster: Any, size: int) -> Any:
+    """Return a copy of a fitted forest with its first `size` iterations, which LightGBM averages.
+
+    Parameters
+    ----------
+    model : Booster, LGBMClassifier or LGBMRegressor
+    booster : Booster
+        The Booster of `model`.
+    size : int
+
+    Examples
+    --------
+    >>> from lightgbm import LGBMRegressor
+    >>> X = [[float(row)] for row in range(200)]
+    >>> options = {"boosting_type": "rf", "subsample": 0.5, "subsample_freq": 1, "verbose": -1}
+    >>> model = LGBMRegressor(n_estimators=5, **options).fit(X, range(200))
+    >>> truncated_forest(model, model.booster_, 2).n_estimators_
+    2
+    """
+    text = booster.model_to_string(num_iteration=size)
+    if model is booster:
+        return Booster(model_str=text)
+    part = deepcopy(model)
+    part.booster_.model_from_string(text)
+    # LightGBM prefers the value given to set_params to the attribute of the same name.
+    part.set_params(**{name: size for name in ("n_estimators", *SIZE_ALIASES) if name in part.get_params()})
+    _cut_history(part, size)
+    return part
+
+
+def _cut_history(part: Any, size: int) -> None:
+    """Cut the evaluation results to the first `size` iterations; LightGBM has no public way to set them."""
+    history = {
+        name: {metric: values[:size] for metric, values in measured.items()}
+        for name, measured in part.evals_result_.items()
+    }
+    part._evals_result = history
+    part._best_iteration = 0
+    part._best_score = {
+        name: {metric: values[-1] for metric, values in measured.items()} for name, measured in history.items()
+    }

@@ -1,1 +1,0 @@
-"""The text of a LightGBM model: reading, a check for damage, its trees in flat form, and truncation."""

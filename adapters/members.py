@@ -1,0 +1,1079 @@
+"""What adapters of several libraries share: labels, frames, parameters of members, refusals, threads, draws."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, version
+from inspect import signature
+from os import PathLike
+from types import ModuleType
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.sample import spread_rows
+from ens_plugin.core.validation import LARGEST_VALUE, FloatArray, as_array, counted, one_line, printable, with_article
+from ens_plugin.core.validation import shown as in_words
+from ens_plugin.errors import DataMismatchError, EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
+
+__all__ = [
+    "GROWABLE",
+    "DrawCounts",
+    "DrawRule",
+    "as_pandas",
+    "bag_doubts",
+    "call_model",
+    "check_no_text",
+    "check_replaced_methods",
+    "checked_labels",
+    "checked_numbers",
+    "code_dtype",
+    "column_names",
+    "counts_from_bags",
+    "counts_of_rows",
+    "find_labels",
+    "first_installed",
+    "held_objects",
+    "in_threads",
+    "installed_version",
+    "is_text",
+    "label_codes",
+    "label_positions",
+    "model_errors",
+    "no_adapter",
+    "order_doubts",
+    "parts",
+    "reason_of",
+    "refusals",
+    "several_outputs",
+    "several_targets",
+    "shortened",
+    "text_label_codes",
+    "trained_columns",
+    "unequal_member_doubts",
+    "with_trained_categories",
+]
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """Return the names of the columns of a data frame or of a table or batch of Arrow; None for what has none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pyarrow as pa
+    >>> column_names(pd.DataFrame({"a": [1]})), column_names(pa.table({"b": [1]})), column_names([[1]])
+    (['a'], ['b'], None)
+    """
+    # The `columns` of an Arrow Table are arrays.
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else list(names)
+
+
+def as_pandas(X: Any) -> Any:
+    """Return a data frame of another library, or a table or batch of Arrow, as one of pandas; other rows as they are.
+
+    Dictionaries of Arrow, such as the categories of polars, become categories, and missing values NaN.
+
+    Raises
+    ------
+    InputError
+        If the columns of a data frame cannot be read.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> as_pandas(pa.table({"a": [1, None], "b": [True, None]})).to_numpy().tolist()
+    [[1.0, 1.0], [nan, nan]]
+    """
+    is_pandas = hasattr(X, "iloc") and not hasattr(X, "to_pandas")
+    if isinstance(X, dict):
+        raise InputError("X is a dict, whose columns have no order; pass pandas.DataFrame(X).")
+    if is_pandas or column_names(X) is None:
+        return X
+    try:
+        if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
+            return _from_arrow(X)
+        return X.to_pandas()
+    except Exception as error:  # another library may raise anything
+        raise InputError(
+            f"X is {with_article(type(X).__name__)} of {type(X).__module__.partition('.')[0]}, whose columns cannot be "
+            f"read ({type(error).__name__}: {one_line(str(error), 150)}); pass it as a DataFrame of pandas."
+        ) from error
+
+
+def _from_arrow(X: Any) -> Any:
+    import pyarrow as pa
+
+    table = pa.table(X)
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pa.types.is_null(field.type) or (pa.types.is_boolean(field.type) and column.null_count):
+            # pandas would hold these as objects.
+            table = table.set_column(place, field.name, column.cast(pa.int8()))
+    # The metadata would turn columns into an index, and names into numbers.
+    return table.to_pandas(ignore_metadata=True)
+
+
+def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> NDArray[np.intp]:
+    """Return the position of every label in `classes`, in the shape of `labels`.
+
+    Raises
+    ------
+    DataMismatchError
+        If a label is not among `classes`.
+    InputError
+        If the labels cannot be compared with each other.
+
+    Examples
+    --------
+    >>> label_codes(["b", "a", "b"], np.array(["a", "b"])).tolist()
+    [1, 0, 1]
+    """
+    array = as_array(labels, name)
+    found, positions, which = find_labels(array, classes, name)
+    unknown = [label for label, position in zip(found, positions, strict=True) if position is None]
+    if unknown:
+        raise DataMismatchError(
+            f"{name} holds labels that are not among the model's: {shortened(unknown)}; the model's are "
+            f"{shortened(classes.tolist())}. Pass the labels the model was trained on."
+        )
+    return np.array(positions, dtype=np.intp)[which].reshape(array.shape)
+
+
+def text_label_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the positions of labels in the `classes` of a library that keeps every label as text.
+
+    Raises
+    ------
+    DataMismatchError
+        If a label is not among `classes`.
+    InputError
+        If there is a single label.
+
+    Examples
+    --------
+    >>> text_label_codes(np.array([7, 3, 7]), np.array(["3", "7"])).tolist()
+    [1, 0, 1]
+    """
+    codes = label_codes(y.astype(str), classes)
+    if np.unique(codes).size < 2:
+        raise InputError("y holds a single label; pass rows of at least two classes.")
+    return codes.astype(np.int64)
+
+
+def find_labels(
+    array: NDArray[Any], classes: NDArray[Any], name: str
+) -> tuple[list[Any], list[int | None], NDArray[np.intp]]:
+    """Return the distinct labels of an array, the position of each in `classes`, and each entry's index among them.
+
+    A label that is not among `classes` has the position None.
+
+    Raises
+    ------
+    InputError
+        If the labels cannot be compared with each other.
+
+    Examples
+    --------
+    >>> find_labels(np.array(["b", "a", "b"]), np.array(["b", "c"]), "y")
+    (['a', 'b'], [None, 0], array([1, 0, 1]))
+    """
+    position_of = {label: position for position, label in enumerate(classes.tolist())}
+    try:
+        found = np.unique(array)
+        labels = found.tolist()
+        # Unlike the inverse of np.unique, this takes no memory beyond its answer.
+        return labels, [position_of.get(label) for label in labels], np.searchsorted(found, array)
+    except Exception as error:  # a user's class may raise anything where it is compared
+        raise InputError(
+            f"{name} mixes labels that cannot be compared ({one_line(str(error))}); use labels of one type."
+        ) from error
+
+
+def code_dtype(n_labels: int) -> type[np.uint8] | type[np.uint16]:
+    """Return the smallest unsigned integer type that can number `n_labels` labels."""
+    return np.uint8 if n_labels <= 256 else np.uint16
+
+
+def shortened(items: Sequence[Any], shown: int = 5) -> str:
+    """Return the first `shown` items as text, with the number of the others."""
+    text = ", ".join(in_words(item) for item in items[:shown])
+    return text + (f" and {len(items) - shown} more" if len(items) > shown else "")
+
+
+def label_positions(scores: ArrayLike) -> NDArray[Any]:
+    """Return the position of the label with the highest raw score of each row.
+
+    Parameters
+    ----------
+    scores : array-like, shape (n_rows, n_labels) or (n_rows,)
+        Of two labels there may be one score, that of the second label, which is predicted where the score is above 0.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+
+    Examples
+    --------
+    >>> label_positions([[0.1, 0.5, 0.3]]).tolist(), label_positions([-0.5, 0.5]).tolist()
+    ([1], [False, True])
+    """
+    found = np.asarray(scores)
+    return np.asarray(found.argmax(axis=1) if found.ndim == 2 else found > 0)
+
+
+def is_text(column: Any) -> bool:
+    """Return whether a column of a DataFrame holds text, or objects of any class.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_text(pd.Series(["a", "b"])), is_text(pd.Series([1, 2])), is_text(pd.Series(["a"], dtype="category"))
+    (True, False, False)
+    """
+    kind = column.dtype
+    return not hasattr(kind, "categories") and (kind.kind == "O" or getattr(kind, "type", None) is str)
+
+
+def check_no_text(table: Any) -> None:
+    """Raise InputError for a column of text in a DataFrame that a booster is to predict.
+
+    Raises
+    ------
+    InputError
+    """
+    texts = [str(name) for name, column in table.items() if is_text(column)]
+    if texts:
+        raise InputError(
+            f"X cannot be used: the columns {shortened(texts)} hold text, which boosters take as categories only. Make "
+            "them the categories of training: X[column] = X[column].astype(X_train[column].dtype)."
+        )
+
+
+def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) -> Any:
+    """Return a DataFrame with some columns as categories: first those of training, then values that only the table has.
+
+    Parameters
+    ----------
+    table : DataFrame
+    trained : mapping of str to sequence
+        By column, the categories that the model was trained on.  The columns are no categories yet.
+
+    Returns
+    -------
+    DataFrame
+        A copy.
+
+    Raises
+    ------
+    DataMismatchError
+        If no value of a column is among its categories.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = with_trained_categories(pd.DataFrame({"city": ["b", "a", "z"]}), {"city": ["b", "a", "c"]})
+    >>> table["city"].cat.categories.tolist(), table["city"].cat.codes.tolist()
+    (['b', 'a', 'c', 'z'], [0, 1, 3])
+    """
+    return table.assign(**{name: _as_categories(table[name], list(own)) for name, own in trained.items()})
+
+
+def trained_columns(X: Any, names: Sequence[str]) -> Any:
+    """Return the columns of X that a model was trained on, in their order, as a DataFrame.
+
+    Parameters
+    ----------
+    X : data frame, dict of str to array-like, or array-like of shape (n_rows, n_features)
+        Columns of an array are taken in the order of `names`.
+    names : sequence of str
+
+    Raises
+    ------
+    DataMismatchError
+        If a column is missing, or an array has another number of columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> trained_columns(pd.DataFrame({"a": [1], "b": [2], "c": [3]}), ["c", "a"]).columns.tolist()
+    ['c', 'a']
+    """
+    import pandas as pd
+
+    table: Any = X if isinstance(X, dict) else as_pandas(X)
+    frame = table if hasattr(table, "iloc") else pd.DataFrame(table)
+    if frame is not table and not isinstance(X, dict):
+        if frame.shape[1] != len(names):
+            raise DataMismatchError(
+                f"X has {counted(frame.shape[1], 'column')}, but the forest was trained on {len(names)}; pass a "
+                f"DataFrame with the columns {shortened(names)}."
+            )
+        frame.columns = names
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise DataMismatchError(f"X lacks columns that the forest was trained on: {shortened(missing)}; add them.")
+    return frame[list(names)]
+
+
+def _as_categories(column: Any, trained: list[Any]) -> Any:
+    import pandas as pd
+
+    if all(isinstance(category, str) for category in trained) and column.dtype.kind in "iu":
+        # In a csv file, the text "7" and the number look the same.
+        column = column.map(str)
+    values = column.dropna().unique().tolist()
+    known = set(trained)
+    others = [value for value in values if value not in known]
+    if values and len(others) == len(values):
+        raise DataMismatchError(
+            f"No value of the column {str(column.name)!r} is among the categories that the model was trained on: "
+            f"{shortened(values)} instead of {shortened(trained)}. Pass the values of training."
+        )
+    return column.astype(pd.CategoricalDtype([*trained, *others]))
+
+
+_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
+
+
+@cache
+def installed_version(name: str) -> str:
+    """Return the version of an installed distribution, read once in a process.
+
+    ``importlib.metadata.version`` parses the whole description, 10 ms for a long one.
+
+    Parameters
+    ----------
+    name : str
+        Name of the distribution.
+
+    Raises
+    ------
+    importlib.metadata.PackageNotFoundError
+        If it is not installed.
+
+    Examples
+    --------
+    >>> import numpy
+    >>> installed_version("numpy") == numpy.__version__
+    True
+    """
+    header, _, _ = (distribution(name).read_text("METADATA") or "").partition("\n\n")
+    stated = _VERSION.search(header)
+    return version(name) if stated is None else stated[1]
+
+
+def first_installed(*names: str) -> tuple[str, ...]:
+    """Return the first of some distributions that is installed, as a tuple; an empty one where none is.
+
+    A library can be importable without any: Spark puts its own PySpark on the ``PYTHONPATH``.  A model that was
+    read before can be used without its library.
+
+    Parameters
+    ----------
+    *names : str
+        Names of distributions that hold the same library.
+
+    Examples
+    --------
+    >>> first_installed("numpy-of-another-name", "numpy")
+    ('numpy',)
+    >>> first_installed("numpy-of-another-name")
+    ()
+    """
+    for name in names:
+        try:
+            installed_version(name)
+        except PackageNotFoundError:
+            continue
+        return (name,)
+    return ()
+
+
+DrawRule = Literal["with_replacement", "without_replacement", "unknown"]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawCounts:
+    """Numbers of times that each member drew each training row, and the rule of drawing.
+
+    Attributes
+    ----------
+    counts : ndarray of unsigned int, shape (n_members, n_rows)
+    rule : {"with_replacement", "without_replacement", "unknown"}
+        Unknown: only which rows are in a bag is available, and counts are 0 and 1.
+    chance : ndarray of float64, shape (n_rows,), or None
+        Chance of each row at each draw; None where all rows have the same.
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters import counts_of_rows
+    >>> counts_of_rows([[0, 0, 2], [1, 2, 2]], 2, 3, "with_replacement").counts.tolist()
+    [[2, 0, 1], [0, 1, 2]]
+    """
+
+    counts: NDArray[np.unsignedinteger]
+    rule: DrawRule
+    chance: NDArray[np.float64] | None = None
+
+
+def counts_of_rows(
+    members: Iterable[ArrayLike], n_members: int, n_rows: int, rule: DrawRule, weight: ArrayLike | None = None
+) -> DrawCounts:
+    """Return how often each member drew each row, counted one member after the other.
+
+    Parameters
+    ----------
+    members : iterable of array-like of int
+        Rows of each member, in any order, repeated as often as they were drawn.
+    n_members, n_rows : int
+    rule : {"with_replacement", "without_replacement", "unknown"}
+    weight : array-like of shape (n_rows,), optional
+        What the chance of a row to be drawn is proportional to.
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters import counts_of_rows
+    >>> counts_of_rows([[0, 0, 2], [1, 2, 2]], 2, 3, "with_replacement").counts.tolist()
+    [[2, 0, 1], [0, 1, 2]]
+    """
+    counts: NDArray[np.unsignedinteger] = np.zeros((n_members, n_rows), dtype=np.uint8)
+    for member, rows in enumerate(members):
+        drawn = np.bincount(np.asarray(rows, dtype=np.intp), minlength=n_rows)
+        if drawn.max() > np.iinfo(counts.dtype).max:
+            counts = counts.astype(np.uint32)
+        counts[member] = drawn
+    chance = None if weight is None else np.asarray(weight, dtype=np.float64) / np.sum(weight)
+    return DrawCounts(counts, rule, chance)
+
+
+def counts_from_bags(bags: Bags, rule: DrawRule) -> DrawCounts:
+    """Return draw counts of 0 and 1, from bags without repeated rows or with unknown repeats.
+
+    Examples
+    --------
+    >>> counts_from_bags(Bags.from_mask([[True, False, True]]), "without_replacement").counts.tolist()
+    [[1, 0, 1]]
+    """
+    return DrawCounts(bags.in_bag().view(np.uint8), rule)
+
+
+def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
+    """Return the predictions of one member for some rows.
+
+    Raises
+    ------
+    InputError
+        If the member raises an exception of any class.
+    """
+    try:
+        return predict(rows)
+    except EnsPluginError:
+        raise
+    except Exception as error:  # a user's model may raise anything
+        raise InputError(
+            f"model {member} failed on rows of X ({reason_of(error)}); pass fitted models, and X in the form they take."
+        ) from error
+
+
+def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArray[np.float64]:
+    """Return the outputs of one member as float64, after checking their shape and that they are finite.
+
+    Raises
+    ------
+    InputError
+        If the outputs are no numbers, not finite, or of another shape.
+
+    Examples
+    --------
+    >>> checked_numbers([0.5, 1.0], (2,), 0).tolist()
+    [0.5, 1.0]
+    """
+    try:
+        array = np.asarray(outputs, dtype=np.float64)
+    except Exception as error:  # a user's model may return anything
+        raise InputError(
+            f"Model {member} returned {with_article(type(outputs).__name__)} that holds no numbers "
+            f"({reason_of(error)}); it must return one output for each row."
+        ) from error
+    _check_shape(array, shape, member)
+    if not (np.abs(array) <= LARGEST_VALUE).all():
+        raise InputError(
+            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST_VALUE:g}; remove it from the "
+            "ensemble."
+        )
+    return array
+
+
+def checked_labels(outputs: Any, n_rows: int, member: int) -> NDArray[Any]:
+    """Return the labels that one member predicts, as an array of shape (n_rows,).
+
+    Raises
+    ------
+    InputError
+        If there is not one label for each row.
+    """
+    try:
+        array = np.asarray(outputs)
+    except Exception as error:  # a user's model may return anything
+        raise InputError(
+            f"Model {member} returned {with_article(type(outputs).__name__)} that is no array ({reason_of(error)}); it "
+            "must return one label for each row."
+        ) from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    _check_shape(array, (n_rows,), member)
+    return array
+
+
+@contextmanager
+def model_errors(model: object) -> Iterator[None]:
+    """Raise UnsupportedModelError in place of any exception of another library that the block raises."""
+    try:
+        yield
+    except (EnsPluginError, EnsPluginWarning):  # a warning of ours that a filter turns into an error
+        raise
+    except Exception as error:  # a model, or a user's object inside it, may raise anything
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} could not be used on these rows ({reason_of(error)}). If its own predict(X) "
+            "fails too, the model is damaged or X has another form than it takes. If not, please report this as a "
+            "defect of ens_plugin."
+        ) from error
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise InputError, with the same message, in place of a ValueError of a library that the block raises."""
+    try:
+        yield
+    except EnsPluginError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the class of an exception and the first line of its message, as text."""
+    try:
+        text = str(error)
+    except Exception:  # a user's exception may raise where it is printed
+        text = ""
+    return f"{type(error).__name__}: {one_line(text.strip().partition(chr(10))[0])}"
+
+
+def _check_shape(array: NDArray[Any], shape: tuple[int, ...], member: int) -> None:
+    if array.shape != shape:
+        raise InputError(
+            f"Model {member} returned shape {array.shape} where {shape} is expected; it must have one output."
+        )
+
+
+DEPTH = 40
+
+
+def held_objects(model: object) -> Iterator[Any]:
+    """Yield a model and every object that it holds in attributes, lists, dicts and arrays of objects, once each."""
+    seen: dict[int, object] = {}
+    waiting: list[tuple[object, int]] = [(model, 0)]
+    while waiting:
+        held, depth = waiting.pop()
+        if held is None or id(held) in seen or isinstance(held, (str, bytes, int, float, type, ModuleType)):
+            continue
+        seen[id(held)] = held
+        yield held
+        if depth < DEPTH:
+            waiting.extend((part, depth + 1) for part in parts(held))
+
+
+def parts(held: Any) -> list[Any]:
+    """Return the objects that are attributes of an object, or items of a list, a dict or an array of objects."""
+    if isinstance(held, np.ndarray):
+        return held.ravel().tolist() if held.dtype.kind == "O" else []
+    if isinstance(held, (list, tuple, set, frozenset)):
+        return list(held)
+    if isinstance(held, dict):
+        return list(held.values())
+    attributes = getattr(held, "__dict__", None)
+    return list(attributes.values()) if isinstance(attributes, dict) and not callable(held) else []
+
+
+# Relative rounding of numbers of rows, which are sums of weights.
+CLOSE = 1e-6
+# They change no prediction, or are drawn for each member.
+_NOT_COMPARED = ("random_state", "random_seed", "seed", "n_jobs", "thread_count", "verbose")
+_SHOWN = 3
+# Fewer runs of equal parameters than random order has, by so many standard deviations.
+FEW_RUNS = 3.0
+# By chance, the means of the first members and of the others hardly ever differ by so many standard errors.
+CERTAIN, FEWEST_MEMBERS, FEWEST_APART, LEAST_SPREAD = 8.0, 20, 5, 1e-6
+# Means that rest on few rows have longer tails than that, and large differences by chance.
+LARGEST_KURTOSIS = 9.0
+
+
+def unequal_member_doubts(members: Sequence[Any], **numbers: Sequence[float] | FloatArray | None) -> tuple[str, ...]:
+    """Return a doubt where members were trained with unequal parameters, as after a warm start with others.
+
+    The members' own parameters are compared; those of the ensemble may have been changed since.
+
+    Parameters
+    ----------
+    members : sequence of fitted estimators
+    **numbers : sequence of n_members float, or None
+        What else is equal for members that were trained alike, such as their numbers of rows, by its name.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> unequal_member_doubts([DecisionTreeClassifier(random_state=seed) for seed in range(3)])
+    ()
+    >>> text, = unequal_member_doubts([DecisionTreeClassifier(max_depth=depth) for depth in (2, 2, 3)])
+    >>> text[:77]
+    'The members were not trained alike: max_depth was 2 for 2 and 3 for 1 of them'
+    >>> unequal_member_doubts([None] * 3, rows=[100, 100, 50])[0][36:81]
+    'the number of rows was 100 for 2 and 50 for 1'
+    """
+    known = {name: np.asarray(own, dtype=np.float64) for name, own in numbers.items() if own is not None}
+    differing = {name: own for name, own in known.items() if np.ptp(own) > CLOSE * own.max()}
+    found = {f"the number of {name}": [f"{number:.0f}" for number in own] for name, own in differing.items()}
+    found = {**found, **_unequal(members)}
+    if not found:
+        return ()
+    return (
+        f"The members were not trained alike: {_listed(found)}. So they are not draws of one learner, and the first "
+        "differ from the last: these figures are those of a mixture, which no smaller or larger ensemble is. Refit all "
+        "members with the same parameters, in one call of fit.",
+    )
+
+
+def order_doubts(members: Sequence[Any]) -> tuple[str, ...]:
+    """Return a doubt where the members' parameters are unequal, and the same ones follow each other.
+
+    Parameters that differ at random from member to member are part of the learner.  The number of runs of members with
+    equal parameters is compared with that of random order (Wald and Wolfowitz 1940, for any number of kinds).
+
+    Parameters
+    ----------
+    members : sequence of fitted models
+        Of any library; those without ``get_params`` are not compared.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> stump, tree = DecisionTreeClassifier(max_depth=1), DecisionTreeClassifier()
+    >>> len(order_doubts([stump] * 10 + [tree] * 10)), len(order_doubts([stump, tree] * 10))
+    (1, 0)
+    """
+    found = _unequal(members)
+    if not found or not _has_few_runs(list(zip(*found.values(), strict=True))):
+        return ()
+    return (
+        f"Members that follow each other were trained alike, and others were not: {_listed(found)}. So the first "
+        "members differ from the last, and a smaller or larger ensemble is another mixture than these figures are of. "
+        "Give the members in random order if this mixture is what you want, or train all with the same parameters.",
+    )
+
+
+def bag_doubts(means: FloatArray) -> tuple[str, ...]:
+    """Return a doubt where the first members were trained on bags of other targets than the last ones.
+
+    So they are after a warm start with another ``class_weight`` or ``sample_weight``, which no member keeps.
+
+    Parameters
+    ----------
+    means : ndarray, shape (n_members, n_columns)
+        Mean target of each member's bag, or the share of each label in it.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> bags = np.random.default_rng(0).normal(0.2, 0.01, (40, 1))
+    >>> bag_doubts(bags), len(bag_doubts(bags + np.repeat([[0.0], [0.1]], 20, axis=0)))
+    ((), 1)
+    """
+    n_members = len(means)
+    spread = means.std(axis=0)
+    differ = spread > LEAST_SPREAD * np.abs(means).max(axis=0)
+    columns = means[:, differ]
+    if n_members < FEWEST_MEMBERS or columns.shape[1] == 0:
+        return ()
+    scaled = (columns - columns.mean(axis=0)) / spread[differ]
+    first = np.arange(FEWEST_APART, n_members - FEWEST_APART + 1)[:, None]
+    # Of each split in two: the correlation of the values with being among the first, and its Student's t.
+    correlation = np.cumsum(scaled, axis=0)[first[:, 0] - 1] / np.sqrt(first * (n_members - first))
+    t = np.abs(correlation) * np.sqrt((n_members - 2) / np.maximum(1.0 - correlation**2, 1e-12))
+    for column in np.argsort(-t.max(axis=0)):
+        split = int(np.argmax(t[:, column]))
+        if t[split, column] < CERTAIN:
+            break
+        parts = np.split(columns[:, column], [int(first[split, 0])])
+        if _kurtosis(np.concatenate([part - part.mean() for part in parts])) <= LARGEST_KURTOSIS:
+            return (_unlike_bags(*parts),)
+    return ()
+
+
+def _kurtosis(deviations: FloatArray) -> float:
+    """Return the fourth moment over the squared second one; 0 where nothing deviates."""
+    squares = float(np.mean(deviations**2))
+    return float(np.mean(deviations**4)) / squares**2 if squares > 0 else 0.0
+
+
+def _unlike_bags(first: FloatArray, others: FloatArray) -> str:
+    return (
+        f"The members were not trained alike: the bags of the first {first.size} have a mean target, or share of a "
+        f"label, of {first.mean():.3g}, and those of the other {others.size} of {others.mean():.3g}, as after a warm "
+        "start with another class_weight or sample_weight. These figures are those of a mixture, which no smaller or "
+        "larger ensemble is. Refit all members in one call of fit."
+    )
+
+
+def _unequal(members: Sequence[Any]) -> dict[str, list[str]]:
+    """Return the parameters that differ between members, with the value of each member as text."""
+    if not all(hasattr(member, "get_params") for member in members):
+        return {}
+    kinds = {type(member) for member in members}
+    if len(kinds) > 1:
+        return {"the class": [type(member).__name__ for member in members]}
+    found = _by_attributes(members) if all(hasattr(member, "tree_") for member in members) else _by_get_params(members)
+    unequal = {name: values for name, values in found.items() if len(set(map(id, values))) > 1}
+    texts = {name: [_text(value) for value in values] for name, values in unequal.items()}
+    return {name: own for name, own in texts.items() if len(set(own)) > 1}
+
+
+def _by_attributes(trees: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the parameters of trees, none of which is an estimator; get_params would take much longer.
+
+    A tree that was stored by an earlier release lacks the parameters that it did not have.
+    """
+    names = [name for name in signature(type(trees[0])).parameters if name not in _NOT_COMPARED]
+    return {name: [getattr(tree, name, None) for tree in trees] for name in names}
+
+
+def _by_get_params(members: Sequence[Any]) -> dict[str, list[Any]]:
+    try:
+        parameters = [member.get_params() for member in members]
+    except AttributeError:  # of a member that was stored by another release of its library
+        return {}
+    names = [name for name in parameters[0] if name.rpartition("__")[2] not in _NOT_COMPARED]
+    return {name: [own.get(name) for own in parameters] for name in names}
+
+
+def _text(value: Any) -> str:
+    """Return a value as a text that is equal for equal values; of other objects only their class."""
+    if isinstance(value, np.ndarray):
+        return str(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    return repr(value) if value is None or isinstance(value, (bool, int, float, str)) else type(value).__name__
+
+
+def _listed(found: dict[str, list[str]]) -> str:
+    texts = [f"{name} was {_values(values)}" for name, values in list(found.items())[:_SHOWN]]
+    rest = len(found) - _SHOWN
+    return "; ".join([*texts, *([f"and {counted(rest, 'other parameter')} differed"] if rest > 0 else [])])
+
+
+def _values(values: list[str]) -> str:
+    numbers = Counter(values)
+    shown = [f"{printable(text, 40)} for {number}" for text, number in list(numbers.items())[:_SHOWN]]
+    if len(numbers) > _SHOWN:
+        return f"{', '.join(shown)} and another value for the rest"
+    return f"{', '.join(shown[:-1])} and {shown[-1]} of them"
+
+
+def _has_few_runs(kinds: list[Any]) -> bool:
+    """Return whether equal members stand next to each other more often than in random order."""
+    n = len(kinds)
+    sizes = np.array(list(Counter(kinds).values()), dtype=np.float64)
+    n_runs = 1 + sum(kind != previous for kind, previous in zip(kinds[1:], kinds[:-1], strict=True))
+    squares, cubes = float((sizes**2).sum()), float((sizes**3).sum())
+    mean = (n * (n + 1) - squares) / n
+    variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1.0))
+    return variance > 0 and n_runs < mean - FEW_RUNS * variance**0.5
+
+
+GROWABLE = (
+    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM's LGBMClassifier and LGBMRegressor "
+    "with boosting_type='rf', XGBoost's XGBRFClassifier and XGBRFRegressor, and XGBClassifier and XGBRegressor with "
+    "n_estimators=1, also as the last step of a Pipeline"
+)
+
+_SUPPORTED = (
+    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
+    "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and "
+    "forests of imbalanced-learn, quantile-forest, scikit-survival, EconML, YDF and H2O. For yet another library, "
+    "write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) describes: register it with "
+    "ens_plugin.register_adapter for this Python process, or install it as a package with an entry point of the group "
+    "'ens_plugin.adapters' for the command line and every other process."
+)
+_ARRAYS = (
+    "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "
+    "aggregation=...)."
+)
+_CUML = (
+    "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass rows that "
+    f'it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}'
+)
+_H2O = f"Pass the forest that h2o.get_model or h2o.load_model returns. Of a forest in a MOJO file, {_ARRAYS}"
+_BOOSTING = (
+    "AdaBoostClassifier",
+    "AdaBoostRegressor",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "HistGradientBoostingClassifier",
+    "HistGradientBoostingRegressor",
+)
+_NO_SIZE = (
+    "Members of boosting correct one another, so no error curve describes them, and fewer or more of them make "
+    "another model."
+)
+# Ensembles of this package that no adapter can read.
+_NO_MEANS = {
+    "BootstrapModelAveragingClassifier": "A BootstrapModelAveragingClassifier adds up joint probabilities, of which a "
+    "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "
+    "settled_rows(X) and models_to_settle(X) give its distance from infinitely many models.",
+}
+# Wrappers around ensembles, whose own predictions are no means over members.
+_WRAPPERS = {
+    "CalibratedClassifierCV": "A CalibratedClassifierCV maps the mean of an ensemble's members to other "
+    "probabilities, so "
+    "its own predictions are no mean over members. Pass the ensemble inside it: with ensemble=False or a fitted one, "
+    "model.calibrated_classifiers_[0].estimator; else each has its own, trained on the rows of its folds. Its size is "
+    "judged before the calibration.",
+    "TransformedTargetRegressor": "A TransformedTargetRegressor transforms the mean of an ensemble's members, so its "
+    "own predictions are no mean over members. Pass model.regressor_ with "
+    "model.transformer_.transform(y.reshape(-1, 1)).ravel() as y: the errors are then in the unit of the transformed "
+    "y.",
+    "VotingClassifier": "{voting}",
+    "VotingRegressor": "{voting}",
+    "StackingClassifier": "{stacking}",
+    "StackingRegressor": "{stacking}",
+    "ClassifierChain": "{chain}",
+    "RegressorChain": "{chain}",
+    "OneVsRestClassifier": "A OneVsRestClassifier compares ensembles of two labels, one for each label against the "
+    "others, so its own predictions are no mean over members. Pass each alone: model.estimators_[k] with "
+    "model.label_binarizer_.transform(y).toarray()[:, k] as y. Forests and bagged trees take all labels without it.",
+    "OneVsOneClassifier": "A OneVsOneClassifier lets one ensemble for each pair of labels vote, so its own predictions "
+    "are no mean over members. Pass each alone: model.estimators_[k] with the rows of the k-th pair (a, b) of "
+    "itertools.combinations(model.classes_, 2), X[(y == a) | (y == b)], and (y == b)[(y == a) | (y == b)].astype(int) "
+    "as y. Forests and bagged trees take all labels without it.",
+    "OutputCodeClassifier": "An OutputCodeClassifier compares the outputs of several ensembles with a code for each "
+    "label, so its own predictions are no mean over members. Pass each alone: model.estimators_[k] with "
+    "model.code_book_[numpy.searchsorted(model.classes_, y), k].astype(int) as y. Forests and bagged trees take all "
+    "labels without it.",
+    "SelfTrainingClassifier": "A SelfTrainingClassifier trains its ensemble on labels that the ensemble predicted, so "
+    "out-of-bag rows are judged by labels that may be wrong. Pass model.estimator_ with rows that it was not trained "
+    'on, whose labels are known, and {data="holdout"}.',
+    "TunedThresholdClassifierCV": "{threshold}",
+    "FixedThresholdClassifier": "{threshold}",
+    "SelectFromModel": "A SelectFromModel chooses columns and predicts nothing. Pass the ensemble by which it chose "
+    "them, model.estimator_, or the pipeline that ends in an ensemble trained on the chosen columns.",
+    "SequentialFeatureSelector": "A SequentialFeatureSelector chooses columns, predicts nothing and keeps no fitted "
+    "ensemble. Pass the pipeline that ends in an ensemble trained on the chosen columns, or train one on "
+    "model.transform(X).",
+}
+_VOTING = (
+    "The models of a {name} were each trained on all rows and are not drawn alike, so there are neither out-of-bag "
+    "rows "
+    "nor a size to choose. Pass the ensembles in model.estimators_ one by one. If they are alike, forests that differ "
+    "in random_state only, their trees are one larger forest: train that with n_estimators as large as their sum. For "
+    "models that you drew at random from one population, pass "
+    "ens_plugin.CustomEnsemble.from_estimators(model.estimators_, None) with held-out rows."
+)
+_STACKING = (
+    "A {name} puts another model on top of its estimators, so its predictions are no mean over members. Pass the "
+    "ensembles in model.estimators_ one by one."
+)
+_THRESHOLD = (
+    "A {name} cuts the mean of an ensemble's members at a threshold of its own, so its labels are others than those of "
+    "which the error is estimated. Pass model.estimator_ with the same rows. For the error at the threshold, also pass "
+    "metric=lambda y, mean: ((mean[:, 1] >= {cut}) != (y == model.classes_[1])).mean()."
+)
+_CHAIN = (
+    "In a {name}, each model takes the outputs before its own as further columns: in training the true ones, and in "
+    "use those that it predicts. The error of one model depends on those before, and none is a mean over members. "
+    "Train one forest on all outputs, or a MultiOutputClassifier or MultiOutputRegressor, which ens_plugin.analyze "
+    "takes."
+)
+
+
+def no_adapter(model: object) -> str:
+    """Return why no adapter accepts a model, and what to do instead.
+
+    Examples
+    --------
+    >>> no_adapter("models:/churn/7")[:50]
+    "'models:/churn/7' is a str, not a fitted ensemble."
+    """
+    name = type(model).__name__
+    if name in _NO_MEANS:
+        return _NO_MEANS[name]
+    if isinstance(model, (str, PathLike)):
+        return (
+            f"{str(model)!r:.80} is {with_article(name)}, not a fitted ensemble. Load the model first, with "
+            "joblib.load or mlflow.sklearn.load_model for example, or use the command line, which takes paths and "
+            "URIs: ens-plugin analyze MODEL."
+        )
+    if isinstance(model, type):
+        return (
+            f"{model.__name__} is a class, not a fitted ensemble. Create one and fit it: {model.__name__}().fit(X, y)."
+        )
+    if name in _WRAPPERS and type(model).__module__.startswith("sklearn."):
+        shared = {"{voting}": _VOTING, "{stacking}": _STACKING, "{chain}": _CHAIN, "{threshold}": _THRESHOLD}
+        text = shared.get(_WRAPPERS[name], _WRAPPERS[name])
+        cut = "model.best_threshold_" if name.startswith("Tuned") else "model.threshold"
+        return text.replace("{name}", name).replace("{cut}", cut)
+    if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
+        return f"No adapter accepts {with_article(name)}. {_NO_SIZE} {_SUPPORTED}"
+    if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
+        return several_outputs(name, len(model.estimators_))
+    home = type(model).__module__
+    if home.startswith("ydf."):
+        return (
+            f"{with_article(name, 'A')} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
+            f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
+        )
+    library = home.partition(".")[0]
+    if library == "h2o":
+        return (
+            f"{with_article(name, 'A')} of H2O is not covered: of H2O's models H2ORandomForestEstimator is, on "
+            f"held-out rows. {_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
+        )
+    if library == "cuml":
+        return f"No adapter accepts {with_article(name)} of cuml. {_CUML}"
+    if home.startswith("pyspark.ml."):
+        return (
+            f"{with_article(name, 'A')} of Spark ML is not covered: of Spark ML's models "
+            "RandomForestClassificationModel and RandomForestRegressionModel are, alone, as the last stage of a "
+            f"PipelineModel, or as the best of a search. {_NO_SIZE if name.startswith('GBT') else _SUPPORTED}"
+        )
+    full_name = with_article(f"{home}.{name}")
+    return f"No adapter accepts {full_name}. {_SUPPORTED}"
+
+
+def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:
+    """Return the message that a function takes models of one output only, with what to do instead.
+
+    Examples
+    --------
+    >>> several_outputs("RandomForestRegressor", 3)[:61]
+    'This RandomForestRegressor predicts 3 outputs. This function '
+    """
+    if n_outputs == 1:
+        return f"This {name} has a single output. Pass its only estimator, model.estimators_[0], with y of one column."
+    return (
+        f"This {name} predicts {n_outputs} outputs. {what} takes one: pass ens_plugin.split_outputs(model)[k], which "
+        "predicts output k alone, with y[:, k]. (ens_plugin.analyze, grow and truncate take the whole model.)"
+    )
+
+
+def several_targets(name: str, n_outputs: int) -> str:
+    """Return the message that an ensemble of a library other than scikit-learn was trained on several columns of y.
+
+    Examples
+    --------
+    >>> several_targets("XGBRFRegressor", 2)[:50]
+    'This XGBRFRegressor was trained on 2 columns of y,'
+    """
+    return (
+        f"This {name} was trained on {n_outputs} columns of y, and only models of one column can be analysed. "
+        "Train one model for each column, or a MultiOutputClassifier or MultiOutputRegressor of such models, which "
+        "ens_plugin.analyze takes. If the columns indicate one label of several, train on y.argmax(axis=1)."
+    )
+
+
+COMPARED_ROWS = 256
+
+
+def check_replaced_methods(model: Any, features: Any, library: str) -> None:
+    """Raise UnsupportedModelError if ``predict`` or ``predict_proba`` is replaced, and returns something else.
+
+    Parameters
+    ----------
+    model : fitted estimator, or a Booster
+    features : prepared rows, whose `table` the estimator takes
+    library : str
+        Import name of the library, whose own methods are taken as known.
+    """
+    for name in ("predict", "predict_proba"):
+        plain = next((vars(cls)[name] for cls in type(model).__mro__ if _has_own(cls, name, library)), None)
+        if plain is None or (name not in vars(model) and getattr(type(model), name) is plain):
+            continue
+        table = features[spread_rows(features.shape[0], COMPARED_ROWS)].table
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found, expected = np.asarray(getattr(model, name)(table)), np.asarray(plain(model, table))
+            finding = "" if _are_same(found, expected) else "returns something else than"
+        except Exception as error:  # a user's class may raise anything
+            finding = f"failed on rows of X ({reason_of(error)}), and is not known to return"
+        if finding:
+            raise UnsupportedModelError(
+                f"The {name} of this {type(model).__name__} {finding} what the class of {library} returns, as where a "
+                "subclass or a patch replaces how it predicts. So the mean of its members does not describe what it "
+                "predicts. If the members' mean is what you want to judge, pass model.booster_ of LightGBM or "
+                "model.get_booster() of XGBoost; else pass ens_plugin.CustomEnsemble(outputs, in_bag, ...)."
+            )
+
+
+def _has_own(cls: type, name: str, library: str) -> bool:
+    return cls.__module__.partition(".")[0] == library and name in vars(cls)
+
+
+def _are_same(found: Any, expected: Any) -> bool:
+    if found.shape != expected.shape:
+        return False
+    if found.dtype.kind != "f" or expected.dtype.kind != "f":
+        return bool((found == expected).all())
+    return bool((np.abs(found - expected) <= CLOSE * np.abs(expected).max(initial=0.0)).all())
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Yield the result of `work` for every item, in order, from as many threads as joblib's context allows.
+
+    joblib's own Parallel checks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
+
+    Parameters
+    ----------
+    work : callable
+        Called from several threads.
+    items : sequence
+
+    Examples
+    --------
+    >>> from joblib import parallel_config
+    >>> with parallel_config(n_jobs=2):
+    ...     list(in_threads(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    n_threads = min(effective_n_jobs(None), len(items))
+    if n_threads <= 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        yield from pool.map(work, items)

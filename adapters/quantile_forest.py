@@ -1,0 +1,281 @@
+"""Adapters of quantile forests: their mean, and one quantile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from quantile_forest import ExtraTreesQuantileRegressor, RandomForestQuantileRegressor
+
+from ens_plugin.adapters.contract import (
+    CombinesMembers,
+    EnsembleAdapter,
+    EnsembleInfo,
+    RowOrigin,
+    VerifiesRows,
+    outputs_by_member,
+)
+from ens_plugin.adapters.members import several_outputs
+from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
+from ens_plugin.adapters.sklearn.predictions import check_predictions
+from ens_plugin.adapters.sklearn.training import check_fitted
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.validation import with_article
+from ens_plugin.errors import InputError, UnsupportedModelError
+
+__all__ = [
+    "QuantileAt",
+    "QuantileAtAdapter",
+    "QuantileForestAdapter",
+    "quantile_at",
+]
+
+
+class QuantileAt:
+    """A quantile forest that predicts one quantile; see :func:`quantile_at`.
+
+    Attributes
+    ----------
+    forest : fitted RandomForestQuantileRegressor or ExtraTreesQuantileRegressor
+    quantile : float
+    """
+
+    def __init__(self, forest: Any, quantile: float) -> None:
+        self.forest = forest
+        self.quantile = quantile
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the predicted quantile of each row, shape (n_rows,)."""
+        return np.asarray(self.forest.predict(X, quantiles=self.quantile), dtype=np.float64)
+
+
+def quantile_at(forest: Any, quantile: float) -> QuantileAt:
+    """Return a quantile forest as the predictor of one quantile.
+
+    For :func:`ens_plugin.analyze`: the curve and the recommended size are then of the pinball loss of that quantile.
+    With one training value in each leaf, ``max_samples_leaf=1``, the quantile that the forest predicts is that of its
+    trees' values, so that of any subset of trees is known.
+
+    Parameters
+    ----------
+    forest : fitted RandomForestQuantileRegressor or ExtraTreesQuantileRegressor
+        With ``max_samples_leaf=1``, the default.
+    quantile : float
+        Strictly between 0 and 1.
+
+    Returns
+    -------
+    QuantileAt
+
+    Raises
+    ------
+    InputError
+        If `quantile` is no number between 0 and 1.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from ens_plugin.adapters.quantile_forest import quantile_at
+    >>> from quantile_forest import RandomForestQuantileRegressor
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestQuantileRegressor(n_estimators=200, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(quantile_at(forest, 0.9), X, y)
+    >>> report.error_curve.metric
+    'pinball loss of quantile 0.9'
+    """
+    if isinstance(quantile, bool) or not (isinstance(quantile, Real) and 0 < float(quantile) < 1):
+        raise InputError(f"quantile={quantile!r} is no number between 0 and 1; pass 0.9 for example.")
+    return QuantileAt(forest, float(quantile))
+
+
+MEAN_ONLY = (
+    "Every figure is of the mean that predict(X, quantiles='mean') returns. Quantiles are not means over the members; "
+    "pass ens_plugin.adapters.quantile_forest.quantile_at(forest, 0.9) for one of them, which may take more members."
+)
+
+
+class QuantileForestAdapter(SklearnForestAdapter):
+    """Adapter of RandomForestQuantileRegressor and ExtraTreesQuantileRegressor, with one output.
+
+    A tree's output is the mean of the training values that the library keeps for its leaf, which by default is a single
+    one, drawn at random.  Their mean over the trees is ``predict(X, quantiles="mean")``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from quantile_forest import RandomForestQuantileRegressor
+    >>> X, y = np.arange(8.0)[:, None], np.arange(8.0)
+    >>> adapter = QuantileForestAdapter(RandomForestQuantileRegressor(n_estimators=5, random_state=0).fit(X, y))
+    >>> features = adapter.prepare(X)
+    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
+    ((5, 8), (5, 8))
+    """
+
+    known: ClassVar[tuple[type, ...]] = (RandomForestQuantileRegressor, ExtraTreesQuantileRegressor)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the forest, whose leaves must all keep the same number of training values.
+
+        Raises
+        ------
+        NotFittedError
+            If the forest has not been fitted.
+        UnsupportedModelError
+            If leaves keep different numbers of values: the library pools them over the trees, so that its mean is not
+            the mean of the trees.
+        """
+        check_fitted(self.model)
+        if self.model.n_outputs_ > 1:
+            raise UnsupportedModelError(several_outputs(type(self.model).__name__, self.model.n_outputs_))
+        info = super().describe()
+        if np.unique(np.concatenate([kept[kept > 0] for kept in self._kept_values])).size > 1:
+            raise UnsupportedModelError(
+                f"The leaves of this {type(self.model).__name__} keep different numbers of training values "
+                f"(max_samples_leaf={self.model.max_samples_leaf!r}), and the library takes the mean of those of all "
+                "trees together: larger leaves count more, and no mean over the members describes it. Refit with "
+                "max_samples_leaf=1, the default, or pass "
+                "ens_plugin.CustomEnsemble.from_estimators(model.estimators_, model.estimators_samples_)."
+            )
+        return replace(info, distributions=("quantile-forest", "scikit-learn"))
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the mean of the kept training values of the leaves that the prepared rows reach in each tree."""
+        return outputs_by_member(self._leaf_values, members or range(self.n_members), features, wanted)
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless the forest predicts the mean of its trees, if asked for the mean."""
+        check_predictions(self, features, self.known, quantiles="mean")
+
+    def cautions(self, data: str) -> tuple[str, ...]:
+        """Return a warning that the report is of the mean, not of quantiles."""
+        return (MEAN_ONLY,)
+
+    def stored_oob_outputs(self) -> None:
+        """Return None: the stored outputs are means of all rows in a leaf, which the forest does not predict."""
+        return None
+
+    def truncated(self, size: int) -> Any:
+        """Raise UnsupportedModelError: the kept values of all trees are in one compiled table."""
+        raise UnsupportedModelError(
+            f"The trees of {with_article(type(self.model).__name__)} share one table of training values, from which "
+            f"none can be removed. Train one with n_estimators={size}: with the same random_state, its trees are the "
+            f"first {size}."
+        )
+
+    @cached_property
+    def _positions(self) -> NDArray[np.int64]:
+        """Return the positions of kept values in the sorted target, from 1, shape (n_trees, n_nodes, n_kept)."""
+        return np.asarray(self.model.forest_.y_train_leaves)[:, :, 0, :]
+
+    @property
+    def _kept_values(self) -> NDArray[np.int64]:
+        return np.asarray(np.count_nonzero(self._positions, axis=2))
+
+    @cached_property
+    def _node_values(self) -> NDArray[np.float64]:
+        """Return the mean of the kept values of every node, shape (n_trees, n_nodes); 0 for inner nodes."""
+        values = np.concatenate([[0.0], np.asarray(self.model.forest_.y_train)[0]])
+        found = values[self._positions].sum(axis=2) / np.maximum(self._kept_values, 1)
+        # Older releases, 1.3.5 for one, have no bounds, and do not clip what they predict.
+        kept_bounds = getattr(self.model.forest_, "y_bound_leaves", None)
+        if self.model.monotonic_cst is None or kept_bounds is None:
+            return np.asarray(found)
+        bounds = np.asarray(kept_bounds)
+        return np.asarray(np.clip(found, bounds[:, :, 0], bounds[:, :, 1]))
+
+    def _leaf_values(self, member: int, rows: Any) -> NDArray[np.float64]:
+        leaves = self.model.estimators_[member].apply(rows, check_input=False)
+        return np.asarray(self._node_values[member].take(leaves))
+
+
+class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
+    """Adapter of a forest for one quantile, as :func:`ens_plugin.adapters.quantile_forest.quantile_at` makes it.
+
+    A tree's output is the training value that the library keeps for its leaf.  The quantile of these values over the
+    trees is ``predict(X, quantiles=...)``.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._forest = _adapter_of(model.forest)
+        super().__init__(model)
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is a forest for one quantile."""
+        return isinstance(model, QuantileAt)
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the forest, whose leaves must keep one training value each."""
+        kept = self.model.forest.max_samples_leaf
+        if kept != 1:
+            raise UnsupportedModelError(
+                f"This {type(self.model.forest).__name__} keeps several training values for each leaf "
+                f"(max_samples_leaf={kept!r}), which the library weights where it takes a quantile of those of all "
+                "trees; that of fewer trees is not known here. Refit with max_samples_leaf=1, the default."
+            )
+        return replace(self._forest.info, aggregation="quantile")
+
+    @property
+    def loss_name(self) -> str:
+        """Return the name of the loss, with the quantile."""
+        return f"pinball loss of quantile {self.model.quantile:g}"
+
+    def loss(
+        self,
+        target: NDArray[Any],
+        prediction: NDArray[np.float64],
+        sample_weight: NDArray[np.float64] | None = None,
+    ) -> float:
+        """Return the mean pinball loss."""
+        above = target - prediction
+        quantile = self.model.quantile
+        return float(np.average(np.maximum(quantile * above, (quantile - 1.0) * above), weights=sample_weight))
+
+    def combined(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the quantile of the members' values, interpolated as the library does it."""
+        return np.asarray(np.quantile(outputs, self.model.quantile, axis=0))
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as float32, the type the trees compare with their thresholds."""
+        return self._forest.prepare(X)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the kept training values of the leaves that the prepared rows reach in each tree."""
+        return self._forest.outputs(features, members, wanted)
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
+        return self._forest.bags(X, features, y)
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added trees with other parameters."""
+        return self._forest.doubts()
+
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether rows are training rows, as far as the forest shows it."""
+        return self._forest.verify_rows(features, y)
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return self._forest.column_splits(features)
+
+
+def _adapter_of(forest: Any) -> QuantileForestAdapter:
+    # Every model of a class of this package is tried by this adapter, also where quantile-forest is not installed.
+
+    if not QuantileForestAdapter.accepts(forest):
+        raise UnsupportedModelError(
+            "quantile_at takes a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor of quantile-forest, not "
+            f"{with_article(type(forest).__name__)}."
+        )
+    return QuantileForestAdapter(forest)

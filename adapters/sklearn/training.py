@@ -1,0 +1,374 @@
+"""How ensembles of scikit-learn were trained: their rows, targets, weights, classes and checks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import sklearn.exceptions
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from ens_plugin import errors
+from ens_plugin.adapters.members import column_names, label_codes, refusals, shortened
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
+
+__all__ = [
+    "DISTRIBUTIONS",
+    "TRAINING",
+    "UnfittedLearnerError",
+    "check_columns",
+    "check_columns_by_scikit_learn",
+    "check_fitted",
+    "check_learner",
+    "check_row_count",
+    "checked_rows",
+    "drawing_weight",
+    "draws_by_weight",
+    "known_class",
+    "left_out_chances",
+    "oob_score",
+    "prepare_rows",
+    "redrawable",
+    "refusals",
+    "require_fitted",
+    "take_columns",
+    "training_target",
+    "unchanged_on_failure",
+]
+
+DISTRIBUTIONS = ("scikit-learn",)
+
+# scikit-learn 1.6 renamed the argument; nothing else about the call differs from 1.4 to 1.9.
+_ACCEPT_NAN = (
+    {"ensure_all_finite": False}
+    if "ensure_all_finite" in signature(check_array).parameters
+    else {"force_all_finite": False}
+)
+TRAINING = ("fit", "estimators_samples_")
+_LEARNING = (*TRAINING, "predict", "predict_proba")
+
+
+def check_fitted(model: Any) -> None:
+    """Raise NotFittedError unless `model` has been fitted."""
+    try:
+        check_is_fitted(model, "estimators_")
+    except SklearnNotFittedError as error:
+        name = type(model).__name__
+        raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.") from error
+
+
+def known_class(model: object, known: tuple[type, ...]) -> type | None:
+    """Return the first of the `known` classes that a model is of, or the class of scikit-learn-intelex in its place.
+
+    After ``patch_sklearn()``, the same names in ``sklearn.ensemble`` are classes that are not derived from the known
+    ones.  What these leave to scikit-learn, as a fit of sparse rows, is an ensemble like scikit-learn's own.
+    """
+    names = {cls.__name__ for cls in known}
+    for cls in type(model).__mro__:
+        if cls in known or (cls.__module__.startswith("sklearnex.") and cls.__name__ in names):
+            return cls
+    return None
+
+
+def check_learner(model: Any, known: tuple[type, ...], methods: tuple[str, ...] = _LEARNING) -> None:
+    """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or predict."""
+    parent = known_class(model, known)
+    assert parent is not None
+    replaced = [name for name in methods if getattr(type(model), name, None) is not getattr(parent, name, None)]
+    if replaced:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} replaces {', '.join(replaced)} of scikit-learn's {parent.__name__}, so its bags "
+            "or its votes may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
+            "instead, or register an adapter for it with ens_plugin.register_adapter, or install one as a package "
+            "with an entry point of the group 'ens_plugin.adapters', which the command line finds too."
+        )
+
+
+def prepare_rows(model: Any, X: Any, dtype: type | None) -> Any:
+    """Return X as a C-ordered array or CSR matrix of `dtype`, its columns checked against `model`.
+
+    Parameters
+    ----------
+    model : fitted scikit-learn estimator
+    X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features)
+    dtype : type or None
+        None keeps the type of `X`.
+
+    Raises
+    ------
+    DataMismatchError
+        If the columns are not the ones the model was trained on.
+    InputError
+        If `X` is not a table of numbers, or holds values the model refuses.
+    """
+    check_columns(model, X)
+    try:
+        with np.errstate(over="ignore"):  # values too large for float32 become infinite, which is refused below
+            rows = check_array(X, accept_sparse="csr", dtype=dtype, order="C", **_ACCEPT_NAN)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
+    if rows.shape[1] != model.n_features_in_:
+        raise DataMismatchError(
+            f"X has {counted(rows.shape[1], 'column')}, but the {type(model).__name__} was trained on "
+            f"{model.n_features_in_}; pass the columns it was trained on, in the same order."
+        )
+    if not isinstance(rows, np.ndarray) and dtype is not None and rows.indices.dtype != np.intc:
+        raise InputError(
+            "X is a sparse matrix with 64-bit indices, which scikit-learn's trees cannot read; convert its indices and "
+            "indptr to 32-bit integers."
+        )
+    _check_values(model, rows)
+    return rows
+
+
+def check_columns(model: Any, X: Any) -> None:
+    """Raise DataMismatchError if a DataFrame's or Table's columns are not those `model` was trained on, in order."""
+    expected = getattr(model, "feature_names_in_", None)
+    columns = column_names(X)
+    if expected is None or columns is None or columns == list(expected):
+        return
+    missing = [name for name in expected if name not in set(columns)]
+    extra = [name for name in columns if name not in set(expected)]
+    found = "; ".join(
+        [f"missing {shortened(missing)}"] * bool(missing)
+        + [f"unknown {shortened(extra)}"] * bool(extra)
+        + ["the same names in another order, or repeated"] * (not missing and not extra)
+    )
+    remedy = (
+        "rename or add the missing columns of X"
+        if missing
+        else "pass X[model.feature_names_in_], of an Arrow Table X.select(model.feature_names_in_)"
+    )
+    raise DataMismatchError(
+        f"The columns of X are not the ones the {type(model).__name__} was trained on ({found}); {remedy}."
+    )
+
+
+def check_row_count(model: Any, n_rows: int) -> None:
+    """Raise DataMismatchError if `model` was fitted on another number of rows than `n_rows`."""
+    # No public attribute keeps the number of training rows; every release from 1.4 to 1.9 keeps this one.
+    trained = model._n_samples
+    if trained != n_rows:
+        raise DataMismatchError(
+            f"X has {counted(n_rows, 'row')}, but the {type(model).__name__} was trained on {trained}. Pass the exact "
+            'training rows in training order, or {data="holdout"} for rows the model was not trained on.'
+        )
+
+
+def drawing_weight(model: Any) -> NDArray[np.float64] | None:
+    """Return the weights by which `model` drew its rows; None where all rows had the same chance.
+
+    scikit-learn draws by weight since 1.9; before, weights did not change which rows are drawn.
+    """
+    # No public attribute keeps them; a forest or bagging ensemble of an earlier release has none.
+    weight = getattr(model, "_sample_weight", None)
+    if weight is None or np.ptp(weight) == 0:
+        return None
+    return np.asarray(weight, dtype=np.float64)
+
+
+def draws_by_weight(model: Any) -> bool:
+    """Return whether the release that trained `model` gives weights an effect on its draws, and none inside its trees.
+
+    scikit-learn does so since 1.9, of bagging since 1.8, and keeps the weights from then on, or None where there are
+    none.  What an earlier release trained has no such attribute, also after a later one has loaded it.
+    """
+    return hasattr(model, "_sample_weight")
+
+
+def redrawable(model: Any) -> Any:
+    """Return an ensemble whose ``estimators_samples_`` can be read: `model`, or a copy whose rows have no weights.
+
+    Of an ensemble that an earlier release trained, scikit-learn from 1.9 on misses the weights of its rows; they had no
+    effect on which rows were drawn.
+    """
+    if draws_by_weight(model):
+        return model
+    again = copy(model)
+    again._sample_weight = None
+    return again
+
+
+def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: int) -> NDArray[Any] | None:
+    """Return the training target as label codes, or as float64 where `classes` is None; None stays None.
+
+    Raises
+    ------
+    DataMismatchError
+        If `y` is not one value per row, or holds a label the model was not trained on.
+    """
+    if y is None:
+        return None
+    target = np.asarray(y)
+    if target.shape not in {(n_rows,), (n_rows, 1)}:
+        raise DataMismatchError(
+            f"y has shape {target.shape}, but X has {counted(n_rows, 'row')}; pass one value per row."
+        )
+    target = target.reshape(n_rows)
+    return target.astype(np.float64) if classes is None else label_codes(target, classes)
+
+
+def oob_score(outputs: NDArray[Any], target: NDArray[Any]) -> float:
+    """Return the out-of-bag score of bagging ensembles: accuracy of the likeliest label, or R2 of the values.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n_rows, n_labels) or (n_rows,)
+    target : ndarray of shape (n_rows,)
+        Label codes or values.
+    """
+    if outputs.ndim == 2:
+        return float(np.mean(np.argmax(outputs, axis=1) == target))
+    return float(r2_score(target, outputs))
+
+
+def _check_values(model: Any, rows: Any) -> None:
+    values = rows if isinstance(rows, np.ndarray) else rows.data
+    if values.dtype.kind != "f":
+        return
+    # A finite sum proves every value finite, with no second array as large as X.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    for name, suspect in (("NaN", np.isnan(values)), ("infinite values", np.isinf(values))):
+        if suspect.any():
+            _check_with_model(model, rows, _rows_with(rows, suspect), name)
+
+
+def _rows_with(rows: Any, suspect: NDArray[np.bool_]) -> NDArray[np.intp]:
+    if isinstance(rows, np.ndarray):
+        return np.flatnonzero(suspect.any(axis=1))
+    return np.unique(np.searchsorted(rows.indptr, np.flatnonzero(suspect), side="right") - 1)
+
+
+def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str) -> None:
+    """Raise InputError if the model refuses NaN or infinite values, which depends on release and parameters."""
+    first = int(found[0])
+    try:
+        with warnings.catch_warnings():
+            # These rows are an array, also where the user passed a data frame as for the training.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            model.predict(rows[first : first + 1])
+    except ValueError as error:
+        raise InputError(
+            f"{counted(found.size, 'holds', 'hold', of=f'{rows.shape[0]} rows of X')} {name} as {rows.dtype} (row "
+            f"{first} is the first), which the model refuses. Fill these values in as for the training, or leave the "
+            f"rows out. The model's own message: {error}"
+        ) from error
+
+
+def left_out_chances(model: Any, n_draws: int | None) -> NDArray[np.float64] | None:
+    """Return each training row's chance to be in none of a member's draws; None where rows have no weights.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        With ``bootstrap`` and, from scikit-learn 1.9 on, ``_sample_weight``.
+    n_draws : int or None
+        Number of draws of one member.
+    """
+    weight = getattr(model, "_sample_weight", None)
+    if weight is None or n_draws is None or not model.bootstrap:
+        return None
+    share = np.asarray(weight, dtype=np.float64) / np.sum(weight)
+    return np.asarray(np.exp(n_draws * np.log1p(-np.minimum(share, 1.0 - 1e-15))))
+
+
+class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):
+    """Error for an estimator that has not been fitted yet; also a scikit-learn NotFittedError."""
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Restore the attributes of an estimator if the block raises an exception."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def require_fitted(estimator: Any, attribute: str) -> None:
+    """Raise UnfittedLearnerError if the estimator lacks `attribute`."""
+    try:
+        check_is_fitted(estimator, attribute)
+    except sklearn.exceptions.NotFittedError as error:
+        raise UnfittedLearnerError(str(error)) from error
+
+
+def check_columns_by_scikit_learn(estimator: Any, X: Any) -> None:
+    """Raise DataMismatchError unless the names and the number of the columns of X are those of the fit.
+
+    Raises
+    ------
+    DataMismatchError
+        If they are not those of the fit, with scikit-learn's message.
+    """
+    if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
+        return
+    # An array has no names, and all that scikit-learn compares then is this; its function takes longer than a tree.
+    is_plain = type(X) is np.ndarray and not hasattr(estimator, "feature_names_in_")
+    if is_plain and X.shape[1] == estimator.n_features_in_:
+        return
+    try:
+        if hasattr(estimator, "_check_n_features"):  # scikit-learn before 1.6
+            estimator._check_feature_names(X, reset=False)
+            estimator._check_n_features(X, reset=False)
+        else:
+            from sklearn.utils.validation import validate_data
+
+            validate_data(estimator, X, reset=False, skip_check_array=True)
+    except ValueError as error:
+        raise errors.DataMismatchError(str(error)) from error
+
+
+def take_columns(estimator: Any, fitted: Any) -> None:
+    """Set the number and the names of an estimator's columns to those that the model inside it was fitted to.
+
+    What the model does not store is deleted from the estimator.
+    """
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, name):
+            setattr(estimator, name, getattr(fitted, name))
+        else:
+            vars(estimator).pop(name, None)
+
+
+def checked_rows(estimator: Any, **rows: Any) -> Any:
+    """Return X (and y), checked as in a fit or a prediction of `estimator`, but with missing values allowed.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        Stores the number and the names of the features; with ``reset=False`` they are compared.
+    **rows
+        X, y and reset, as for ``sklearn.utils.validation.validate_data``.
+
+    Returns
+    -------
+    X, or X and y : ndarray or CSR matrix
+
+    Raises
+    ------
+    InputError
+        If scikit-learn refuses the rows, with its message.
+    """
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn below 1.6 has no public name for this
+        with refusals():
+            return estimator._validate_data(**rows, accept_sparse="csr", dtype=None, force_all_finite=False)
+    with refusals():
+        return validate_data(estimator, **rows, accept_sparse="csr", dtype=None, ensure_all_finite=False)

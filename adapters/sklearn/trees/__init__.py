@@ -1,1 +1,0 @@
-"""Fitted trees of scikit-learn: their outputs, a check for damage, and their flat form for the compiled walk."""

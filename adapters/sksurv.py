@@ -1,0 +1,440 @@
+"""Adapters of survival forests: their risk, and the probability of survival at one time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from copy import copy
+from functools import cached_property
+from math import inf
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest
+from sksurv.metrics import concordance_index_censored
+
+from ens_plugin.adapters.contract import (
+    EnsembleAdapter,
+    EnsembleInfo,
+    JudgedByLoss,
+    RowOrigin,
+    Truncatable,
+    VerifiesRows,
+    outputs_by_member,
+)
+from ens_plugin.adapters.members import unequal_member_doubts
+from ens_plugin.adapters.sklearn.bags import BagCounts, check_first_splits, seeded_bags
+from ens_plugin.adapters.sklearn.forest import (
+    are_recognised,
+    checked_members,
+    growth_is_known,
+    tree_splits,
+    truncated_ensemble,
+)
+from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, check_row_count, prepare_rows, redrawable
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+
+__all__ = [
+    "SurvivalAt",
+    "SurvivalAtAdapter",
+    "SurvivalForestAdapter",
+    "SurvivalTreesAdapter",
+    "survival_at",
+]
+
+
+class SurvivalAt:
+    """A survival forest that predicts, for each row, the probability of an event up to one time; see `survival_at`.
+
+    Attributes
+    ----------
+    forest : fitted RandomSurvivalForest or ExtraSurvivalTrees
+    time : float
+    classes_ : ndarray
+        ``[False, True]``: no event up to `time`, or an event.
+    """
+
+    def __init__(self, forest: Any, time: float) -> None:
+        self.forest = forest
+        self.time = time
+        self.classes_ = np.array([False, True])
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of survival beyond the time, and of an event up to it, shape (n_rows, 2)."""
+        survival = self.forest.predict_survival_function(X, return_array=True)
+        place = np.searchsorted(self.forest.unique_times_, self.time, side="right") - 1
+        beyond = survival[:, place] if place >= 0 else np.ones(survival.shape[0])
+        return np.stack([beyond, 1.0 - beyond], axis=1)
+
+    def predict(self, X: Any) -> NDArray[np.bool_]:
+        """Return whether an event up to the time is likelier than none."""
+        return np.asarray(self.predict_proba(X)[:, 1] > 0.5)
+
+
+def survival_at(forest: Any, time: float) -> SurvivalAt:
+    """Return a survival forest as a classifier of whether the event happens up to one time.
+
+    For :func:`ens_plugin.analyze` and the functions like it, with the structured target of scikit-survival: an event up
+    to `time` is the label True.  Rows that were censored before `time` have no label; the others are weighted by the
+    inverse probability of not being censored, which Kaplan and Meier's estimator gives from the rows passed (Graf et
+    al. 1999).  The Brier score at `time` is then the criterion ``"probability"``, and ``metric="roc_auc"`` the
+    cumulative, dynamic area under the curve.
+
+    Parameters
+    ----------
+    forest : fitted RandomSurvivalForest or ExtraSurvivalTrees
+        Trained with ``low_memory=False``, the default.
+    time : float
+        Below the largest time of the training rows.
+
+    Returns
+    -------
+    SurvivalAt
+
+    Raises
+    ------
+    InputError
+        If `time` is no positive number.
+
+    References
+    ----------
+    E. Graf, C. Schmoor, W. Sauerbrei and M. Schumacher (1999), Assessment and comparison of prognostic classification
+    schemes for survival data, Statistics in Medicine 18.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from ens_plugin.adapters.sksurv import survival_at
+    >>> from sksurv.datasets import load_whas500
+    >>> from sksurv.ensemble import RandomSurvivalForest
+    >>> X, y = load_whas500()
+    >>> forest = RandomSurvivalForest(200, random_state=0).fit(X.astype(float), y)
+    >>> report = ens_plugin.analyze(survival_at(forest, 365.0), X.astype(float), y)
+    >>> report.n_members
+    200
+    """
+    if isinstance(time, bool) or not (isinstance(time, Real) and 0 < float(time) < inf):
+        raise InputError(f"time={time!r} is not a positive number; pass one in the unit of the times in y.")
+    return SurvivalAt(forest, float(time))
+
+
+def event_labels(y: ArrayLike, time: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the label of each row, 1 for an event up to a time, and its weight, 0 where it was censored before.
+
+    Raises
+    ------
+    InputError
+        If `y` is not a structured target of scikit-survival, or has too few rows on one side of the time.
+    """
+    from sksurv.nonparametric import CensoringDistributionEstimator
+
+    target = np.asarray(y)
+    event, times = events_and_times(target)
+    had_event, survived = event & (times <= time), times > time
+    if not had_event.any() or not survived.any():
+        raise InputError(
+            f"{counted(np.count_nonzero(had_event), 'row has', 'rows have')} an event up to time {time:g}, and "
+            f"{counted(np.count_nonzero(survived), 'is', 'are')} observed beyond it: there must be rows of both. The "
+            f"times of y range from {times.min():g} to {times.max():g}; choose one between."
+        )
+    weight = np.zeros(times.size)
+    if event.all():
+        weight[had_event | survived] = 1.0
+        return had_event.astype(np.int64), weight
+    uncensored = CensoringDistributionEstimator().fit(target)
+    weight[had_event] = 1.0 / uncensored.predict_proba(times[had_event])
+    weight[survived] = 1.0 / uncensored.predict_proba(np.array([time]))
+    return had_event.astype(np.int64), weight
+
+
+def events_and_times(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return whether each row had an event, and the time of the event or of the censoring.
+
+    Raises
+    ------
+    InputError
+        If `y` is not a structured target of scikit-survival.
+    """
+    from sksurv.util import check_array_survival
+
+    try:
+        event, times = check_array_survival(np.empty((y.shape[0], 1)), y)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"y is no target of scikit-survival ({error}). Pass an array as sksurv.util.Surv.from_arrays(event, time) "
+            "makes it: a field with the event as a boolean, and a field with its time or the time of censoring."
+        ) from error
+    return event, times
+
+
+CLOSE = 1e-9
+
+
+class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
+    """Base class of adapters of a RandomSurvivalForest or ExtraSurvivalTrees.
+
+    Bags are redrawn from the trees' seeds and proved on three trees: the rows must fill the leaves as in training, and
+    their events and times must give the leaves' cumulative hazards (Nelson and Aalen's estimator).
+    """
+
+    @property
+    @abstractmethod
+    def forest(self) -> Any:
+        """Return the fitted forest."""
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as float32, the type the trees compare with their thresholds."""
+        return prepare_rows(self.forest, X, np.float32)
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
+        forest = self.forest
+        if not forest.bootstrap:
+            raise BagError(
+                f"This {type(forest).__name__} was trained without bootstrap, each tree on every row, so no row is "
+                "out of "
+                'bag. Pass {data="holdout"} with rows the model was not trained on, or refit with bootstrap=True.'
+            )
+        if not hasattr(forest, "_n_samples"):
+            raise BagError(
+                f"This {type(forest).__name__} does not keep how many rows it was trained on, as those of "
+                "scikit-survival before 0.24, so its bags cannot be drawn again. Train it with a newer release, or "
+                'pass {data="holdout"} with rows the model was not trained on.'
+            )
+        check_row_count(forest, features.shape[0])
+        is_proved = self._check_rows(features, y) and growth_is_known(features)
+        seeds = [tree.random_state for tree in forest.estimators_]
+        bags = seeded_bags(self._draw, seeds, features.shape[0], checked_members(self.n_members))
+        if growth_is_known(features, forest):
+            check_first_splits(forest.estimators_, features, BagCounts(bags))
+        return bags.with_proof(BagProof(target=is_proved))
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        return unequal_member_doubts(self.forest.estimators_)
+
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether rows are training rows, in training order, by the growth of three trees."""
+        forest = self.forest
+        if features.shape[0] != getattr(forest, "_n_samples", None) or not growth_is_known(features):
+            return "unknown"
+        trees = [forest.estimators_[member] for member in checked_members(self.n_members)]
+        return "training" if are_recognised(trees, lambda: self._check_rows(features, y)) else "unknown"
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and the thresholds of the columns that trees split."""
+        return features, tree_splits(self.forest.estimators_)
+
+    def _draw(self, member: int) -> NDArray[np.integer[Any]]:
+        one_tree = copy(redrawable(self.forest))
+        one_tree.estimators_ = [self.forest.estimators_[member]]
+        return np.asarray(one_tree.estimators_samples_[0])
+
+    def _check_rows(self, features: Any, y: ArrayLike | None) -> bool:
+        """Raise DataMismatchError unless three trees can be grown on these rows; return whether y is proved."""
+        target = None if y is None else events_and_times(np.asarray(y))
+        for member in checked_members(self.n_members):
+            self._check_tree(member, features, target)
+        # With low_memory=True, leaves keep a risk score in place of the hazards.
+        return target is not None and not self.forest.low_memory
+
+    def _check_tree(self, member: int, features: Any, target: tuple[NDArray[Any], NDArray[Any]] | None) -> None:
+        tree = self.forest.estimators_[member].tree_
+        draws = np.bincount(self._draw(member), minlength=features.shape[0])
+        rows = np.flatnonzero(draws)
+        leaves = tree.apply(features[rows])
+        is_leaf = tree.children_left == -1
+        other = np.count_nonzero((np.bincount(leaves, minlength=tree.node_count) != tree.n_node_samples)[is_leaf])
+        if other:
+            raise DataMismatchError(
+                f"These are not the rows the model was trained on: in {other} of {tree.n_leaves} leaves of tree "
+                f"{member}, "
+                "X has another number of rows than the tree counted at training. X and y must be the exact training "
+                'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+            )
+        if target is None or self.forest.low_memory:
+            return
+        hazards = _last_hazards(leaves, target[0][rows], target[1][rows], draws[rows], tree.node_count)
+        gap = np.abs(hazards - tree.value[:, -1, 0]) > CLOSE * np.maximum(hazards, 1.0)
+        if (gap & is_leaf).any():
+            raise DataMismatchError(
+                f"y is not the target the model was trained on: {np.count_nonzero(gap & is_leaf)} of {tree.n_leaves} "
+                f"leaves of tree {member} hold a cumulative hazard that y of the rows in them cannot give. X and y "
+                "must be the exact training rows in training order; for rows the model was not trained on pass "
+                '{data="holdout"}.'
+            )
+
+
+def _last_hazards(
+    leaves: NDArray[np.intp],
+    event: NDArray[np.bool_],
+    time: NDArray[np.float64],
+    draws: NDArray[np.integer[Any]],
+    n_nodes: int,
+) -> NDArray[np.float64]:
+    """Return the sum of events over rows at risk, over the times of each leaf, shape (n_nodes,)."""
+    order = np.lexsort((time, leaves))
+    leaves, event, time, draws = leaves[order], event[order], time[order], draws[order]
+    starts = np.flatnonzero(np.r_[True, (np.diff(leaves) != 0) | (np.diff(time) != 0)])
+    total, events = np.add.reduceat(draws, starts), np.add.reduceat(draws * event, starts)
+    leaf, before = leaves[starts], np.cumsum(total) - total
+    in_leaf = np.bincount(leaves, draws, n_nodes)
+    first = np.r_[True, np.diff(leaf) != 0]
+    earlier = before - np.repeat(before[first], np.diff(np.r_[np.flatnonzero(first), leaf.size]))
+    return np.asarray(np.bincount(leaf, events / (in_leaf[leaf] - earlier), n_nodes), dtype=np.float64)
+
+
+class SurvivalAtAdapter(SurvivalTreesAdapter, Truncatable):
+    """Adapter of a survival forest at one time, as :func:`ens_plugin.adapters.sksurv.survival_at` makes it.
+
+    The trees' probabilities of survival beyond the time are averaged, as in the library.
+    """
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is a survival forest at one time."""
+        return isinstance(model, SurvivalAt)
+
+    @property
+    def forest(self) -> Any:
+        """Return the fitted forest."""
+        return self.model.forest
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the forest, a classifier of events up to the time."""
+        from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest
+
+        forest, known = self.model.forest, (RandomSurvivalForest, ExtraSurvivalTrees)
+        if not isinstance(forest, known):
+            raise UnsupportedModelError(
+                f"survival_at takes a RandomSurvivalForest or ExtraSurvivalTrees of scikit-survival, not a "
+                f"{type(forest).__name__}."
+            )
+        check_fitted(forest)
+        check_learner(forest, known)
+        if forest.low_memory:
+            raise UnsupportedModelError(
+                f"This {type(forest).__name__} was trained with low_memory=True, which keeps one risk score for each "
+                "leaf and no probability of survival. Refit with low_memory=False."
+            )
+        return EnsembleInfo(
+            task="classification",
+            classes=self.model.classes_,
+            n_members=len(forest.estimators_),
+            aggregation="mean_proba",
+            output_kind="probabilities",
+            bag_provenance="recorded",
+            is_row_independent=True,
+            distributions=("scikit-survival", "scikit-learn"),
+        )
+
+    def encode_target(self, y: NDArray[Any]) -> NDArray[np.int64]:
+        """Return 1 for rows with an event up to the time, 0 for the others."""
+        return event_labels(y, self.model.time)[0]
+
+    def target_weights(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return inverse probabilities of not being censored, 0 for rows that were censored before the time."""
+        return event_labels(y, self.model.time)[1]
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the trees' probabilities of survival beyond the time, and of an event up to it."""
+        return outputs_by_member(self._tree_outputs, members or range(self.n_members), features, wanted)
+
+    def truncated(self, size: int) -> SurvivalAt:
+        """Return a forest of copies of the first `size` trees, at the same time."""
+        forest = self.forest
+        part = truncated_ensemble(forest, size, {"estimators_": forest.estimators_[:size]})
+        return SurvivalAt(part, self.model.time)
+
+    @cached_property
+    def _place(self) -> int:
+        """Return the position of the last step of the survival curves at or before the time; -1 if there is none."""
+        return int(np.searchsorted(self.forest.unique_times_, self.model.time, side="right")) - 1
+
+    def _tree_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
+        tree = self.forest.estimators_[member].tree_
+        # Nodes hold cumulative hazards and probabilities of survival, by time.
+        beyond = tree.value[:, self._place, 1].take(tree.apply(rows)) if self._place >= 0 else np.ones(rows.shape[0])
+        return np.stack([beyond, 1.0 - beyond], axis=1)
+
+
+_FORESTS = (RandomSurvivalForest, ExtraSurvivalTrees)
+
+
+class SurvivalForestAdapter(SurvivalTreesAdapter, JudgedByLoss, Truncatable):
+    """Adapter of RandomSurvivalForest and ExtraSurvivalTrees, by the mean of the trees' risk scores.
+
+    Its loss is 1 less Harrell's concordance index: the share of comparable pairs of rows of which the one with the
+    earlier event has the lower risk score; equal scores count half.
+
+    Examples
+    --------
+    >>> from sksurv.datasets import load_whas500
+    >>> X, y = load_whas500()
+    >>> forest = RandomSurvivalForest(50, random_state=0).fit(X.astype(float), y)
+    >>> SurvivalForestAdapter(forest).loss_name
+    '1 - C'
+    """
+
+    loss_name = "1 - C"
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is a RandomSurvivalForest or ExtraSurvivalTrees, or of a subclass."""
+        return isinstance(model, _FORESTS)
+
+    @property
+    def forest(self) -> Any:
+        """Return the fitted forest."""
+        return self.model
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties of the forest, whose members predict risk scores."""
+        check_fitted(self.model)
+        check_learner(self.model, _FORESTS)
+        return EnsembleInfo(
+            task="regression",
+            classes=None,
+            n_members=len(self.model.estimators_),
+            aggregation="mean",
+            output_kind="values",
+            bag_provenance="recorded",
+            is_row_independent=True,
+            distributions=("scikit-survival", "scikit-learn"),
+        )
+
+    def loss(self, target: NDArray[Any], prediction: NDArray[np.float64]) -> float:
+        """Return 1 less Harrell's concordance index."""
+        event, time = events_and_times(target)
+        return 1.0 - float(concordance_index_censored(event, time, prediction)[0])
+
+    def encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the negative times, those of censored rows a little lower: as risk scores they would have no loss."""
+        event, time = events_and_times(y)
+        return -np.where(event, time, np.nextafter(time, np.inf)).astype(np.float64)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the trees' risk scores: the sum of the cumulative hazards at the times of events."""
+        return outputs_by_member(self._risks, members or range(self.n_members), features, wanted)
+
+    def stored_oob_outputs(self) -> NDArray[np.float64] | None:
+        """Return the mean out-of-bag risk scores that oob_score=True stored, or None."""
+        return getattr(self.model, "oob_prediction_", None)
+
+    def truncated(self, size: int) -> Any:
+        """Return a forest of copies of the first `size` trees."""
+        return truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
+
+    def _risks(self, member: int, rows: Any) -> NDArray[np.float64]:
+        tree = self.model.estimators_[member]
+        values = tree.tree_.value
+        nodes = values[:, 0, 0] if self.model.low_memory else values[:, tree.is_event_time_, 0].sum(axis=1)
+        return np.asarray(nodes.take(tree.tree_.apply(rows)))

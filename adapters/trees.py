@@ -1,0 +1,1156 @@
+"""Trees as arrays: their links, leaves, kept rows and split values, and what walks rows through them.
+
+A test of whether rows fill the leaves of trees as training rows do, which recognises these in any order.
+
+A leaf that counted some rows of its bag is reached by at least as many of the training rows.  Of as many fresh rows,
+often fewer reach it: the bag is about two thirds of the training rows, and small leaves were fitted to it.
+
+A test of whether rows hold the values that trees split at, which recognises training rows in any order.
+
+Tree learners put a threshold on a training value, or half-way between two neighbouring values.  Fresh rows hold such
+values by chance only, as often as they hold each other's values.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import issparse
+from scipy.special import betainc
+from scipy.stats import binom
+
+from ens_plugin.adapters import walk_package
+from ens_plugin.adapters.walk_package import REPORT, Fault
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.sample import LabelOrder, spread_rows
+from ens_plugin.core.tally import count_votes_by, value_sums
+from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, counted
+from ens_plugin.errors import EnsPluginWarning, warn_user
+
+if TYPE_CHECKING:
+    from ens_plugin.core.pair_covariance import VotePairs
+    from ens_plugin.core.stopping import StoppingTable
+    from ens_plugin.core.tally import RowBlock, Sums, VoteCounts
+
+__all__ = [
+    "COMPARED_ROWS",
+    "ENOUGH",
+    "MOST_SHARED",
+    "ROWS_OF_PIECE",
+    "CompiledSums",
+    "FlatForest",
+    "FlatTree",
+    "KeptLeaves",
+    "LeafCover",
+    "LeafWalk",
+    "OutsideColumns",
+    "RowOrigin",
+    "Table",
+    "are_sound",
+    "are_too_many",
+    "chance_of_value",
+    "column_of",
+    "columns_outside",
+    "compared_rows",
+    "compiled_sums",
+    "count_leaves",
+    "hold_split_values",
+    "judge_origin",
+    "label_order",
+    "measure_cover",
+    "moment_sums",
+    "move_values",
+    "move_values_by_label",
+    "probe_rows",
+    "show_split_values",
+    "splits_by_column",
+    "subset_counts",
+    "target_ranges",
+    "vote_pairs",
+]
+
+
+def are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    """Return whether the path of any row from node 0 along the child links ends at a leaf.
+
+    With damaged links, prediction may never end, or may read memory outside the tree.  Where no node is the
+    child of two nodes, and the root is the child of none, every path from the root ends.
+
+    Parameters
+    ----------
+    left, right : ndarray of int, shape (n_nodes,)
+        Children of each node; negative where the child is no node.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> are_sound(np.array([1, -1, -1]), np.array([2, -1, -1]))
+    True
+    >>> are_sound(np.array([1, -1, 1]), np.array([2, -1, -1])), are_sound(np.array([3]), np.array([-1]))
+    (False, False)
+    """
+    children = np.concatenate([left, right])
+    children = children[children >= 0]
+    if children.size == 0:
+        return True
+    return bool(
+        children.min() > 0 and children.max() < left.size and np.bincount(children, minlength=left.size).max() <= 1
+    )
+
+
+N_PROBES = 32
+PROBED_TREES = 16
+# Share of the cells of a probe that are missing.
+MISSING_SHARE = 0.1
+
+
+class FlatTree(NamedTuple):
+    """A tree as arrays with one entry for each node, of which the first is the root.
+
+    Attributes
+    ----------
+    left, right : ndarray of int, shape (n_nodes,)
+        Children of each node; negative for leaves.
+    feature : ndarray of int, shape (n_nodes,)
+        Column that each node compares.
+    threshold : ndarray of float64, shape (n_nodes,)
+        The largest value that goes left; NaN where none does.
+    missing_left : ndarray of bool, shape (n_nodes,)
+        Whether a missing value, which is NaN, goes left.
+    sets : ndarray of int, shape (n_nodes,), or None
+        Set of the categories that go left, for a split by category; negative for a split by value.
+    set_starts : ndarray of int, shape (n_sets + 1,), or None
+        Position in `set_words` at which each set starts.
+    set_words : ndarray of uint32 or None
+        Categories as bits, 32 to the word.
+    """
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    missing_left: NDArray[Any]
+    sets: NDArray[Any] | None = None
+    set_starts: NDArray[Any] | None = None
+    set_words: NDArray[Any] | None = None
+
+
+class FlatForest(NamedTuple):
+    """Trees in one format, with the library's own number of each leaf.
+
+    Attributes
+    ----------
+    trees : sequence of FlatTree
+    numbers : sequence of ndarray of unsigned int, shape (n_nodes,) each
+        The library's number of each node that is a leaf, of the same type for all trees.
+    n_features : int
+    least_category : float
+        The smallest number that is a category; smaller ones go right.
+    cleaned : callable
+        Returns an array of rows as the library reads them, such as with small numbers set to zero.
+    """
+
+    trees: Sequence[FlatTree]
+    numbers: Sequence[NDArray[Any]]
+    n_features: int
+    least_category: float = 0.0
+    cleaned: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
+
+
+def probe_rows(forest: FlatForest, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show.
+
+    Parameters
+    ----------
+    forest : FlatForest
+    rows : ndarray of float32 or float64, shape (n_rows, n_features)
+        At least one row.
+
+    Examples
+    --------
+    >>> one = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
+    >>> forest = FlatForest([one], [np.arange(3)], n_features=1)
+    >>> sorted(set(map(str, probe_rows(forest, np.zeros((1, 1))).ravel().tolist())))
+    ['0.5', '0.5000000000000001', 'nan']
+    """
+    rng = np.random.default_rng(0)
+    probes = rows[rng.integers(rows.shape[0], size=N_PROBES)]
+    chosen = [forest.trees[place] for place in rng.integers(len(forest.trees), size=PROBED_TREES)]
+    column, value = (np.concatenate(parts) for parts in zip(*map(_split_values, chosen), strict=True))
+    if column.size:
+        picked = rng.integers(column.size, size=(N_PROBES, 4 * forest.n_features))
+        with np.errstate(over="ignore"):
+            own = value[picked].astype(rows.dtype)
+        own = np.where(rng.random(own.shape) < 0.5, own, np.nextafter(own, np.asarray(np.inf, own.dtype)))
+        largest = np.finfo(own.dtype).max  # some libraries refuse infinite values
+        probes[np.arange(N_PROBES)[:, None], column[picked]] = own.clip(-largest, largest)
+    probes[rng.random(probes.shape) < MISSING_SHARE] = np.nan
+    return probes
+
+
+def _split_values(tree: FlatTree) -> tuple[NDArray[Any], FloatArray]:
+    """Return, for each split of a tree, its column and a value at which an error would show: threshold or category."""
+    is_split = np.asarray(tree.left) >= 0
+    value = np.asarray(tree.threshold, np.float64)
+    if tree.sets is not None and tree.set_starts is not None:
+        sizes = 32 * np.diff(tree.set_starts)
+        is_set = np.asarray(tree.sets) >= 0
+        value = value.copy()
+        # Any category: which one matters less than that it is one.
+        value[is_set] = np.arange(int(is_set.sum())) % np.maximum(sizes[np.asarray(tree.sets)[is_set]], 1)
+    is_split &= np.isfinite(value)
+    return np.asarray(tree.feature)[is_split].astype(np.intp), value[is_split]
+
+
+# Rows of a piece: few, so that all trees' leaves of them stay in a processor's cache.
+ROWS_OF_PIECE = 128
+
+
+@dataclass(eq=False)
+class _Store:
+    """Pieces of rows by the position of their first: how many rows each has, and their leaves out of bag by tree."""
+
+    bytes_left: int
+    bags: Bags | None = None
+    pieces: dict[int, tuple[int, NDArray[Any]]] = field(default_factory=dict)
+
+
+class KeptLeaves:
+    """Leaves of the first rows that fit into a number of bytes, for each tree those of rows out of its bag.
+
+    Parameters
+    ----------
+    most_bytes : int
+
+    Examples
+    --------
+    >>> kept = KeptLeaves(1000)
+    >>> kept.begin(Bags.from_mask([[True, False, False]]))
+    >>> kept.keep(np.array([[7, 8, 9]]))
+    >>> kept.of_rows(slice(1, 3)).read(np.array([[False, True]]))
+    array([[8, 9]])
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._start = most_bytes, 0
+        self._store = _Store(0)
+
+    def of_rows(self, rows: slice) -> KeptLeaves:
+        """Return the same leaves, for a contiguous block of these rows."""
+        part = KeptLeaves(self._most_bytes)
+        part._store, part._start = self._store, self._start + (rows.start or 0)
+        return part
+
+    def begin(self, bags: Bags) -> None:
+        """Keep leaves out of these bags from now on; all that were kept are dropped."""
+        self._store.bytes_left, self._store.bags = self._most_bytes, bags
+        self._store.pieces.clear()
+
+    def keep(self, leaves: NDArray[Any]) -> None:
+        """Keep the leaves of these rows, shape (n_trees, n_rows), as long as there is room."""
+        store = self._store
+        if store.bytes_left < 0:
+            return
+        for first in range(0, leaves.shape[1], ROWS_OF_PIECE):
+            part = np.ascontiguousarray(leaves[:, first : first + ROWS_OF_PIECE])
+            start = self._start + first
+            own = part.reshape(-1).take(self._places(start, part.shape[1]))
+            store.bytes_left -= own.nbytes
+            if store.bytes_left < 0:
+                return
+            store.pieces[start] = part.shape[1], own
+
+    def read(self, wanted: NDArray[np.bool_]) -> NDArray[Any] | None:
+        """Return the leaves of these rows, which may be any where they are not wanted; None if not all are kept.
+
+        Parameters
+        ----------
+        wanted : ndarray of bool, shape (n_trees, n_rows)
+        """
+        store, stop = self._store, self._start + wanted.shape[1]
+        if store.bags is None or (wanted & store.bags.in_bag(slice(self._start, stop))).any():
+            return None
+        starts = sorted(store.pieces)
+        first = reached = starts[max(bisect_right(starts, self._start), 1) - 1] if starts else stop
+        parts = []
+        while reached < stop and reached in store.pieces:
+            parts.append(self._piece(reached))
+            reached += parts[-1].shape[1]
+        if not first <= self._start < stop <= reached:
+            return None
+        return np.concatenate(parts, axis=1)[:, self._start - first : stop - first]
+
+    def _piece(self, start: int) -> NDArray[Any]:
+        """Return the leaves of a piece, 0 in bag, shape (n_trees, n_rows_of_piece)."""
+        assert self._store.bags is not None
+        height, own = self._store.pieces[start]
+        leaves = np.zeros((self._store.bags.n_members, height), own.dtype)
+        leaves.reshape(-1)[self._places(start, height)] = own
+        return leaves
+
+    def _places(self, start: int, height: int) -> NDArray[np.intp]:
+        """Return the places of the cells out of bag among those of some rows, tree by tree."""
+        assert self._store.bags is not None
+        return np.flatnonzero(~self._store.bags.in_bag(slice(start, start + height)))
+
+
+def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int) -> tuple[IntArray, IntArray]:
+    """Return the number of rows that reach each leaf of a tree: of those in its bag, then of all.
+
+    Parameters
+    ----------
+    leaves : ndarray of unsigned int, shape (n_rows,)
+        Leaf that each row reaches.
+    in_bag : ndarray of bool, shape (n_rows,)
+    n_leaves : int
+
+    Returns
+    -------
+    in_bag_counts, counts : ndarrays of int, shape (n_leaves,)
+
+    Examples
+    --------
+    >>> count_leaves(np.array([0, 2, 2], dtype=np.uint8), np.array([True, True, False]), 3)
+    (array([1, 0, 1]), array([1, 0, 2]))
+    """
+    # The smallest type for twice a leaf's number: arithmetic on bytes takes an eighth of the time of words.
+    code = leaves.astype(np.min_scalar_type(2 * n_leaves))
+    code *= 2
+    code += in_bag
+    counts = np.bincount(code, minlength=2 * n_leaves)
+    return counts[1::2], counts[::2] + counts[1::2]
+
+
+def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
+    """Return the smallest target in each leaf, and the negated largest, so that both merge by the minimum.
+
+    Parameters
+    ----------
+    leaves : ndarray of int, shape (n_rows,)
+        Leaf that each row reaches.
+    target : ndarray, shape (n_rows,)
+    n_leaves : int
+
+    Returns
+    -------
+    dict of ndarray, shape (n_leaves,)
+        ``lowest`` and negated ``highest``; infinite for leaves that no row reaches.
+
+    Examples
+    --------
+    >>> target_ranges(np.array([0, 2, 2]), np.array([5.0, 3.0, 4.0]), 3)
+    {'lowest': array([ 5., inf,  3.]), 'highest': array([-5., inf, -4.])}
+    """
+    lowest, negated = np.full((2, n_leaves), np.inf)
+    np.minimum.at(lowest, leaves, target)
+    np.minimum.at(negated, leaves, -target)
+    return {"lowest": lowest, "highest": negated}
+
+
+# Below this chance, one tree proves training rows; sums over trees, which resemble each other, are only a sign.
+MAX_CHANCE = 1e-9
+EXPECTED_GAPS = 5.0
+
+
+@dataclass(frozen=True)
+class LeafCover:
+    """Test result: how unlikely fresh rows are to fill the leaves of trees as well as the given rows do.
+
+    Attributes
+    ----------
+    chance : float
+        Bound on the chance that fresh rows fill all leaves of a tree, the smallest of all trees.
+    expected_gaps : float
+        Leaves, or labels of leaves, of all trees that fresh rows would be expected to leave short.
+    """
+
+    chance: float
+    expected_gaps: float
+
+    @property
+    def is_proof(self) -> bool:
+        """Return whether the rows are proved to be training rows."""
+        return self.chance < MAX_CHANCE
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Return whether the rows are probably training rows."""
+        return self.expected_gaps >= EXPECTED_GAPS
+
+
+def measure_cover(trees: Iterable[tuple[AnyIntArray, AnyIntArray]], n_rows: int) -> LeafCover | None:
+    """Return how unlikely fresh rows would be to fill every leaf; None if too few of the given rows reach a leaf.
+
+    Parameters
+    ----------
+    trees : iterable of (counted, found)
+        For each tree, numbers of rows in disjoint cells (leaves, or labels in leaves): the least number of training
+        rows of the bag, and the number of given rows.
+    n_rows : int
+        Given rows.
+
+    Examples
+    --------
+    >>> measure_cover([(np.array([3, 2]), np.array([4, 1]))], 5) is None
+    True
+    >>> measure_cover([(np.array([1, 1]), np.array([2, 2]))], 4).chance.__round__(2)
+    0.79
+    """
+    least, gaps = 0.0, 0.0
+    for n_trained, found in trees:
+        held = n_trained > 0
+        if (found[held] < n_trained[held]).any():
+            return None
+        if not held.any():
+            continue
+        # If c of m rows of the bag are in a cell, the number of n fresh rows there is negative binomial: c or more have
+        # this chance.  Numbers in disjoint cells are negatively associated, so the product bounds the joint chance.
+        chance = betainc(n_trained[held], n_trained[held] + 1.0, n_rows / (n_rows + float(n_trained.sum())))
+        least = min(least, float(np.log(chance).sum()))
+        gaps += float((1.0 - chance).sum())
+    return LeafCover(float(np.exp(least)), gaps)
+
+
+def judge_origin(
+    are_training_rows: bool,
+    trees: Iterable[tuple[AnyIntArray, AnyIntArray]],
+    n_rows: int,
+    would_show: Callable[[], bool],
+) -> RowOrigin:
+    """Return whether rows are training rows, by what a model stores of these and by how rows fill its leaves.
+
+    Parameters
+    ----------
+    are_training_rows : bool
+        Whether the model shows that it was trained on these rows.
+    trees, n_rows
+        As of :func:`measure_cover`.  Trees are read until a cell has too few rows.
+    would_show : callable
+        Returns whether `are_training_rows` would be True for training rows in any order.  Called last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters.sklearn.tools import judge_origin
+    >>> judge_origin(False, [(np.array([3, 2]), np.array([4, 1]))], 5, lambda: False)
+    'fresh'
+    >>> judge_origin(False, [], 5, lambda: False)
+    'unknown'
+    """
+    if are_training_rows:
+        return "training"
+    cover = measure_cover(trees, n_rows)
+    if cover is None:
+        return "fresh"
+    if cover.is_doubtful:
+        return "training" if cover.is_proof else "like_training"
+    return "fresh" if would_show() else "unknown"
+
+
+# A comparison on fewer rows would prove little; the library itself finds their leaves.
+FEWEST_ROWS = 8
+COMPARED_ROWS = 32
+CHUNK_BYTES = 16_000_000
+FEWEST_AT_ONCE = 64
+
+# Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
+OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
+# Returns those of one tree, by position, shape (n_rows,).
+LeavesOfTree = Callable[[int, NDArray[Any]], NDArray[Any]]
+
+
+def compared_rows(n_rows: int) -> NDArray[np.intp]:
+    """Return the positions of the rows on which the walk is compared with the library, evenly spread."""
+    return spread_rows(n_rows, COMPARED_ROWS)
+
+
+class Table(NamedTuple):
+    """Rows in a library's own form, some of which are made an array at a time.
+
+    Attributes
+    ----------
+    n_rows : int
+    bytes_per_row : int
+        Of an array.
+    as_array : callable
+        Returns the rows of a slice as an array, or None where only the library can read them.
+    """
+
+    n_rows: int
+    bytes_per_row: int
+    as_array: Callable[[slice], NDArray[Any] | None]
+
+
+class LeafWalk:
+    """The compiled walk of one model's trees, used only after :meth:`compare` has found the library's own leaves.
+
+    Parameters
+    ----------
+    flatten : callable
+        Returns the trees as a FlatForest; called once, and only where the walk is installed.
+    library : str
+        The library's name and the function that finds its leaves, for the warning.
+    """
+
+    def __init__(self, flatten: Callable[[], FlatForest], library: str) -> None:
+        self._flatten, self._library = flatten, library
+        self._forests: dict[np.dtype[Any], Any] = {}
+        self._tables: dict[Any, NDArray[Any]] = {}
+        # The last stopping table asked for, with its sums by type of the rows.
+        self._stopping: tuple[StoppingTable, dict[np.dtype[Any], Any]] | None = None
+        self._is_installed = walk_package.is_installed()
+        # By type of the rows, whether the walk found the library's leaves.
+        self._agrees: dict[np.dtype[Any], bool] = {}
+
+    @cached_property
+    def forest(self) -> FlatForest:
+        """Return the trees in the format of the walk."""
+        return self._flatten()
+
+    @property
+    def is_used(self) -> bool:
+        """Return whether the walk has been compared with the library, and found the same leaves whenever it was."""
+        return bool(self._agrees) and all(self._agrees.values())
+
+    def is_to_compare(self, n_rows: int, dtype: DTypeLike) -> bool:
+        """Return whether :meth:`compare` is to be called with rows of a type, of which there are `n_rows`."""
+        return self.may_compare(n_rows) and np.dtype(dtype) not in self._agrees
+
+    def may_compare(self, n_rows: int) -> bool:
+        """Return whether the walk is installed and has not failed, and there are rows enough for a comparison."""
+        return self._is_installed and n_rows >= FEWEST_ROWS and all(self._agrees.values())
+
+    def compare(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> None:
+        """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n_rows, n_features)
+            Some of the rows of X, as numbers.
+        own : callable
+            Returns the library's leaves for these rows, found in the form in which X was passed.
+        find_own : callable
+            Returns the library's leaves for the rows of an array, by which thresholds and missing values are tried.
+        """
+        self._judge(rows, lambda _: None, lambda probes: np.concatenate([own(), find_own(probes)], axis=1))
+
+    def compare_trees(self, rows: NDArray[Any], find_own: LeavesOfTree) -> None:
+        """Do what :meth:`compare` does, tree by tree, each while it is in a processor's cache because the walk read it.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n_rows, n_features)
+        find_own : callable
+            Returns the library's leaves of one tree for the rows of an array.
+        """
+        own: list[NDArray[Any]] = []
+
+        def read_trees(probes: NDArray[Any]) -> None:
+            both = np.concatenate([rows, probes])
+            self._forest(rows.dtype, lambda tree: own.append(find_own(tree, both)))
+
+        self._judge(rows, read_trees, lambda _: np.stack(own))
+
+    def _judge(
+        self,
+        rows: NDArray[Any],
+        read_trees: Callable[[NDArray[Any]], None],
+        find_own: Callable[[NDArray[Any]], NDArray[Any]],
+    ) -> None:
+        """Set whether the walk is used for rows of this type; `find_own` returns the leaves of rows, then of probes."""
+        fault = self._fault(rows, read_trees, find_own)
+        self._agrees[rows.dtype] = fault is None
+        if fault is not None:
+            self._forests.clear()
+            self._tables.clear()
+            self._stopping = None
+            warn_user(
+                f"ens-plugin-walk finds {fault.found}, so it is not used for this model: the library finds the leaves, "
+                f"which takes longer and changes no figure. {fault.remedy}".rstrip(),
+                EnsPluginWarning,
+            )
+
+    def _fault(
+        self,
+        rows: NDArray[Any],
+        read_trees: Callable[[NDArray[Any]], None],
+        find_own: Callable[[NDArray[Any]], NDArray[Any]],
+    ) -> Fault | None:
+        """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`_judge`."""
+        of_package = walk_package.find_fault()
+        if of_package is not None:
+            return of_package
+        try:
+            probes = probe_rows(self.forest, rows)
+            read_trees(probes)
+            found = np.concatenate([self.leaves(rows), self.leaves(probes)], axis=1)
+        except (IndexError, KeyError, ValueError) as error:  # trees of an unknown form
+            return Fault(f"no leaves ({error})", REPORT)
+        differing = (found != find_own(probes)).any(axis=1)
+        n_differing = int(np.count_nonzero(differing))
+        if not n_differing:
+            return None
+        n_trees = counted(differing.size, "tree")
+        return Fault(f"other leaves than {self._library} in {n_differing} of {n_trees}", REPORT)
+
+    def leaves(
+        self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the library's number of the leaf that each row reaches in each tree, shape (n_trees, n_rows).
+
+        Parameters
+        ----------
+        rows : ndarray of float32 or float64, shape (n_rows, n_features)
+        trees : range, optional
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for leaves to find; the others are 0.
+        """
+        return self.entries("leaves", lambda: self.forest.numbers, rows, trees, wanted)
+
+    def entries(
+        self,
+        name: str,
+        values: Callable[[], Sequence[NDArray[Any]]],
+        rows: NDArray[Any],
+        trees: range | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> NDArray[Any]:
+        """Return a number for the leaf that each row reaches in each tree, such as its label or its value.
+
+        Parameters
+        ----------
+        name : str
+            By which the numbers are kept.
+        values : callable
+            Returns the numbers, one array of shape (n_nodes,) for each tree, all of one type of up to 8 bytes.
+        rows, trees, wanted
+            As of :meth:`leaves`.
+        """
+        table = self._table(name, values, rows.dtype)
+        return np.asarray(self._forest(rows.dtype).read(self.forest.cleaned(rows), table, trees, wanted))
+
+    def stopped_sums(
+        self, values: Callable[[], Sequence[NDArray[Any]]], rows: NDArray[Any], stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], IntArray] | None:
+        """Return the sum of each row's values, tree by tree until it settles the row, and the number of trees.
+
+        None where the walk is not used, or was not compared for the type of the rows.
+
+        Parameters
+        ----------
+        values : callable
+            Returns the value of each node of each tree, always the same.
+        rows : ndarray of float32 or float64, shape (n_rows, n_features)
+        stops : StoppingTable
+            Its checkpoints are numbers of trees.
+        """
+        if rows.dtype not in self._agrees or not self.is_used:
+            return None
+        # Read once, because another thread may keep the sums of another table meanwhile.
+        kept = self._stopping
+        if kept is None or kept[0] is not stops:
+            self._stopping = kept = stops, {}
+        known = kept[1]
+        if rows.dtype not in known:
+            table = self._table("values", values, rows.dtype)
+            known[rows.dtype] = self._forest(rows.dtype).stopping(table, stops.checkpoints, stops.lower, stops.upper)
+        totals, n_trees = known[rows.dtype].sums(self.forest.cleaned(rows))
+        return totals, n_trees
+
+    def read_blocks(
+        self,
+        table: Table,
+        trees: range | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+        name: str = "leaves",
+        values: Callable[[], Sequence[NDArray[Any]]] | None = None,
+    ) -> NDArray[Any] | None:
+        """Return :meth:`leaves`, or :meth:`entries`, of a table that is made arrays; None where that cannot be."""
+        of_node = (lambda: self.forest.numbers) if values is None else values
+        outputs: NDArray[Any] | None = None
+        for block, array in self._arrays(table):
+            if array is None:
+                return None
+            own = None if wanted is None else wanted[:, block]
+            found = self.entries(name, of_node, array, trees, own)
+            if found.shape[1] == table.n_rows:
+                return found
+            if outputs is None:
+                outputs = np.empty((found.shape[0], table.n_rows), found.dtype)
+            outputs[:, block] = found
+        return outputs
+
+    @property
+    def is_by_bits(self) -> bool:
+        """Return whether the walk takes small trees, of all rows in less time than the leaves are kept in.
+
+        Then :meth:`count` returns counts of rows that are read as arrays.
+        """
+        return self.is_used and all(self._forest(dtype).counts_leaves for dtype in self._agrees)
+
+    def count(self, table: Table, bags: Bags, bag_of: NDArray[Any]) -> tuple[IntArray, IntArray] | None:
+        """Return how many rows reach each leaf: of those in the tree's bag, then of all; None where that cannot be.
+
+        The result is that of :func:`~ens_plugin.adapters.trees.count_leaves`.
+
+        Parameters
+        ----------
+        table : Table
+        bags : Bags
+            Of the rows of the table.
+        bag_of : ndarray of int, shape (n_trees,)
+            Bag of each tree.
+
+        Returns
+        -------
+        in_bag, all : ndarrays of int, shape (n_leaves,)
+            Leaves in the order of the nodes, one tree after the other.
+        """
+
+        def count_block(block: slice, array: NDArray[Any]) -> Any:
+            return self._forest(array.dtype).count(self.forest.cleaned(array), bags.part(block).bits, bag_of)
+
+        return self._counts_of_blocks(table, count_block)
+
+    def count_and_sum(
+        self, table: Table, values: Callable[[], Sequence[NDArray[Any]]], bags: Bags, sums: NDArray[np.float64]
+    ) -> tuple[IntArray, IntArray] | None:
+        """Return :meth:`count` of trees with a bag each, and write :meth:`value_sums` to `sums`, shape (5, n_rows).
+
+        None where that cannot be; the sums are then undefined.
+        """
+
+        def count_block(block: slice, array: NDArray[Any]) -> Any:
+            of_node = self._table("values", values, array.dtype)
+            forest, rows = self._forest(array.dtype), self.forest.cleaned(array)
+            *counted, sums[:, block] = forest.count_and_sum(rows, of_node, bags.part(block).bits)
+            return counted
+
+        return self._counts_of_blocks(table, count_block)
+
+    def _counts_of_blocks(
+        self, table: Table, count_block: Callable[[slice, NDArray[Any]], Any]
+    ) -> tuple[IntArray, IntArray] | None:
+        if not self.is_by_bits:
+            return None
+        is_leaf = self._is_leaf()
+        counts = np.zeros((2, np.count_nonzero(is_leaf)), np.int64)
+        for block, array in self._arrays(table):
+            if array is None:
+                return None
+            for total, own in zip(counts, count_block(block, array), strict=True):
+                total += own[is_leaf]
+        return counts[0], counts[1]
+
+    def _is_leaf(self) -> NDArray[np.bool_]:
+        return np.concatenate([np.asarray(tree.left) < 0 for tree in self.forest.trees])
+
+    def _arrays(self, table: Table) -> Iterator[tuple[slice, NDArray[Any] | None]]:
+        """Yield the rows of a table as arrays; None for an array that cannot be made, or whose type was not compared.
+
+        Blocks start at whole bytes of bags.
+        """
+        at_once = CHUNK_BYTES // max(table.bytes_per_row, 1) // 8 * 8
+        if at_once < FEWEST_AT_ONCE:
+            yield slice(0, table.n_rows), None
+            return
+        for start in range(0, table.n_rows, at_once):
+            block = slice(start, min(start + at_once, table.n_rows))
+            array = table.as_array(block)
+            yield block, array if array is not None and array.dtype in self._agrees else None
+
+    def value_sums(
+        self, table: Table, values: Callable[[], Sequence[NDArray[Any]]], bags: Bags | None
+    ) -> NDArray[np.float64] | None:
+        """Return sums over the trees out of whose bag each row is, as of ``score_sums``, without the trees' values.
+
+        None where the walk does not take small trees, or the rows are not read as arrays.
+
+        Parameters
+        ----------
+        table : Table
+        values : callable
+            As of :meth:`stopped_sums`.
+        bags : Bags or None
+            Of the trees and of the rows of the table; None for rows in no bag.
+        """
+        if not self.is_by_bits:
+            return None
+        sums = np.empty((5, table.n_rows))
+        for block, array in self._arrays(table):
+            if array is None:
+                return None
+            of_node = self._table("values", values, array.dtype)
+            bits = None if bags is None else bags.part(block).bits
+            sums[:, block] = self._forest(array.dtype).value_sums(self.forest.cleaned(array), of_node, bits)
+        return sums
+
+    def _table(self, name: str, values: Callable[[], Sequence[NDArray[Any]]], dtype: np.dtype[Any]) -> NDArray[Any]:
+        if (name, dtype) not in self._tables:
+            self._tables[name, dtype] = self._forest(dtype).table(values())
+        return self._tables[name, dtype]
+
+    def _forest(self, dtype: DTypeLike, visit: Callable[[int], object] | None = None) -> Any:
+        """Return the trees as the walk has read them for rows of a type; `visit` is called for each that is read."""
+        key = np.dtype(dtype)
+        if key not in self._forests:
+            from ens_plugin_walk import Forest, Tree
+
+            flat = self.forest
+            trees = [Tree(*tree) for tree in flat.trees]
+            self._forests[key] = Forest(trees, flat.n_features, key, flat.least_category, visit)
+        return self._forests[key]
+
+
+RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
+
+
+FEWEST_MATCHES = 6
+# Fewest thresholds of which at least FEWEST_MATCHES match, if the rows are training rows.
+ENOUGH = 15
+# A column is used only if at most this share of its rows have values of other rows.
+MOST_SHARED = 0.25
+ROUNDING = 4.0
+# Bound on the expected number of shared values where none is found, with a confidence of 98 %.
+UNSEEN = 4.0
+
+
+def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
+    """Return whether so many thresholds are values of the rows, or midpoints of two, that chance cannot explain it.
+
+    Parameters
+    ----------
+    table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
+    splits : iterable of (int, ndarray)
+        Columns, each with its numerical thresholds.
+    dtype : dtype
+        Type in which the library compares values with thresholds.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).random((100, 1))
+    >>> splits = [(0, np.sort(x[:, 0])[9::10])]
+    >>> hold_split_values(x, splits, np.float64), hold_split_values(x + 1e-6, splits, np.float64)
+    (True, False)
+    """
+    counts = []
+    for column, thresholds in splits:
+        values = column_of(table, column)
+        if values is not None and thresholds.size:
+            counts.append(_matches(values.astype(dtype), np.unique(thresholds.astype(dtype))))
+    return are_too_many(counts, table.shape[0])
+
+
+def show_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
+    """Return whether columns with distinct values have enough thresholds to recognise training rows."""
+    n_usable = 0
+    for column, thresholds in splits:
+        values = column_of(table, column)
+        if values is not None and chance_of_value(values[np.isfinite(values)].astype(dtype)) <= MOST_SHARED:
+            n_usable += np.unique(thresholds).size
+        if n_usable >= ENOUGH:
+            return True
+    return False
+
+
+def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
+    """Return whether more values of a model are among those of the rows than chance explains.
+
+    Parameters
+    ----------
+    counts : list of (int, int, float)
+        By column: thresholds, how many match, and the chance of each to match by chance.
+    n_rows : int
+        Number of rows from which the chances were estimated.
+    """
+    usable = [own for own in counts if own[2] <= MOST_SHARED]
+    tested, matched = (sum(own[place] for own in usable) for place in (0, 1))
+    if matched < FEWEST_MATCHES:
+        return False
+    chance = sum(own[0] * own[2] for own in usable) / tested + UNSEEN / (n_rows * len(usable))
+    # A bound: trials with different chances exceed their mean most often if all have the mean chance (Hoeffding).
+    return bool(matched > tested * chance and binom.sf(matched - 1, tested, chance) < MAX_CHANCE)
+
+
+def chance_of_value(values: NDArray[Any]) -> float:
+    """Return a bound on the chance that a value, or a midpoint of two, is among the values of as many fresh rows.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    float
+        Twice the share of rows whose value another row has (Good and Turing), plus a term for rounding.
+    """
+    found, counts = np.unique(values, return_counts=True)
+    if found.size < 3:
+        return 1.0
+    shared = 1.0 - np.count_nonzero(counts == 1) / values.size
+    gap = float(np.median(np.diff(found.astype(np.float64))))
+    rounding = ROUNDING * float(np.finfo(values.dtype).eps) * float(np.abs(found).max()) / gap
+    return min(2.0 * shared + rounding, 1.0)
+
+
+def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, float]:
+    """Return how many thresholds there are, how many are a value or midpoint of neighbours, and the chance of that."""
+    values = values[np.isfinite(values)]
+    chance = chance_of_value(values)
+    if chance > MOST_SHARED:
+        return thresholds.size, 0, chance
+    found = np.unique(values)
+    above = np.searchsorted(found, thresholds, side="left")
+    is_value = found[np.minimum(above, found.size - 1)] == thresholds
+    upper = np.clip(np.searchsorted(found, thresholds, side="right"), 1, found.size - 1)
+    low, high = found[upper - 1].astype(np.float64), found[upper].astype(np.float64)
+    slack = ROUNDING * np.finfo(values.dtype).eps * np.maximum(np.abs(low), np.abs(high))
+    is_midpoint = np.abs((low + high) / 2.0 - thresholds) <= slack
+    return thresholds.size, int(np.count_nonzero(is_value | is_midpoint)), chance
+
+
+def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:
+    """Yield each column that trees split, in ascending order, with all its thresholds in the order given.
+
+    Parameters
+    ----------
+    column : ndarray of int, shape (n_splits,)
+        Column of each split by value, of all trees.
+    threshold : ndarray, shape (n_splits,)
+
+    Examples
+    --------
+    >>> dict(splits_by_column(np.array([0, 1, 0]), np.array([0.5, 2.0, 0.25])))
+    {0: array([0.5 , 0.25]), 1: array([2.])}
+    """
+    order = np.argsort(column, kind="stable")
+    found, starts = np.unique(column[order], return_index=True)
+    for own, thresholds in zip(found, np.split(threshold[order], starts[1:]), strict=False):
+        yield int(own), thresholds
+
+
+def column_of(table: Any, column: int) -> FloatArray | None:
+    """Return one column of a table as float64; None where it does not hold numbers."""
+    if hasattr(table, "iloc"):
+        series = table.iloc[:, column]
+        return np.asarray(series, dtype=np.float64) if getattr(series.dtype, "kind", "O") in "biuf" else None
+    if issparse(table):
+        sparse: Any = table
+        return np.asarray(sparse[:, [column]].toarray(), dtype=np.float64)[:, 0]
+    return np.asarray(table[:, column], dtype=np.float64)
+
+
+# Fewest different thresholds of a column, and different values of its rows, that make the column comparable.
+FEWEST_DISTINCT = 10
+# Of a column of fresh rows, two of n + 1 values are expected outside of the range of n: .18 for 10 rows.
+MOST_OUTSIDE = 0.9
+
+
+class OutsideColumns(NamedTuple):
+    """Columns at whose splits nearly all rows go the same way.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Positions of these columns, in ascending order.
+    n_compared : int
+        Columns that were compared.
+    share : float
+        Share of the compared columns' splits that are splits of these columns.
+    """
+
+    columns: tuple[int, ...] = ()
+    n_compared: int = 0
+    share: float = 0.0
+
+
+def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> OutsideColumns:
+    """Return the columns of which at least 90 % of the thresholds lie outside of the rows' values.
+
+    Fresh rows like the training rows have few such thresholds: a new value lies outside of the range of n others with
+    a chance of 2 / (n + 1), whatever the distribution.
+
+    Parameters
+    ----------
+    table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
+    splits : iterable of (int, ndarray)
+        Columns, each with its numerical thresholds.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).random((100, 2))
+    >>> splits = [(column, np.sort(x[:, column])[9::5]) for column in (0, 1)]
+    >>> columns_outside(x * [1, 1000] + [0, 500], splits)
+    OutsideColumns(columns=(1,), n_compared=2, share=0.5)
+    """
+    found, compared, outside = list[int](), 0, 0
+    n_compared = 0
+    for column, thresholds in splits:
+        values = column_of(table, column)
+        values = None if values is None else values[np.isfinite(values)]
+        if values is None or values.size < FEWEST_DISTINCT or np.unique(thresholds).size < FEWEST_DISTINCT:
+            continue
+        is_outside = (thresholds < values.min()) | (thresholds >= values.max())
+        n_compared, compared = n_compared + 1, compared + thresholds.size
+        if is_outside.mean() >= MOST_OUTSIDE and np.unique(values).size >= FEWEST_DISTINCT:
+            found.append(column)
+            outside += thresholds.size
+    return OutsideColumns(tuple(sorted(found)), n_compared, outside / compared if compared else 0.0)
+
+
+class CompiledSums(NamedTuple):
+    """Functions that compute the sums of a block of rows; None for those of :mod:`ens_plugin.core.tally`.
+
+    Attributes
+    ----------
+    of_values : callable or None
+        As ``value_sums``, with the further sums of ``score_sums``.
+    of_margins : callable or None
+        As ``margin_sums``.
+    """
+
+    of_values: Sums | None = None
+    of_margins: Sums | None = None
+
+
+def compiled_sums(block: RowBlock) -> CompiledSums:
+    """Return the functions for the outputs of a block: those of ens-plugin-walk, if they can read them."""
+    # Of other types, NumPy rounds some sums to the type.
+    if block.outputs.dtype != np.float64:
+        return CompiledSums()
+    of_values, of_margins = (walk_package.compiled_function(name) for name in ("value_sums", "margin_sums"))
+    if of_values is None or of_margins is None:
+        return CompiledSums()
+    return CompiledSums(
+        of_values=lambda own: of_values(own.outputs, own.counted),
+        of_margins=lambda own: of_margins(own.outputs, own.counted, own.target),
+    )
+
+
+def moment_sums(block: RowBlock) -> FloatArray:
+    """Return ``value_sums`` of a block of values, shape (3, n_rows)."""
+    return (compiled_sums(block).of_values or value_sums)(block)[:3]
+
+
+def subset_counts() -> VoteCounts:
+    """Return the function that counts the votes of subsets: that of ens-plugin-walk, or ``count_votes_by``."""
+    count = walk_package.compiled_function("subset_votes")
+    if count is None:
+        return count_votes_by
+    return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)
+
+
+def label_order() -> LabelOrder | None:
+    """Return the functions of ens-plugin-walk that find and make an order of rows by their labels, or None."""
+    places, move = (walk_package.compiled_function(name) for name in ("label_places", "move_labels"))
+    return None if places is None or move is None else LabelOrder(places, move)
+
+
+def vote_pairs() -> VotePairs | None:
+    """Return the functions of ens-plugin-walk that sum over pairs of rows as ``sum_pairs`` does, of votes, or None."""
+    from ens_plugin.core.pair_covariance import VotePairs
+
+    of_parts = walk_package.compiled_function("vote_pairs")
+    return None if of_parts is None else VotePairs(of_parts, walk_package.compiled_function("block_pairs"))
+
+
+# Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,
+# because parts of a column that are so far apart push one another out of it.
+ROWS_TOGETHER = 120
+
+
+def move_values(
+    values: NDArray[np.float64],
+    taken: NDArray[np.bool_],
+    outputs: NDArray[np.float64],
+    filled: NDArray[np.bool_],
+    leaves: NDArray[np.uint8] | None = None,
+) -> None:
+    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_members, n_rows), or (n_members, n_leaves) with `leaves`
+    taken : ndarray of bool, shape (n_members, n_rows)
+    outputs : ndarray of float64, shape (n_members, n_rows)
+        Written.
+    filled : ndarray of bool, shape (n_members, n_rows)
+        A row has at least as many values taken as outputs filled.
+    leaves : ndarray of uint8, shape (n_members, n_rows), optional
+        Leaf of each member that each row reaches, whose value is the row's.
+
+    Examples
+    --------
+    >>> outputs = np.zeros((3, 1))
+    >>> taken, filled = np.array([[[False], [True], [True]], [[True], [False], [True]]])
+    >>> move_values(np.array([[1.0], [2.0], [3.0]]), taken, outputs, filled)
+    >>> outputs[[0, 2], 0].tolist()
+    [2.0, 3.0]
+    """
+    move_values_by_label(values[None], taken[None], outputs[None], filled, None if leaves is None else leaves[None])
+
+
+def move_values_by_label(
+    values: NDArray[np.float64],
+    taken: NDArray[np.bool_],
+    outputs: NDArray[np.float64],
+    filled: NDArray[np.bool_],
+    leaves: NDArray[np.uint8] | None = None,
+) -> None:
+    """Do what :func:`move_values` does, for several labels whose outputs are filled in the same places.
+
+    Parameters
+    ----------
+    values, taken, outputs, leaves : ndarray, shape (n_labels, n_members, ...)
+        As of :func:`move_values`.
+    filled : ndarray of bool, shape (n_members, n_rows)
+    """
+    n_members, n_rows = filled.shape
+    moved = np.zeros((ROWS_TOGETHER, n_members))
+    for start in range(0, n_rows, ROWS_TOGETHER):
+        rows = slice(start, min(start + ROWS_TOGETHER, n_rows))
+        # By row, so that the values of one row come after those of another.
+        places = _by_row(filled[:, rows])
+        # Positions are found without a branch, which a mask as an index takes for each value.
+        wanted, into = np.count_nonzero(places, axis=1), np.flatnonzero(places)
+        order = np.arange(into.size)
+        for label, own_values in enumerate(values):
+            own = _by_row(taken[label][:, rows])
+            at = np.flatnonzero(own).take(order + _skipped(np.count_nonzero(own, axis=1), wanted))
+            known = _row_values(own_values, None if leaves is None else leaves[label][:, rows], rows, at)
+            moved.reshape(-1)[into] = known
+            outputs[label][:, rows] = moved[: len(own)].T
+
+
+def _by_row(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values of each row next to each other; a copy of their own first, whose columns are close."""
+    return np.ascontiguousarray(np.ascontiguousarray(values).T)
+
+
+def _skipped(n_taken: NDArray[np.intp], n_wanted: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return how many values of the rows before are taken but not wanted, for each value that is wanted."""
+    spare = n_taken - n_wanted
+    return np.repeat(np.cumsum(spare) - spare, n_wanted)
+
+
+def _row_values(
+    values: NDArray[np.float64], leaves: NDArray[np.uint8] | None, rows: slice, at: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return values at some places of a table of some rows by member."""
+    if leaves is None:
+        return _by_row(values[:, rows]).take(at)
+    n_members, n_leaves = values.shape
+    dtype = np.min_scalar_type(n_members * n_leaves - 1)
+    places = np.add(
+        np.ascontiguousarray(leaves).T, np.arange(0, n_members * n_leaves, n_leaves, dtype=dtype), order="C"
+    )
+    return values.take(places.take(at))

@@ -1,0 +1,878 @@
+"""The ensemble inside of a wrapper: pipelines, searches, MLflow's models, several outputs, stacks, Spark models."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy, deepcopy
+from functools import partial
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, OutputKind
+from ens_plugin.adapters.members import no_adapter, several_targets
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.validation import one_line, refuse_lazy, with_article
+from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.records import record
+
+__all__ = [
+    "IMPURITY_OUTPUTS",
+    "JOINT_WEIGHTS",
+    "MemberOutput",
+    "OutputPart",
+    "StackedOutputs",
+    "SupervisedStep",
+    "first_members",
+    "has_own_bags",
+    "held_model",
+    "inner_ensemble",
+    "is_elimination",
+    "is_learner",
+    "is_spark_model",
+    "java_reason",
+    "layers",
+    "output_count",
+    "output_ensemble",
+    "refuse_resampled",
+    "replace_ensemble",
+    "split_outputs",
+    "stages_and_model",
+    "supervised_steps",
+    "unwrap",
+]
+
+# A message may have several lines, up to its stack trace.
+_JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*(?:\n(?!\s*at |\s*\.{3}|Caused by|Driver stack|\s*$).*)*)", re.MULTILINE)
+_SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
+
+
+def is_spark_model(model: object) -> bool:
+    """Return whether a model takes Spark's DataFrames: one of ``pyspark.ml`` or ``xgboost.spark``."""
+    return type(model).__module__.startswith(("pyspark.ml.", "xgboost.spark."))
+
+
+def java_reason(error: Exception | str) -> str:
+    r"""Return the innermost cause of an error of Spark, as one line without a full stop.
+
+    Examples
+    --------
+    >>> java_reason(ValueError("An error occurred while calling o1.save.\n: a.FileException: No such file.\n\tat b"))
+    'a.FileException: No such file'
+    """
+    causes: list[str] = _JAVA_CAUSE.findall(str(error)) or [str(error).partition("\n")[0]]
+    return " ".join(causes[-1].split()).rstrip(".")
+
+
+def stages_and_model(model: Any) -> tuple[list[Any], Any]:
+    """Return the stages that transform rows before the innermost model, and that model.
+
+    Parameters
+    ----------
+    model : pyspark.ml Model
+        Pipelines are opened, also those in pipelines, and of searches the best model is taken.
+
+    Examples
+    --------
+    >>> stages_and_model("anything else")
+    ([], 'anything else')
+    """
+    name = type(model).__name__
+    if is_spark_model(model) and name in _SEARCHES:
+        return stages_and_model(model.bestModel)
+    if is_spark_model(model) and name == "PipelineModel":
+        *earlier, last = model.stages
+        later, inner = stages_and_model(last)
+        return [*earlier, *later], inner
+    return [], model
+
+
+def held_model(model: Any) -> Any | None:
+    """Return the model inside a pipeline or search of Spark, or a model of xgboost.spark; None for any other.
+
+    Raises
+    ------
+    NotFittedError
+        If the model inside is an unfitted estimator of Spark, whose ``fit`` returns the model.
+    UnsupportedModelError
+        If stages before the model transform rows in Spark, or the booster is not all of the model.
+    """
+    if not is_spark_model(model):
+        return None
+    stages, inner = stages_and_model(model)
+    if hasattr(inner, "fit") and not hasattr(inner, "transform"):
+        raise NotFittedError(
+            f"This {type(inner).__name__} has not been fitted; pass the model that its fit(df) returns."
+        )
+    if stages:
+        names = ", ".join(type(stage).__name__ for stage in stages)
+        raise UnsupportedModelError(
+            f"Before the {type(inner).__name__} of this {type(model).__name__} Spark transforms the rows ({names}), "
+            "so only ens_plugin.spark.analyze takes it, with a DataFrame, and the command line with --engine spark."
+        )
+    if type(inner).__module__.startswith("xgboost.spark."):
+        return _booster(inner)
+    return None if inner is model else inner
+
+
+def _booster(model: Any) -> Any:
+    name = type(model).__name__
+    if model.isDefined("base_margin_col") and model.getOrDefault("base_margin_col"):
+        raise UnsupportedModelError(
+            f"This {name} starts from the column {model.getOrDefault('base_margin_col')!r} (base_margin_col), which is "
+            "not part of its booster. Train it without a base margin."
+        )
+    missing = float(model.getOrDefault("missing"))
+    if not math.isnan(missing):
+        raise UnsupportedModelError(
+            f"This {name} treats {missing:g} as a missing value, which its booster does not store. Train it with "
+            "missing=nan, and with null or NaN in the rows."
+        )
+    return model.get_booster()
+
+
+# A model can be of one of these classes only if the module is loaded.
+_LEARNERS = (
+    ("ens_plugin.sizing.right_sized", "RightSizedClassifier"),
+    ("ens_plugin.sizing.right_sized", "RightSizedRegressor"),
+    ("ens_plugin.sizing.pruning", "DynamicPruningClassifier"),
+)
+
+
+def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
+    """Return the ensemble inside pipelines, RFE, searches, learners and MLflow's pyfunc, and X transformed for it.
+
+    Parameters
+    ----------
+    model : object
+        Any object; one that is no wrapper is returned as it is.
+    X : array-like, DataFrame or None
+        Rows as the wrapper takes them.  A pipeline's earlier steps transform them as its ``predict``
+        does: where a step's ``fit_transform`` gives other values than its ``transform`` (a
+        cross-fitted target encoder, for example), these are not the rows the ensemble was trained on.
+    are_fresh : bool, default=False
+        Whether the rows are to be predicted, and none is a training row: resamplers (steps with
+        ``fit_resample``) are then skipped, as in the pipeline's own ``predict``.
+
+    Returns
+    -------
+    model : object
+    X : array-like, DataFrame or None
+
+    Raises
+    ------
+    NotFittedError
+        If a wrapper has not been fitted, or a search was fitted with ``refit=False``.
+    UnsupportedModelError
+        If an earlier step of a pipeline resamples the training rows or has no ``transform``, or a pyfunc does not
+        give access to its model.
+    DataMismatchError
+        If an earlier step of a pipeline refuses `X`.
+    InputError
+        If the rows of `X` have not been computed, as of a polars LazyFrame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.array([[0.0], [2.0]])
+    >>> pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=2)).fit(X, [0.0, 1.0])
+    >>> forest, scaled = unwrap(pipeline, X)
+    >>> type(forest).__name__, scaled.tolist()
+    ('RandomForestRegressor', [[-1.0], [1.0]])
+    """
+    refuse_lazy(X, "X")
+    if _is_pipeline(model):
+        return unwrap(model[-1], _transformed(model, X, are_fresh), are_fresh=are_fresh)
+    if is_elimination(model):
+        return unwrap(_held(model), _of_steps(model, X), are_fresh=are_fresh)
+    held = _held(model)
+    return (model, X) if held is None else unwrap(held, X, are_fresh=are_fresh)
+
+
+def refuse_resampled(model: Any) -> None:
+    """Raise UnsupportedModelError for a pipeline that resamples rows before it trains its ensemble.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a step before the last resamples the rows: it has ``fit_resample``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> refuse_resampled(make_pipeline("passthrough", Ridge()))
+    """
+    if not _is_pipeline(model):
+        return
+    for name, step in model.steps[:-1]:
+        if hasattr(step, "fit_resample"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, resamples the rows: the "
+                "ensemble was not trained on those that were given. Out-of-bag rows would have copies or near-copies "
+                "in the bag, or other shares of the labels, and the out-of-bag error would be wrong. Pass rows no "
+                "member was trained on with {data='holdout'}, or balance inside each bag "
+                "(class_weight='balanced_subsample', or imbalanced-learn's BalancedRandomForestClassifier) in place of "
+                "this step."
+            )
+
+
+def layers(model: Any) -> Iterator[Any]:
+    """Yield a model, the model inside it, and so on down to the ensemble, without reading any rows.
+
+    Raises
+    ------
+    NotFittedError, UnsupportedModelError
+        As :func:`unwrap`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> [type(layer).__name__ for layer in layers(make_pipeline("passthrough", Ridge()))]
+    ['Pipeline', 'Ridge']
+    """
+    yield model
+    inner = model[-1] if _is_pipeline(model) else _held(model)
+    if inner is not None:
+        yield from layers(inner)
+
+
+def inner_ensemble(model: Any) -> Any:
+    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc: the last of the :func:`layers`.
+
+    Raises
+    ------
+    NotFittedError, UnsupportedModelError
+        As :func:`unwrap`.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> inner_ensemble(make_pipeline("passthrough", Ridge()))
+    Ridge()
+    """
+    *_, ensemble = layers(model)
+    return ensemble
+
+
+def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
+    """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
+
+    For a pipeline, a pipeline is returned, with its other steps copied, and for an RFE an RFE.  For a search, a
+    RightSized*, a DynamicPruningClassifier, a FrozenEstimator or a pyfunc, the model inside is returned: its records
+    are about the ensemble before the change.
+
+    Raises
+    ------
+    NotFittedError
+        If a search has not been fitted, or was fitted with ``refit=False``.
+    UnsupportedModelError
+        If a pyfunc does not give access to its model.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression, Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> replace_ensemble(make_pipeline(StandardScaler(), LinearRegression()), lambda ensemble: Ridge())[-1]
+    Ridge()
+    """
+    if _is_pipeline(model):
+        return _with_last_step(model, replace_ensemble(model[-1], change))
+    held = _held(model)
+    if held is None:
+        return change(model)
+    inner = replace_ensemble(held, change)
+    return _with_estimator(model, inner) if is_elimination(model) else inner
+
+
+def is_learner(model: Any) -> bool:
+    """Return whether a model is one of this package's estimators that keep their ensemble as ``estimator_``."""
+    return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
+
+
+def is_elimination(model: Any) -> bool:
+    """Return whether a model is scikit-learn's RFE or RFECV, which predicts by the columns that it chose."""
+    module = sys.modules.get("sklearn.feature_selection")
+    return module is not None and isinstance(model, module.RFE)
+
+
+def _held(model: Any) -> Any | None:
+    """Return the model inside a pyfunc, a search, an RFE, a learner or a model of Spark; None for any other."""
+    if _is_pyfunc(model):
+        return _raw_model(model)
+    if _is_search(model):
+        return _best_estimator(model)
+    if _is_frozen(model):
+        return model.estimator
+    keeps_estimator = is_learner(model) or is_elimination(model) or _cuts_in_half(model)
+    return _learned(model) if keeps_estimator else held_model(model)
+
+
+def _cuts_in_half(model: Any) -> bool:
+    """Return whether a model takes the likelier of two labels, by a threshold, as the ensemble inside it does."""
+    module = sys.modules.get("sklearn.model_selection")
+    known = getattr(module, "FixedThresholdClassifier", None)  # new in scikit-learn 1.5
+    if known is None or not isinstance(model, known) or model.response_method == "decision_function":
+        return False
+    return model.threshold in ("auto", 0.5)
+
+
+def _is_frozen(model: Any) -> bool:
+    module = sys.modules.get("sklearn.frozen")  # new in scikit-learn 1.6
+    return module is not None and isinstance(model, module.FrozenEstimator)
+
+
+def _is_pyfunc(model: Any) -> bool:
+    return type(model).__module__.startswith("mlflow.pyfunc") and hasattr(model, "get_raw_model")
+
+
+def _is_search(model: Any) -> bool:
+    # The base class of scikit-learn's searches is private; other libraries derive theirs from it.
+    return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+
+
+def _is_pipeline(model: Any) -> bool:
+    module = sys.modules.get("sklearn.pipeline")
+    return module is not None and isinstance(model, module.Pipeline)
+
+
+def _raw_model(model: Any) -> Any:
+    try:
+        return model.get_raw_model()
+    except (AttributeError, NotImplementedError) as error:
+        raise UnsupportedModelError(
+            "This MLflow pyfunc model does not give the model inside it; load it with its own flavour instead, for "
+            "example mlflow.sklearn.load_model(uri)."
+        ) from error
+
+
+def _best_estimator(search: Any) -> Any:
+    if hasattr(search, "best_estimator_"):
+        return search.best_estimator_
+    name = type(search).__name__
+    if hasattr(search, "cv_results_"):
+        raise NotFittedError(
+            f"This {name} was fitted with refit=False, so it holds no model trained on all rows; fit it with "
+            "refit=True, or fit its estimator with best_params_."
+        )
+    raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.")
+
+
+def _learned(model: Any) -> Any:
+    if not hasattr(model, "estimator_"):
+        raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
+    return model.estimator_
+
+
+def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
+    steps = pipeline.steps[:-1]
+    if are_fresh:
+        steps = [(name, step) for name, step in steps if not hasattr(step, "fit_resample")]
+    else:
+        refuse_resampled(pipeline)
+    for name, step in steps:
+        if step is not None and step != "passthrough" and not hasattr(step, "transform"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, has no transform, so the rows "
+                "its ensemble was trained on cannot be computed. Pass the ensemble itself with the rows it was fitted "
+                "on."
+            )
+    if not steps:
+        return X
+    earlier = copy(pipeline)
+    earlier.steps = steps
+    return _of_steps(earlier, X)
+
+
+def _of_steps(steps: Any, X: Any) -> Any:
+    """Return X as the steps before an ensemble transform it."""
+    from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+    try:
+        return steps.transform(X)
+    except SklearnNotFittedError as error:
+        raise NotFittedError(f"This {type(steps).__name__} has not been fitted; call its fit(X, y) first.") from error
+    except Exception as error:  # a step may be a user's function
+        raise DataMismatchError(
+            f"The steps before the ensemble refuse X ({type(error).__name__}: {one_line(str(error))}); pass "
+            "the columns the pipeline was trained on."
+        ) from error
+
+
+def _with_estimator(elimination: Any, estimator: Any) -> Any:
+    changed = copy(elimination)
+    changed.estimator_ = estimator
+    return changed
+
+
+def _with_last_step(pipeline: Any, step: Any) -> Any:
+    earlier = copy(pipeline)
+    earlier.steps = pipeline.steps[:-1]
+    whole = deepcopy(earlier)
+    whole.steps.append((pipeline.steps[-1][0], step))
+    return whole
+
+
+_FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
+# True of a tree for one of several outputs whose class weights are products over all of them, not one for each label.
+JOINT_WEIGHTS = "_ens_plugin_joint_weights"
+# Of a tree for one of several outputs: the number of outputs that its impurities are means over.
+IMPURITY_OUTPUTS = "_ens_plugin_impurity_outputs"
+_WRAPPERS = ("MultiOutputClassifier", "MultiOutputRegressor")
+
+
+def split_outputs(model: Any) -> list[Any]:
+    """Return, for each output of a model of several outputs, an ensemble that predicts this output alone.
+
+    Each takes the place of a model with one output in every function of this package: with ``y[:, k]``, the k-th has
+    the same members and the same bags, and its figures are those of output k.
+
+    Parameters
+    ----------
+    model : fitted model
+        scikit-learn's RandomForest*, ExtraTrees* or BaggingRegressor with y of shape (n_rows, n_outputs), a
+        MultiOutputClassifier or MultiOutputRegressor of any supported ensembles, or a pipeline or search of one.
+
+    Returns
+    -------
+    list of fitted models
+        One for each output, in the order of the columns of y.  Of a Pipeline, Pipelines.  Trees are copied.
+
+    Raises
+    ------
+    InputError
+        If the model predicts one output.
+    NotFittedError
+        If the model has not been fitted.
+    UnsupportedModelError
+        If this is a class, a path, a list or another object that is no model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import ens_plugin
+    >>> X, y = load_linnerud(return_X_y=True)
+    >>> forest = RandomForestRegressor(50, random_state=0).fit(X, y)
+    >>> weight, waist, pulse = ens_plugin.split_outputs(forest)
+    >>> bool((pulse.predict(X) == forest.predict(X)[:, 2]).all())
+    True
+    """
+    ensemble = inner_ensemble(model)
+    if isinstance(ensemble, (type, PathLike)) or type(ensemble).__module__ == "builtins":
+        raise UnsupportedModelError(no_adapter(ensemble))
+    if _is_a(ensemble, "sklearn.ensemble", (*_FORESTS, "BaggingRegressor")) and not hasattr(ensemble, "estimators_"):
+        raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
+    n_outputs = output_count(ensemble, probe=True)
+    if (n_targets := _booster_targets(ensemble)) > 1:
+        raise UnsupportedModelError(several_targets(type(ensemble).__name__, n_targets))
+    if n_outputs < 2:
+        raise InputError(f"This {type(ensemble).__name__} predicts one output; pass it as it is.")
+    return [replace_ensemble(model, partial(output_ensemble, output=output)) for output in range(n_outputs)]
+
+
+def output_count(ensemble: Any, *, probe: bool = False) -> int:
+    """Return how many outputs an unwrapped ensemble predicts; 1 for what is no ensemble.
+
+    Parameters
+    ----------
+    ensemble : object
+    probe : bool, default=False
+        Whether bagged members that are no trees predict a row of zeros, to count their outputs.
+
+    Raises
+    ------
+    NotFittedError
+        If a MultiOutputClassifier or MultiOutputRegressor has not been fitted.
+    """
+    if _is_a(ensemble, "sklearn.multioutput", _WRAPPERS):
+        if not hasattr(ensemble, "estimators_"):
+            raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
+        return len(ensemble.estimators_)
+    if _is_a(ensemble, "sklearn.ensemble", _FORESTS):
+        return int(getattr(ensemble, "n_outputs_", 1))
+    if not _is_a(ensemble, "sklearn.ensemble", ("BaggingRegressor",)) or not hasattr(ensemble, "estimators_"):
+        return 1
+    member, columns = ensemble.estimators_[0], ensemble.estimators_features_[0]
+    if hasattr(member, "tree_") or not probe:
+        return int(getattr(member, "n_outputs_", 1))
+    found = np.asarray(member.predict(np.zeros((1, len(columns)))))
+    return 1 if found.ndim == 1 else int(found.shape[1])
+
+
+def has_own_bags(ensemble: Any) -> bool:
+    """Return whether each output has an ensemble of its own, trained on its own bags."""
+    return _is_a(ensemble, "sklearn.multioutput", _WRAPPERS)
+
+
+def output_ensemble(ensemble: Any, output: int) -> Any:
+    """Return the unwrapped ensemble, or a pipeline of one, that predicts one output alone; `ensemble` is unchanged."""
+    if has_own_bags(ensemble):
+        return ensemble.estimators_[output]
+    part = copy(ensemble)
+    part.estimators_ = [_member(member, output) for member in ensemble.estimators_]
+    if getattr(ensemble, "class_weight", None) is not None:
+        for tree in part.estimators_:
+            setattr(tree, JOINT_WEIGHTS, True)
+    if hasattr(ensemble, "n_outputs_"):
+        part.n_outputs_ = 1
+    if hasattr(ensemble, "n_classes_"):
+        part.classes_, part.n_classes_ = ensemble.classes_[output], ensemble.n_classes_[output]
+    for name in ("oob_prediction_", "oob_decision_function_"):
+        stored = getattr(ensemble, name, None)
+        if stored is not None:
+            setattr(part, name, np.asarray(stored)[..., output])
+    # The score of one output is not kept: scikit-learn's is one for all outputs.
+    vars(part).pop("oob_score_", None)
+    return part
+
+
+def first_members(ensemble: Any, size: int, truncate: Callable[[Any, int], Any]) -> Any:
+    """Return a copy of an unwrapped model of several outputs with its first `size` members for each output.
+
+    Parameters
+    ----------
+    ensemble : fitted model of several outputs
+    size : int
+    truncate : callable
+        ``truncate(model, size)`` returns a model of one output cut to size, with its checks.
+    """
+    if has_own_bags(ensemble):
+        part = copy(ensemble)
+        part.estimators_ = [truncate(model, size) for model in ensemble.estimators_]
+        return part
+    # The first output's ensemble has all members, bags and checks; only what the members predict is put back.
+    part = truncate(output_ensemble(ensemble, 0), size)
+    for name in ("n_outputs_", "classes_", "n_classes_"):
+        if hasattr(ensemble, name):
+            setattr(part, name, deepcopy(getattr(ensemble, name)))
+    part.estimators_ = deepcopy(ensemble.estimators_[:size])
+    for name in ("oob_prediction_", "oob_decision_function_", "oob_score_"):
+        vars(part).pop(name, None)
+        if size == len(ensemble.estimators_) and hasattr(ensemble, name):
+            setattr(part, name, deepcopy(getattr(ensemble, name)))
+    return part
+
+
+class MemberOutput:
+    """One output of a fitted regressor that predicts several; other attributes are the regressor's own."""
+
+    def __init__(self, member: Any, output: int) -> None:
+        self.member = member
+        self.output = output
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the predicted values of this output, shape (n_rows,)."""
+        found = np.asarray(self.member.predict(X))
+        if found.ndim != 2:
+            raise UnsupportedModelError(
+                f"{with_article(type(self.member).__name__, 'A')} was trained on several outputs and predicts one; "
+                "refit all members."
+            )
+        return np.asarray(found[:, self.output])
+
+    def __getattr__(self, name: str) -> Any:
+        # While a copy is made, there is no member yet.
+        if name.startswith("__") or name == "member":
+            raise AttributeError(name)
+        return getattr(self.member, name)
+
+
+def _member(member: Any, output: int) -> Any:
+    return _tree(member, output) if hasattr(member, "tree_") else MemberOutput(member, output)
+
+
+def _tree(tree: Any, output: int) -> Any:
+    """Return a tree of scikit-learn with the values of one output, and the same nodes."""
+    make, (n_features, n_classes, _), state = tree.tree_.__reduce__()
+    n_labels = int(n_classes[output])
+    nodes = make(n_features, np.array([n_labels], dtype=n_classes.dtype), 1)
+    nodes.__setstate__({**state, "values": np.ascontiguousarray(state["values"][:, output : output + 1, :n_labels])})
+    part = copy(tree)
+    part.tree_, part.n_outputs_ = nodes, 1
+    setattr(part, IMPURITY_OUTPUTS, tree.n_outputs_)
+    if hasattr(tree, "classes_"):
+        part.classes_, part.n_classes_ = tree.classes_[output], tree.n_classes_[output]
+    return part
+
+
+def _booster_targets(model: Any) -> int:
+    """Return the number of targets of a fitted model of XGBoost, whose trees cannot be taken apart; 1 for others."""
+    if not _is_a(model, "xgboost", ("Booster", "XGBModel")):
+        return 1
+    booster = model.get_booster() if hasattr(model, "get_booster") else model
+    parameters = json.loads(booster.save_config())["learner"]["learner_model_param"]
+    return int(parameters.get("num_target", "1"))
+
+
+def _is_a(model: Any, module: str, names: tuple[str, ...]) -> bool:
+    # A model can be of one of these classes only if the module is loaded.
+    return module in sys.modules and isinstance(model, tuple(getattr(sys.modules[module], name) for name in names))
+
+
+@record
+class OutputPart:
+    """One output of a stack.
+
+    Attributes
+    ----------
+    adapter : EnsembleAdapter
+        Of the ensemble that predicts this output alone.
+    features : prepared rows
+    bags : Bags or None
+        Of these rows; None for held-out rows.
+    """
+
+    adapter: EnsembleAdapter
+    features: Any
+    bags: Bags | None
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.features.shape[0])
+
+
+class StackedOutputs(EnsembleAdapter):
+    """Adapter of a model of several outputs, as one ensemble whose rows are those of all outputs.
+
+    Member m of the stack is member m of every output.  The mean loss over the rows of the stack is the mean over rows
+    of the mean over outputs, where all outputs have the same rows.  Labels are codes: code j is the j-th label of each
+    output, and outputs with fewer labels than others give probability 0 to the rest.
+
+    Parameters
+    ----------
+    model : object
+        The model of several outputs, whose name is reported.
+    parts : sequence of OutputPart
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the outputs have different numbers of members, or members that are combined in different ways.
+    """
+
+    def __init__(self, model: Any, parts: Sequence[OutputPart]) -> None:
+        self.parts = tuple(parts)
+        self.starts = np.cumsum([0, *(part.n_rows for part in parts)])
+        super().__init__(model)
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return False: no search for an adapter leads here, because a stack is made of the adapters of its outputs."""
+        return False
+
+    def describe(self) -> EnsembleInfo:
+        """Return the properties that all outputs share."""
+        infos = [part.adapter.info for part in self.parts]
+        self._refuse_other({info.n_members for info in infos}, "numbers of members")
+        self._refuse_other({(info.task, info.aggregation) for info in infos}, "tasks or ways to combine the members")
+        self._refuse_other({type(part.adapter).__name__ for part in self.parts}, "kinds of ensembles")
+        n_labels = [0 if info.classes is None else len(info.classes) for info in infos]
+        kinds: set[OutputKind] = {info.output_kind for info in infos}
+        if "scores" in kinds:
+            self._refuse_other(set(n_labels), "numbers of labels, whose raw scores cannot be put together")
+        return EnsembleInfo(
+            task=infos[0].task,
+            classes=None if infos[0].classes is None else np.arange(max(n_labels)),
+            n_members=infos[0].n_members,
+            aggregation=infos[0].aggregation,
+            # Where some members have pure leaves for one output only, their labels are probabilities 0 and 1.
+            output_kind=infos[0].output_kind if len(kinds) == 1 else "probabilities",
+            bag_provenance=infos[0].bag_provenance,
+            is_row_independent=all(info.is_row_independent for info in infos),
+            member_batch_size=infos[0].member_batch_size,
+            distributions=infos[0].distributions,
+        )
+
+    def _refuse_other(self, found: set[Any], what: str) -> None:
+        if len(found) > 1:
+            raise UnsupportedModelError(
+                f"The outputs of this {type(self.model).__name__} have different {what}, so no mean over them is "
+                "analysed. Analyse each alone: ens_plugin.analyze(ens_plugin.split_outputs(model)[k], X, y[:, k])."
+            )
+
+    def prepare(self, X: Any) -> Any:
+        """Return the positions of the rows of the stack, shape (n_rows, 1)."""
+        return np.arange(self.starts[-1])[:, None]
+
+    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the members' outputs for a block of the stack, each row's by the adapter of its output."""
+        found = [
+            self._part_block(part, slice(max(rows.start, start) - start, min(rows.stop, stop) - start))
+            for part, start, stop in zip(self.parts, self.starts[:-1], self.starts[1:], strict=True)
+            if max(rows.start, start) < min(rows.stop, stop)
+        ]
+        return np.concatenate([own for own, _ in found], axis=1), np.concatenate([own for _, own in found], axis=1)
+
+    def _part_block(self, part: OutputPart, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        outputs, counted = part.adapter.block(part.features[rows], part.bags, rows)
+        return self._common_form(part, outputs), counted
+
+    def _common_form(self, part: OutputPart, outputs: NDArray[Any]) -> NDArray[Any]:
+        """Return one output's label codes, probabilities, scores or values in the form that all outputs have."""
+        if self.classes is None:
+            return outputs
+        if part.adapter.output_kind == "labels" and self.output_kind == "probabilities":
+            return np.asarray(np.eye(self.classes.size)[outputs])
+        if self.output_kind != "probabilities":
+            return outputs
+        missing = self.classes.size - outputs.shape[2]
+        return np.pad(outputs, ((0, 0), (0, 0), (0, missing))) if missing else outputs
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the members' outputs for rows of the stack, which are given by their positions."""
+        rows, found = features[:, 0], None
+        for part, start, stop in zip(self.parts, self.starts[:-1], self.starts[1:], strict=True):
+            here = np.flatnonzero((rows >= start) & (rows < stop))
+            if not here.size:
+                continue
+            own = part.adapter.outputs(
+                part.features[rows[here] - start], members, None if wanted is None else wanted[:, here]
+            )
+            own = self._common_form(part, own)
+            if found is None:
+                found = np.zeros((own.shape[0], rows.size, *own.shape[2:]), dtype=own.dtype)
+            found[:, here] = own
+        assert found is not None
+        return found
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError: each part has its own bags."""
+        raise BagError("The outputs of a stack have bags of their own; take them from ens_plugin.split_outputs(model).")
+
+    def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities or values for mean member outputs, which all outputs have in common."""
+        return self.parts[0].adapter.inverse_link(mean_output)
+
+
+# A step can be of one of these classes only if the module is loaded.
+_HOLDERS = (
+    ("sklearn.pipeline", "Pipeline", "steps"),
+    ("sklearn.pipeline", "FeatureUnion", "transformer_list"),
+    ("sklearn.compose", "ColumnTransformer", "transformers_"),
+)
+
+
+class SupervisedStep(NamedTuple):
+    """A fitted step of a pipeline that learned from the target.
+
+    Attributes
+    ----------
+    name : str
+        In its pipeline.
+    kind : str
+        Name of its class.
+    n_parameters : int
+        Numbers that it learned from the target: a mean for each category of an encoder, a weight for each column of
+        a projection.  Of a selection, the columns chosen from.
+    n_chosen : int or None
+        Columns chosen; None for a step that selects none.
+    is_cross_fitted : bool
+        Whether ``fit_transform`` gives a training row a value that is computed without its own target, other than
+        ``transform`` does.
+    """
+
+    name: str
+    kind: str
+    n_parameters: int
+    n_chosen: int | None = None
+    is_cross_fitted: bool = False
+
+
+def supervised_steps(model: Any) -> list[SupervisedStep]:
+    """Return the steps that were fitted to the target, of all pipelines around an ensemble.
+
+    Parameters
+    ----------
+    model : fitted model
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.feature_selection import SelectKBest
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(SelectKBest(k=2), RandomForestClassifier(n_estimators=5)).fit(X, y)
+    >>> supervised_steps(model)
+    [SupervisedStep(name='selectkbest', kind='SelectKBest', n_parameters=4, n_chosen=2, is_cross_fitted=False)]
+    """
+    return [
+        _described(name, step) for layer in layers(model) for name, step in _steps_before(layer) if _reads_target(step)
+    ]
+
+
+def _steps_before(layer: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the steps that change the rows before they reach what is inside a layer, by name."""
+    if is_elimination(layer):
+        yield type(layer).__name__.lower(), layer
+    yield from _inner_steps(_named_steps(layer)[:-1])
+
+
+def _inner_steps(named: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, Any]]:
+    """Yield steps by name, those inside a pipeline, a union or a ColumnTransformer in place of these."""
+    for name, step, *_ in named:
+        inner = _named_steps(step)
+        if inner:
+            yield from _inner_steps(inner)
+        else:
+            yield str(name), step
+
+
+def _named_steps(step: Any) -> list[tuple[Any, ...]]:
+    """Return the steps inside a step of scikit-learn that has some, fitted; none of any other object."""
+    for home, name, attribute in _HOLDERS:
+        if home in sys.modules and isinstance(step, getattr(sys.modules[home], name)):
+            return list(getattr(step, attribute))
+    return []
+
+
+def _is_selector(step: Any) -> bool:
+    module = sys.modules.get("sklearn.feature_selection")
+    return module is not None and isinstance(step, module.SelectorMixin)
+
+
+def _reads_target(step: Any) -> bool:
+    if type(step).__name__ == "FrozenEstimator" or getattr(step, "prefit", False) is True:
+        return False  # fitted elsewhere, perhaps to other rows
+    if _is_selector(step):
+        # Selectors of scikit-learn rank columns by a function of the target, or by a model, which may need none.
+        return hasattr(step, "score_func") or _needs_target(step) or _needs_target(getattr(step, "estimator", None))
+    return hasattr(step, "transform") and _needs_target(step)
+
+
+def _needs_target(estimator: Any) -> bool:
+    try:
+        from sklearn.utils import get_tags
+    except ImportError:  # before scikit-learn 1.6
+        tags: dict[str, Any] = getattr(estimator, "_get_tags", dict)()
+        return bool(tags.get("requires_y", False))
+    try:
+        return bool(get_tags(estimator).target_tags.required)
+    except Exception:  # a step of a user need not have tags
+        return False
+
+
+def _described(name: str, step: Any) -> SupervisedStep:
+    kind = type(step).__name__
+    if _is_selector(step):
+        chosen = np.asarray(step.get_support())
+        return SupervisedStep(name, kind, chosen.size, int(np.count_nonzero(chosen)))
+    if kind == "TargetEncoder" and type(step).__module__.startswith("sklearn."):
+        return SupervisedStep(name, kind, sum(len(means) - 1 for means in step.encodings_), is_cross_fitted=True)
+    return SupervisedStep(name, kind, int(getattr(step, "n_features_in_", 1)))

@@ -1,0 +1,1038 @@
+"""The trees of an XGBoost model: leaves, sums, labels, shorter models.
+
+Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
+
+``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only.  Where the compiled
+walk of ens-plugin-walk is used, it finds the leaves, and no copy is made.  The copy's
+leaves of several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has
+room for the leaves of four trees of 64 leaves.
+
+Copies of XGBoost boosters of one round with fewer parallel trees.
+
+The booster's prediction is the sum of its leaves, each of which holds its value divided by the number
+of parallel trees: with fewer trees, each must add more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from ens_plugin.adapters.trees import FlatForest, FlatTree, LeafWalk, Table, compared_rows, move_values_by_label
+from ens_plugin.adapters.walk_package import compiled_function
+from ens_plugin.adapters.xgboost.document import decode, encode
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.stopping import StoppingTable
+from ens_plugin.core.tally import count_members
+from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.errors import NotFittedError, UnsupportedModelError
+from ens_plugin.records import record
+
+__all__ = [
+    "FULL_RATE",
+    "GROWN_PARALLEL",
+    "LEAF",
+    "Forest",
+    "KeptSums",
+    "LeafReader",
+    "Shape",
+    "TrainingParameters",
+    "Tree",
+    "TreeWalk",
+    "class_margin_sums",
+    "form_members",
+    "learning_rate",
+    "read_forest",
+    "read_leaves",
+    "read_shape",
+    "shrunken",
+    "truncated_trees",
+]
+
+IS_SET = 1
+
+
+class TreeWalk:
+    """Leaves that rows reach in all trees, if the compiled walk finds those of ``predict(pred_leaf=True)``.
+
+    Leaves are numbered from 0 in the order of the nodes.
+
+    Parameters
+    ----------
+    trees : list of dict
+        As in the model document.
+    n_features : int
+    """
+
+    def __init__(self, trees: list[dict[str, Any]], n_features: int) -> None:
+        self._trees, self._n_features = trees, n_features
+        self._walk = LeafWalk(self._flatten, "XGBoost's predict(pred_leaf=True)")
+
+    def compare(self, rows: Rows, find_own: Callable[[Rows], NDArray[Any]]) -> None:
+        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, unless that is done.
+
+        Parameters
+        ----------
+        rows : Rows
+        find_own : callable
+            Returns the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees).
+        """
+        if not self._walk.is_to_compare(rows.shape[0], np.float32):
+            return
+        some = rows[compared_rows(rows.shape[0])]
+        array = _as_array(some)
+        if array is None:
+            return
+
+        def own(probes: NDArray[Any]) -> NDArray[Any]:
+            return self._numbers_of(find_own(some.with_table(probes)))
+
+        self._walk.compare(array, lambda: self._numbers_of(find_own(some)), own)
+
+    def leaves(self, rows: Rows, trees: Sequence[int], wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
+        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.
+
+        Parameters
+        ----------
+        rows : Rows
+        trees : sequence of int
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for leaves to find; the others are 0.
+        """
+        if not self._walk.is_used:
+            return None
+        parts, done = [], 0
+        for run in _runs(trees):
+            own = None if wanted is None else wanted[done : done + len(run)]
+            found = self._walk.read_blocks(self._table(rows), run, own)
+            if found is None:
+                return None
+            parts.append(found)
+            done += len(run)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def is_by_bits(self) -> bool:
+        """Return whether the walk finds all leaves again in less time than they are kept in."""
+        return self._walk.is_by_bits
+
+    @property
+    def move_values(self) -> Callable[..., None] | None:
+        """Return what copies rows' values in order to other places, as ``row_queues.move_values``; None without it."""
+        if not self._walk.is_used:
+            return None
+        from ens_plugin_walk import move_values
+
+        move: Callable[..., None] = move_values
+        return move
+
+    def values(self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> NDArray[Any] | None:
+        """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
+
+        None where the walk is not used, or the trees are too large for it to be fast.
+
+        Parameters
+        ----------
+        rows : Rows
+        of_leaf : callable
+            Returns the values of each tree's leaves, always the same.
+        """
+        if not self._walk.is_by_bits:
+            return None
+
+        return self._walk.read_blocks(self._table(rows), name="values", values=partial(self._by_node, of_leaf))
+
+    def value_sums(
+        self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]], bags: Bags | None
+    ) -> NDArray[np.float64] | None:
+        """Return sums of the leaves' values over the trees of each row, as :meth:`LeafWalk.value_sums`."""
+        return self._walk.value_sums(self._table(rows), partial(self._by_node, of_leaf), bags)
+
+    def stopped_sums(
+        self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]], stops: StoppingTable
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
+
+        None where the walk is not used.
+
+        Parameters
+        ----------
+        rows : Rows
+        of_leaf : callable
+            As of :meth:`values`.
+        stops : StoppingTable
+        """
+        if not self._walk.is_used:
+            return None
+        array = _as_array(rows)
+        return None if array is None else self._walk.stopped_sums(partial(self._by_node, of_leaf), array, stops)
+
+    def count(self, rows: Rows, bags: Bags) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return how many rows reach each leaf of all trees: of those in the tree's bag, then of all.
+
+        None where the walk is not used, or the trees are too large.
+        """
+        return self._walk.count(self._table(rows), bags, np.arange(len(self._trees)))
+
+    def count_and_sum(
+        self,
+        rows: Rows,
+        of_leaf: Callable[[], Sequence[NDArray[Any]]],
+        bags: Bags,
+        sums: NDArray[np.float64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return :meth:`count`, and write :meth:`value_sums` to `sums`; None where that cannot be."""
+        return self._walk.count_and_sum(self._table(rows), partial(self._by_node, of_leaf), bags, sums)
+
+    def _by_node(self, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> list[NDArray[Any]]:
+        numbers = self._walk.forest.numbers
+        return [own.take(number) for own, number in zip(of_leaf(), numbers, strict=True)]
+
+    def _table(self, rows: Rows) -> Table:
+        return Table(rows.shape[0], 4 * self._n_features, lambda block: _as_array(rows[block]))
+
+    def _numbers_of(self, nodes: NDArray[Any]) -> NDArray[Any]:
+        numbers = self._walk.forest.numbers
+        return np.stack([own.take(found.astype(np.intp)) for own, found in zip(numbers, nodes.T, strict=True)])
+
+    def _flatten(self) -> FlatForest:
+        # Of all trees at once, because thousands of small arrays take longer than the numbers in them.
+        names = ("left_children", "split_conditions", "default_left", "split_type")
+        left, conditions, default_left, kind = (np.concatenate([tree[name] for tree in self._trees]) for name in names)
+        sizes = [tree["left_children"].size for tree in self._trees]
+        parts = [slice(stop - size, stop) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+        thresholds, missing_left = _thresholds(conditions), default_left != 0
+        is_set = (kind == IS_SET) & (left >= 0)
+        has_sets = bool(is_set.any())
+        trees = []
+        for tree, own in zip(self._trees, parts, strict=True):
+            flat = FlatTree(
+                tree["left_children"], tree["right_children"], tree["split_indices"], thresholds[own], missing_left[own]
+            )
+            trees.append(_with_sets(flat, tree, is_set[own]) if has_sets else flat)
+        numbers = _leaf_numbers(left < 0, np.array(sizes))
+        return FlatForest(trees=trees, numbers=[numbers[own] for own in parts], n_features=self._n_features)
+
+
+def _thresholds(conditions: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the largest value that goes left at each node: the one before the condition, below which values do."""
+    condition = np.asarray(conditions, np.float32)
+    before = np.where(np.isneginf(condition), np.float32(np.nan), np.nextafter(condition, np.float32(-np.inf)))
+    return np.asarray(before, np.float64)
+
+
+def _with_sets(numerical: FlatTree, tree: dict[str, Any], is_set: NDArray[np.bool_]) -> FlatTree:
+    """Return a tree with its splits by sets of categories; the same tree if it has none."""
+    if not is_set.any():
+        return numerical
+    left, right = numerical.left, numerical.right
+    # XGBoost's sets hold the categories that go right.
+    sets = np.full(left.size, -1, np.int32)
+    sets[tree["categories_nodes"]] = np.arange(len(tree["categories_nodes"]))
+    starts, words = _packed_sets(tree)
+    return FlatTree(
+        left=np.where(is_set, right, left),
+        right=np.where(is_set, left, right),
+        feature=tree["split_indices"],
+        threshold=numerical.threshold,
+        missing_left=numerical.missing_left ^ is_set,
+        sets=np.where(is_set, sets, -1),
+        set_starts=starts,
+        set_words=words,
+    )
+
+
+def _packed_sets(tree: dict[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Return the sets of categories of a tree as bits, and the word at which each starts."""
+    starts, words = [0], []
+    for first, size in zip(tree["categories_segments"], tree["categories_sizes"], strict=True):
+        categories = np.asarray(tree["categories"][int(first) : int(first) + int(size)], np.int64)
+        own = np.zeros(int(categories.max(initial=-1)) // 32 + 1, np.uint32)
+        np.bitwise_or.at(own, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
+        words.append(own)
+        starts.append(starts[-1] + own.size)
+    return np.array(starts, np.int64), np.concatenate(words)
+
+
+def _leaf_numbers(is_leaf: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the number of each leaf in its tree, of trees of these sizes one after the other; 0 for other nodes."""
+    n_before = np.cumsum(is_leaf, dtype=np.int64) - is_leaf
+    starts = np.cumsum(sizes) - sizes
+    numbers = np.where(is_leaf, n_before - np.repeat(n_before[starts], sizes), 0)
+    return numbers.astype(np.min_scalar_type(int(numbers.max())))
+
+
+def _runs(trees: Sequence[int]) -> Iterator[range]:
+    """Yield the tree numbers as ranges of consecutive numbers."""
+    if isinstance(trees, range) and trees.step == 1:
+        yield trees
+        return
+    first = 0
+    for place in range(1, len(trees) + 1):
+        if place == len(trees) or trees[place] != trees[place - 1] + 1:
+            yield range(trees[first], trees[place - 1] + 1)
+            first = place
+
+
+def _as_array(rows: Rows) -> NDArray[np.float32] | None:
+    """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only it can convert them."""
+    with np.errstate(over="ignore"):  # XGBoost refuses what is infinite as float32
+        array = _float_table(rows.table)
+    if array is None:
+        return None
+    if not np.isnan(rows.missing):
+        array = np.where(array == np.float32(rows.missing), np.float32(np.nan), array)
+    return None if np.isinf(array).any() else array
+
+
+def _float_table(table: Any) -> NDArray[np.float32] | None:
+    if hasattr(table, "iloc"):
+        is_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes)
+        return table.to_numpy(np.float32) if is_plain else None
+    if issparse(table):
+        sparse: Any = table
+        array = np.full(sparse.shape, np.nan, np.float32)
+        array[np.repeat(np.arange(sparse.shape[0]), np.diff(sparse.indptr)), sparse.indices] = sparse.data
+        return array
+    return np.asarray(table, np.float32)
+
+
+LEAF = -1
+# Arrays by node that are read often, so that they get the processor's own order of bytes.
+_READ_ARRAYS = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian")
+# Attribute of a truncated booster: the parallel trees of each class that were grown.
+GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
+
+
+@record
+class Tree:
+    """One tree of an XGBoost booster, as arrays with one entry for each node.
+
+    Attributes
+    ----------
+    is_leaf : ndarray of bool, shape (n_nodes,)
+    values : ndarray of float32, shape (n_nodes,)
+        Of a leaf, its addition to the margin; of other nodes, the threshold.
+    covers : ndarray of float32, shape (n_nodes,)
+        Summed second derivatives of the in-bag rows that reached the node at training.
+    left, right : ndarray of int32, shape (n_nodes,)
+        Children of each node; -1 for leaves.
+    """
+
+    is_leaf: NDArray[np.bool_]
+    values: NDArray[np.float32]
+    covers: NDArray[np.float32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+
+    @property
+    def n_leaves(self) -> int:
+        """Return the number of leaves."""
+        return int(np.count_nonzero(self.is_leaf))
+
+    @property
+    def leaf_values(self) -> FloatArray:
+        """Return the amount that each leaf adds to the margin, in the order of the nodes, shape (n_leaves,)."""
+        return self.values[self.is_leaf].astype(np.float64)
+
+    @property
+    def leaf_covers(self) -> FloatArray:
+        """Return the sum of second derivatives of each leaf's in-bag rows, in node order, shape (n_leaves,)."""
+        return self.covers[self.is_leaf].astype(np.float64)
+
+
+@dataclass(frozen=True)
+class TrainingParameters:
+    """Training parameters that a booster stores; saving and loading it as a file resets them to defaults.
+
+    Attributes
+    ----------
+    seed : int
+    seed_per_iteration : bool
+    subsample : float
+    sampling_method, updater, device, process_type : str
+    bytree, bylevel, bynode : float
+        Shares of the columns drawn.
+    max_depth, max_leaves : int
+        0 for no limit.
+    by_loss : bool
+        Whether trees grew one leaf at a time, not level by level.
+    release : tuple of int
+        Version of the library that last saved the booster.
+    eta, penalty : float
+        Learning rate and L2 penalty of the leaf values.
+    alpha, max_delta_step : float
+        L1 penalty and largest step of the leaf values; 0 for none.
+    is_constrained : bool
+        Whether features have monotone constraints.
+    """
+
+    seed: int
+    seed_per_iteration: bool
+    subsample: float
+    sampling_method: str
+    updater: str
+    device: str
+    process_type: str
+    bytree: float
+    bylevel: float
+    bynode: float
+    max_depth: int
+    max_leaves: int
+    by_loss: bool
+    release: tuple[int, ...]
+    eta: float
+    penalty: float
+    alpha: float
+    max_delta_step: float
+    is_constrained: bool
+
+
+@record
+class Forest:
+    """The trees of a booster in the order they were grown, with its training parameters and base margin.
+
+    Attributes
+    ----------
+    document : dict
+        The booster's model document.
+    trees : list of Tree
+    group : ndarray of int, shape (n_trees,)
+        Class, or output, that each tree adds to.
+    round : ndarray of int, shape (n_trees,)
+        Boosting round of each tree.
+    n_groups : int
+        1 for regression and two labels, else the number of labels.
+    objective : str
+    objective_parameters : dict of str to str
+    base_margin : ndarray, shape (n_groups,)
+        Margin of each group before any tree is added.
+    settings : TrainingParameters
+    """
+
+    document: dict[str, Any]
+    trees: list[Tree]
+    group: IntArray
+    round: IntArray
+    n_groups: int
+    objective: str
+    objective_parameters: dict[str, str]
+    base_margin: FloatArray
+    settings: TrainingParameters
+
+    @cached_property
+    def depths(self) -> list[IntArray]:
+        """Return the depth of each node of each tree, 0 for the root, shape (n_nodes,) each."""
+        starts = np.cumsum([0, *(tree.is_leaf.size for tree in self.trees)])
+        is_leaf = np.concatenate([tree.is_leaf for tree in self.trees])
+        left, right = (
+            np.concatenate([getattr(tree, side) + start for tree, start in zip(self.trees, starts, strict=False)])
+            for side in ("left", "right")
+        )
+        depths = np.zeros(is_leaf.size, dtype=np.int64)
+        # The nodes of one depth in all trees at once.
+        level, depth = starts[:-1][~is_leaf[starts[:-1]]], 0
+        while level.size:
+            depth += 1
+            children = np.concatenate([left[level], right[level]])
+            depths[children] = depth
+            level = children[~is_leaf[children]]
+        return np.split(depths, starts[1:-1])
+
+    @property
+    def n_rounds(self) -> int:
+        """Return the number of boosting rounds."""
+        return int(self.round[-1]) + 1
+
+    @property
+    def n_parallel(self) -> int:
+        """Return the number of trees of each group in the last round."""
+        return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
+
+    @cached_property
+    def walk(self) -> TreeWalk:
+        """Return the compiled walk of the trees, which is used once it is compared with XGBoost."""
+        learner = self.document["learner"]
+        trees = learner["gradient_booster"]["model"]["trees"]
+        return TreeWalk(trees, int(learner["learner_model_param"]["num_feature"]))
+
+    @property
+    def n_left_out(self) -> int:
+        """Return the number of trees of each group that the first round grew and truncation removed."""
+        grown = self.document["learner"]["attributes"].get(GROWN_PARALLEL)
+        return 0 if grown is None else int(grown) - int(np.count_nonzero(self.round == 0)) // self.n_groups
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Objective and numbers of groups, rounds and trees of a booster.
+
+    Attributes
+    ----------
+    objective : str
+    n_groups : int
+        1 for regression and two labels, else the number of labels, or of columns of y.
+    n_rounds, n_trees : int
+    n_outputs : int
+        Number of columns of y.
+    """
+
+    objective: str
+    n_groups: int
+    n_rounds: int
+    n_trees: int
+    n_outputs: int
+
+
+def read_shape(booster: Any) -> Shape:
+    """Return how many trees and rounds a booster has, read in the time that one tree takes.
+
+    Raises
+    ------
+    NotFittedError
+        If the booster holds no trees.
+    UnsupportedModelError
+        If the booster is not of kind 'gbtree'.
+    """
+    _check_trained(booster)
+    learner = _configuration(booster)["learner"]
+    return Shape(
+        objective=learner["objective"]["name"],
+        n_groups=_n_groups(learner["learner_model_param"]),
+        n_rounds=int(booster.num_boosted_rounds()),
+        n_trees=int(learner["gradient_booster"]["gbtree_model_param"]["num_trees"]),
+        n_outputs=_n_outputs(learner),
+    )
+
+
+def read_forest(booster: Any) -> Forest:
+    """Return the trees and training parameters of a booster.
+
+    Raises
+    ------
+    NotFittedError
+        If the booster holds no trees.
+    UnsupportedModelError
+        If the booster is not of kind 'gbtree', or its trees have weights or several values in a leaf.
+    """
+    _check_trained(booster)
+    configuration = _configuration(booster)
+    document = decode(booster.save_raw("ubj"))
+    learner = document["learner"]
+    model = learner["gradient_booster"]["model"]
+    _check_equal_weights(model.pop("weight_drop", []))
+    trees = [_tree(tree) for tree in model["trees"]]
+    group = np.asarray(model["tree_info"], dtype=np.int64)
+    parameters = learner["learner_model_param"]
+    n_groups = _n_groups(parameters)
+    objective = learner["objective"]
+    return Forest(
+        document=document,
+        trees=trees,
+        group=group,
+        round=_rounds(model, n_groups),
+        n_groups=n_groups,
+        objective=objective["name"],
+        objective_parameters={k: v for part in objective.values() if isinstance(part, dict) for k, v in part.items()},
+        base_margin=_base_margin(parameters["base_score"], objective["name"], n_groups),
+        settings=_settings(configuration),
+    )
+
+
+def _configuration(booster: Any) -> dict[str, Any]:
+    configuration: dict[str, Any] = json.loads(booster.save_config())
+    kind = configuration["learner"]["learner_train_param"]["booster"]
+    if kind != "gbtree":
+        raise UnsupportedModelError(
+            f"This booster is of kind {kind!r}; ens_plugin covers 'gbtree': linear models have no members, and dart "
+            "drops and rescales trees while it trains. Train with booster='gbtree'."
+        )
+    return configuration
+
+
+def _n_outputs(learner: dict[str, Any]) -> int:
+    """Return the number of columns of y; of a booster for quantiles, which has a target for each of them, 1."""
+    if learner["objective"]["name"] == "reg:quantileerror":
+        return 1
+    return max(int(learner["learner_model_param"].get("num_target", "1")), 1)
+
+
+def _n_groups(parameters: dict[str, str]) -> int:
+    return max(int(parameters["num_class"]), int(parameters.get("num_target", "1")), 1)
+
+
+def _check_trained(booster: Any) -> None:
+    try:
+        n_rounds = booster.num_boosted_rounds()
+    except xgboost.core.XGBoostError as error:  # created without rows, so without a number of columns
+        raise NotFittedError("This booster holds no trees; train it first.") from error
+    if n_rounds == 0:
+        raise NotFittedError("This booster holds no trees; train it first.")
+
+
+def _check_equal_weights(weights: list[float]) -> None:
+    """Raise UnsupportedModelError if dropout gave trees weights, which XGBoost 3.4 stores for 'gbtree' too."""
+    if any(weight != 1 for weight in weights):
+        raise UnsupportedModelError(
+            f"The trees of this booster count with weights from {min(weights):.3g} to {max(weights):.3g}: dart drops "
+            "and rescales trees while it trains. Train without rate_drop and one_drop."
+        )
+
+
+def _tree(tree: dict[str, Any]) -> Tree:
+    if int(tree["tree_param"].get("size_leaf_vector", "1")) > 1:
+        raise UnsupportedModelError(
+            "The trees of this booster have a vector in each leaf (multi_strategy='multi_output_tree'); ens_plugin "
+            "covers trees with one value per leaf. Train with multi_strategy='one_output_per_tree'."
+        )
+    for name in _READ_ARRAYS:
+        tree[name] = tree[name].astype(tree[name].dtype.newbyteorder("="))
+    return Tree(
+        is_leaf=tree["left_children"] == LEAF,
+        values=tree["split_conditions"],
+        covers=tree["sum_hessian"],
+        left=tree["left_children"],
+        right=tree["right_children"],
+    )
+
+
+def _rounds(model: dict[str, Any], n_groups: int) -> IntArray:
+    n_trees = len(model["trees"])
+    starts = model.get("iteration_indptr")
+    if starts is None:
+        per_round = int(model["gbtree_model_param"]["num_parallel_tree"]) * n_groups
+        return np.arange(n_trees) // max(per_round, 1)
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+
+def _base_margin(text: str, objective: str, n_groups: int) -> FloatArray:
+    """Return the base score of each group as a margin; before release 3.1, it is one number for all groups."""
+    scores = np.array(json.loads(text if text.startswith("[") else f"[{text}]"), dtype=np.float64)
+    if objective in ("binary:logistic", "reg:logistic"):
+        scores = np.log(scores) - np.log1p(-scores)
+    elif objective in ("count:poisson", "reg:gamma", "reg:tweedie"):
+        scores = np.log(scores)
+    return np.broadcast_to(scores, (n_groups,)).astype(np.float64)
+
+
+def _settings(configuration: dict[str, Any]) -> TrainingParameters:
+    learner = configuration["learner"]
+    general, booster = learner["generic_param"], learner["gradient_booster"]
+    tree = booster["tree_train_param"]
+    training = booster["gbtree_train_param"]
+    constraints = tree["monotone_constraints"].strip("()[] ")
+    return TrainingParameters(
+        seed=int(general["seed"]),
+        seed_per_iteration=general["seed_per_iteration"] in ("1", "true"),
+        subsample=float(tree["subsample"]),
+        sampling_method=tree["sampling_method"],
+        updater=training["updater_seq"] if "updater_seq" in training else training["updater"],
+        device=general.get("device", "cpu"),
+        process_type=training["process_type"],
+        bytree=float(tree["colsample_bytree"]),
+        bylevel=float(tree["colsample_bylevel"]),
+        bynode=float(tree["colsample_bynode"]),
+        max_depth=int(tree["max_depth"]),
+        max_leaves=int(tree["max_leaves"]),
+        by_loss=tree["grow_policy"] == "lossguide",
+        release=tuple(configuration["version"]),
+        eta=float(tree["eta"]),
+        penalty=float(tree["lambda"]),
+        alpha=float(tree["alpha"]),
+        max_delta_step=float(tree["max_delta_step"]),
+        is_constrained=bool(constraints),
+    )
+
+
+# Rates above this one shrink predictions by less than the noise of most data.
+FULL_RATE = 0.99
+MOST_TREES = 20
+LARGEST_RESIDUAL = 1e-4
+SMALLEST_SINGULAR = 1e-3
+
+
+def learning_rate(forest: Forest) -> float | None:
+    """Return the learning rate that the trees of one round were trained with; None where it is not known.
+
+    A node that was split keeps its value as it was before the learning rate, and leaves keep theirs after it.  With
+    the values w of a node and w_l, w_r of the leaves below it, their summed second derivatives H and the penalty
+    lambda, w_l (H_l + lambda) + w_r (H_r + lambda) = rate * w (H + lambda), which is linear in rate,
+    rate * lambda and lambda.  Of leaves that do not follow these sums, the booster's own statement counts, unless
+    loading from a file has reset it.
+    """
+    trees = forest.document["learner"]["gradient_booster"]["model"]["trees"]
+    read = np.unique(np.linspace(0, len(trees) - 1, MOST_TREES).astype(np.intp))
+    fitted = _fitted_rate(np.concatenate([_equations(trees[number]) for number in read]))
+    if fitted is not None:
+        return fitted * forest.n_parallel
+    return None if forest.settings.subsample == 1 else forest.settings.eta
+
+
+def _fitted_rate(equations: FloatArray) -> float | None:
+    """Return the rate that solves all equations; None where none does, or several do."""
+    table, known = equations[:, :-1], equations[:, -1]
+    scale = np.linalg.norm(table, axis=0)
+    if len(table) <= scale.size or not scale.all():
+        return None
+    solution, _, _, singular = np.linalg.lstsq(table / scale, known, rcond=None)
+    residual = np.linalg.norm(table / scale @ solution - known)
+    if singular[-1] < SMALLEST_SINGULAR * singular[0] or residual > LARGEST_RESIDUAL * np.linalg.norm(known):
+        return None
+    return float(solution[0] / scale[0])
+
+
+def _equations(tree: Mapping[str, Any]) -> FloatArray:
+    """Return, for each node with two leaves, the coefficients of rate, rate * lambda and lambda, and the right side."""
+    left, right = (np.asarray(tree[f"{side}_children"]) for side in ("left", "right"))
+    value, weight = np.asarray(tree["split_conditions"], float), np.asarray(tree["base_weights"], float)
+    hessian = np.asarray(tree["sum_hessian"], float)
+    split = np.flatnonzero(left != LEAF)
+    split = split[(left[left[split]] == LEAF) & (left[right[split]] == LEAF)]
+    below = value[left[split]], value[right[split]]
+    known = below[0] * hessian[left[split]] + below[1] * hessian[right[split]]
+    return np.stack([weight[split] * hessian[split], weight[split], -below[0] - below[1], known], axis=1)
+
+
+def shrunken(rate: float) -> str:
+    """Return the warning of a learning rate below 1."""
+    return (
+        f"The trees were trained with learning_rate={rate:.3g}. In a single round, every prediction then goes only "
+        f"{rate:.3g} of the way from the base score to what the trees found, and no later round makes up for it, so "
+        "the error is larger than it has to be. Train with learning_rate=1."
+    )
+
+
+EXACT_BITS = 24
+OUTPUT_BYTES = 2_000_000
+# The library's own copy of a block takes eight bytes for each value in it.
+MOST_ROWS = 16_384
+# Rows whose codes stay in a processor's cache while they become leaves.
+UNPACKED_ROWS = 200
+_OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
+
+
+class LeafReader:
+    """Reader of the leaves that rows reach in some trees of a forest, or in all, in the order given.
+
+    Leaves are numbered from 0 in the order of the nodes.
+
+    Parameters
+    ----------
+    forest : Forest
+    chosen : sequence of int, optional
+        Trees to read.
+
+    Attributes
+    ----------
+    dtype : dtype
+        The smallest unsigned integer type that holds a leaf's number.
+    """
+
+    def __init__(self, forest: Forest, chosen: Sequence[int] | None = None) -> None:
+        trees = range(len(forest.trees)) if chosen is None else chosen
+        self._forest, self._trees = forest, trees
+        self._n_trees = len(trees)
+        n_leaves = max(forest.trees[tree].n_leaves for tree in trees)
+        self._bits = max((n_leaves - 1).bit_length(), 1)
+        self._shared = max(EXACT_BITS // self._bits, 1)
+        self.dtype = np.min_scalar_type(n_leaves - 1)
+        self._n_outputs = -(-self._n_trees // self._shared)
+
+    def read(self, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows).
+
+        Parameters
+        ----------
+        rows : Rows
+        wanted : ndarray of bool, shape (n_trees, n_rows), optional
+            True for leaves to find; the others may be any leaf.
+        """
+        found = None
+        if rows.kept is not None and wanted is not None and self._trees == range(len(self._forest.trees)):
+            found = rows.kept.read(wanted)
+        if found is None:
+            found = self._forest.walk.leaves(rows, self._trees, wanted)
+        return self._read_copy(rows) if found is None else found
+
+    @cached_property
+    def _booster(self) -> Any:
+        return self._copy(self._forest, self._trees)
+
+    def _read_copy(self, rows: Rows) -> NDArray[Any]:
+        """Return the leaves that the copy of the model finds."""
+        leaves = np.empty((self._n_trees, rows.shape[0]), dtype=self.dtype)
+        step = min(max(OUTPUT_BYTES // (4 * self._n_outputs), 64), MOST_ROWS)
+        for start in range(0, rows.shape[0], step):
+            block = slice(start, min(start + step, rows.shape[0]))
+            outputs = self._booster.predict(rows[block].matrix()).reshape(block.stop - start, -1)
+            self._unpack(outputs, leaves[:, block])
+        return leaves
+
+    def _unpack(self, outputs: NDArray[np.float32], leaves: NDArray[Any]) -> None:
+        """Write the leaves of some rows, shape (n_trees, n_rows), whose codes the copy returned by row."""
+        for start in range(0, len(outputs), UNPACKED_ROWS):
+            rows = slice(start, start + UNPACKED_ROWS)
+            codes = np.ascontiguousarray(outputs[rows].astype(np.uint32).T)
+            for place in range(self._shared):
+                own = leaves[place :: self._shared, rows]
+                np.bitwise_and(codes[: len(own)], np.uint32(2**self._bits - 1), out=own, casting="unsafe")
+                codes >>= np.uint32(self._bits)
+
+    def _copy(self, forest: Forest, chosen: Sequence[int]) -> Any:
+        """Return a booster of the chosen trees with leaf numbers as values, several trees to one output."""
+        learner = forest.document["learner"]
+        model = learner["gradient_booster"]["model"]
+        trees = []
+        for position, member in enumerate(chosen):
+            tree = forest.trees[member]
+            numbers = (np.cumsum(tree.is_leaf) - 1) * 2.0 ** (self._bits * (position % self._shared))
+            conditions = np.where(tree.is_leaf, numbers, tree.values).astype(np.float32)
+            trees.append({**model["trees"][member], "id": position, "split_conditions": conditions})
+        changed_model = {
+            **model,
+            "gbtree_model_param": {
+                **model["gbtree_model_param"],
+                "num_trees": str(self._n_trees),
+                "num_parallel_tree": "1",
+            },
+            "iteration_indptr": [0, self._n_trees],
+            "tree_info": [position // self._shared for position in range(self._n_trees)],
+            "trees": trees,
+        }
+        parameters = {
+            **learner["learner_model_param"],
+            "base_score": "0E0",
+            "boost_from_average": "0",
+            "num_class": "0",
+            "num_target": str(self._n_outputs),
+        }
+        changed = {
+            **learner,
+            "attributes": {},
+            "gradient_booster": {**learner["gradient_booster"], "model": changed_model},
+            "learner_model_param": parameters,
+            "objective": _OBJECTIVE,
+        }
+        # One thread: several blocks of rows are already read in parallel.
+        booster = xgboost.Booster({"nthread": 1})
+        booster.load_model(encode({**forest.document, "learner": changed}))
+        return booster
+
+
+def read_leaves(forest: Forest, rows: Rows, chosen: Sequence[int]) -> NDArray[Any]:
+    """Return the leaves that rows reach in some trees, kept or newly read, shape (len(chosen), n_rows)."""
+    if rows.leaves is not None:
+        return np.asarray(rows.leaves[chosen])
+    return LeafReader(forest, chosen).read(rows)
+
+
+# Rows whose leaves in all trees stay in a processor's cache.
+ROWS_AT_ONCE = 256
+
+
+def form_members(
+    margins: NDArray[np.float64],
+    is_oob: NDArray[np.bool_],
+    leaves: NDArray[np.uint8] | None,
+    move: Callable[..., None] | None,
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the outputs of members, shape (n_trees, n_rows, n_labels), and which count, as of an adapter's `block`.
+
+    Parameters
+    ----------
+    margins : ndarray, shape (n_labels, n_trees, n_rows), or (n_labels, n_trees, n_leaves) with `leaves`
+    is_oob : ndarray of bool, shape (n_labels, n_trees, n_rows)
+    leaves : ndarray of uint8, shape (n_labels, n_trees, n_rows), or None
+    move : callable or None
+        As ``row_queues.move_values``; None to move all labels together, without compiled code.
+    """
+    fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
+    counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
+    outputs = np.empty((is_oob.shape[1], is_oob.shape[0], is_oob.shape[2]))
+    if move is None:
+        move_values_by_label(margins, is_oob, outputs.transpose(1, 0, 2), counted, leaves)
+        return outputs.transpose(0, 2, 1), counted
+    for label in range(is_oob.shape[0]):
+        of_leaf = () if leaves is None else (leaves[label],)
+        move(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)
+    return outputs.transpose(0, 2, 1), counted
+
+
+def class_margin_sums(
+    read_leaves: Callable[[Rows], NDArray[np.uint8]],
+    values: NDArray[np.float64],
+    rows: Rows,
+    bags: Bags | None,
+    target: NDArray[np.int64],
+) -> NDArray[np.float64] | None:
+    """Return ``margin_sums`` of members formed of the trees out of whose bags a row is; None without the walk.
+
+    Parameters
+    ----------
+    read_leaves : callable
+        Returns the leaves of some rows, shape (n_labels, n_trees, n_rows).
+    values : ndarray, shape (n_labels, n_trees, n_leaves)
+    rows : Rows
+    bags : Bags or None
+        Of these rows, the trees of one label after those of another; None for rows in no bag.
+    target : ndarray of int, shape (n_rows,)
+    """
+    compiled: Callable[..., Any] | None = compiled_function("class_margin_sums")
+    if compiled is None:
+        return None
+    sums, n_trees = np.empty((7, target.size)), values.shape[0] * values.shape[1]
+    # A copy, so that the bits of these rows are not far apart.
+    bits = np.zeros((n_trees, -(-target.size // 8)), np.uint8) if bags is None else bags.bits.copy()
+    known = Bags(bits, target.size)
+    for start in range(0, target.size, ROWS_AT_ONCE):
+        part = slice(start, min(start + ROWS_AT_ONCE, target.size))
+        sums[:, part] = compiled(values, read_leaves(rows[part]), known.part(part).bits, target[part])
+    return sums
+
+
+@dataclass(eq=False)
+class _Store:
+    """The bags that the sums are of; None before they are computed."""
+
+    bags: Bags | None = None
+
+
+class KeptSums:
+    """Sums of the values of leaves over trees, which the compiled walk computes while it counts rows for the proof.
+
+    Parameters
+    ----------
+    of_leaf : callable
+        Returns the values of each tree's leaves.
+    n_rows : int
+    """
+
+    def __init__(self, of_leaf: Callable[[], Sequence[NDArray[Any]]], n_rows: int) -> None:
+        self._of_leaf, self._rows = of_leaf, slice(0, n_rows)
+        self._sums = np.empty((5, n_rows))
+        self._store = _Store()
+
+    def of_rows(self, rows: slice) -> KeptSums:
+        """Return the same sums, for a contiguous block of these rows."""
+        part = object.__new__(KeptSums)
+        part._of_leaf, part._store, part._sums = self._of_leaf, self._store, self._sums[:, rows]
+        start = self._rows.start + (rows.start or 0)
+        part._rows = slice(start, start + part._sums.shape[1])
+        return part
+
+    def begin(self, bags: Bags | None) -> None:
+        """Drop all sums; those of these bags are to be computed by :meth:`count` for all rows, or none."""
+        self._store.bags = bags
+
+    def count(self, forest: Forest, rows: Rows, bags: Bags) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return how many of these rows reach each leaf, as ``TreeWalk.count``, and keep their sums."""
+        counted = forest.walk.count_and_sum(rows, self._of_leaf, bags, self._sums)
+        if counted is None:
+            self._store.bags = None
+        return counted
+
+    def read(self, bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return the sums of these rows out of the given bags, shape (5, n_rows); None if those are not kept."""
+        known = self._store.bags
+        if bags is None or known is None or self._rows.start % 8:
+            return None
+        own = known.part(self._rows).bits
+        # Mostly they are the same bits in memory, which need not be compared.
+        is_same = own.__array_interface__ == bags.bits.__array_interface__ or np.array_equal(own, bags.bits)
+        return self._sums if is_same else None
+
+
+# Attributes that XGBoost's own slices remove.
+_OF_ALL_TREES = ("best_iteration", "best_score")
+
+
+def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
+    """Return a copy of a trained model of one round, with the first `size` parallel trees of every class.
+
+    Parameters
+    ----------
+    model : Booster, XGBClassifier, XGBRegressor or XGBRF*
+    forest : Forest
+        The trees and document of its booster.
+    size : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ens_plugin.adapters.xgboost.forest import read_forest
+    >>> X = np.arange(64.0)[:, None]
+    >>> options = {"num_parallel_tree": 9, "subsample": 0.5, "learning_rate": 1, "nthread": 1}
+    >>> booster = xgboost.train(options, xgboost.DMatrix(X, X[:, 0]), num_boost_round=1)
+    >>> len(truncated_trees(booster, read_forest(booster), 4).get_dump())
+    4
+    """
+    part = deepcopy(model)
+    is_booster = isinstance(part, xgboost.Booster)
+    booster = part if is_booster else part.get_booster()
+    # A model document has no training parameters, and loading it resets some of them.
+    configuration = booster.save_config()
+    booster.load_model(encode(_document(forest, size)))
+    booster.load_config(configuration)
+    if not is_booster:
+        setattr(part, _size_parameter(part), size)
+        if size < forest.n_parallel:
+            vars(part).pop("evals_result_", None)
+    return part
+
+
+def _size_parameter(model: Any) -> str:
+    forests = (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor)
+    return "n_estimators" if isinstance(model, forests) else "num_parallel_tree"
+
+
+def _document(forest: Forest, size: int) -> dict[str, Any]:
+    """Return the booster's document with the first `size` trees of each class, scaled and renumbered."""
+    learner, grown = forest.document["learner"], forest.n_parallel
+    model = learner["gradient_booster"]["model"]
+    kept = [first + member for first in range(0, len(forest.trees), grown) for member in range(size)]
+    numbers = {"num_trees": str(len(kept)), "num_parallel_tree": str(size)}
+    changed_model = {
+        **model,
+        "gbtree_model_param": {**model["gbtree_model_param"], **numbers},
+        "iteration_indptr": [0, len(kept)],
+        "tree_info": [model["tree_info"][tree] for tree in kept],
+        "trees": [
+            {**model["trees"][tree], **_scaled(model["trees"][tree], grown / size), "id": position}
+            for position, tree in enumerate(kept)
+        ],
+    }
+    changed = {
+        **learner,
+        "attributes": _attributes(forest) if size < grown else learner["attributes"],
+        "gradient_booster": {**learner["gradient_booster"], "model": changed_model},
+    }
+    return {**forest.document, "learner": changed}
+
+
+def _scaled(tree: dict[str, Any], factor: float) -> dict[str, NDArray[np.float32]]:
+    """Return a tree's arrays of values at its nodes, with those of the leaves multiplied by `factor`."""
+    values, weights = tree["split_conditions"], tree["base_weights"]
+    is_leaf = tree["left_children"] == LEAF
+    larger = (values.astype(np.float64) * factor).astype(np.float32)
+    return {
+        "split_conditions": np.where(is_leaf, larger, values),
+        # `exact` writes a leaf's weight as it is, other methods what the leaf adds.
+        "base_weights": np.where(is_leaf & (weights == values), larger, weights),
+    }
+
+
+def _attributes(forest: Forest) -> dict[str, str]:
+    known = forest.document["learner"]["attributes"]
+    kept = {name: value for name, value in known.items() if name not in _OF_ALL_TREES}
+    # Of one class, the kept trees were drawn first; of more, the removed ones were drawn in between.
+    return kept if forest.n_groups == 1 else {GROWN_PARALLEL: str(forest.n_parallel), **kept}

@@ -1,1 +1,0 @@
-"""The adapter of YDF's random forests, and all other code for that library."""

@@ -1,0 +1,1270 @@
+"""Checks of rows: near copies, subjects, their order, bags of unequal size, few distinct rows, and fitted steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ens_plugin.adapters.contract import Distributable, EnsembleAdapter, JudgedByLoss, ProvesWeights, VerifiesRows
+from ens_plugin.adapters.library import NativeInterface
+from ens_plugin.adapters.members import shortened
+from ens_plugin.adapters.registry import find_library
+from ens_plugin.adapters.trees import OutsideColumns, columns_outside
+from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
+from ens_plugin.analysis.copies import RepeatedRows, find_repeats, identical_rows
+from ens_plugin.analysis.rows import encode_groups
+from ens_plugin.analysis.sizes import agreement_reason, as_told, choose_criterion, probability_size
+from ens_plugin.core.agreement import cell_agreement, cell_size, cell_size_draws, gather_cells, has_few_cells
+from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
+from ens_plugin.core.intervals import size_interval
+from ens_plugin.core.near_rows import (
+    AdjacentLosses,
+    MateLosses,
+    Neighbours,
+    Rows,
+    adjacent_losses,
+    are_equally_frequent,
+    are_own_labels,
+    are_own_values,
+    companions,
+    interpolated,
+    jumps_between_values,
+    losses_without_own_value,
+    mate_losses,
+    nearest_in_ensemble,
+    nearest_rows,
+    nearness,
+    places_of_recurring,
+    rank_scaled,
+    share_of_recurring,
+    turns_taken,
+)
+from ens_plugin.core.repeated_rows import are_alike, numbered, output_cells
+from ens_plugin.core.sample import Sample, spread_rows
+from ens_plugin.core.tally import AnyTally, RowBlock, ValueTally, member_labels
+from ens_plugin.core.validation import FloatArray, counted, printable, with_article
+from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError
+from ens_plugin.records import record
+from ens_plugin.report.result import EnsembleReport
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.blocks import TalliedRows
+    from ens_plugin.analysis.copies import HashedRows
+    from ens_plugin.analysis.estimates import ResolvedOptions
+    from ens_plugin.core.agreement import CellVotes
+    from ens_plugin.report.result import SizeRecommendation
+
+__all__ = [
+    "LIKE_TRAINING_ROWS",
+    "SEPARATE_CASES",
+    "UNKNOWN_ROWS",
+    "RowLikeness",
+    "chance_share",
+    "changed_rows_share",
+    "compared_number",
+    "compared_rows",
+    "cross_fitting_explained",
+    "doubt_about_changed_rows",
+    "doubts_about_training",
+    "doubts_about_transformed_rows",
+    "is_sorted",
+    "judge_held_out_rows",
+    "member_losses",
+    "near_copy_doubts",
+    "numbers",
+    "numeric_columns",
+    "order_findings",
+    "own_prediction_doubt",
+    "row_cells",
+    "row_likeness",
+    "subject_doubts",
+    "training_bags",
+    "unequal_bag_doubts",
+    "with_distinct_rows",
+    "with_supervised_steps",
+]
+
+QUERIES = 200
+# Of ordinary tables, an eighth of these rows is enough to see that they are.
+FIRST_STEP = 8
+FEWEST_FIRST = 2
+NEAREST = 48
+FEWEST_LOOKED_AT = 100
+MOST_COLUMNS = 64
+FEWEST_COLUMNS = 2
+LOOKED_AT = 1000
+# Columns of fewer values have steps between their values, which are no sign of copies.
+FEWEST_VALUES = 20
+# On a line with two others by chance: hardly ever, but for columns of few values.
+DISTINCT_SHARE = 0.5
+FEWEST_REAL_COLUMNS = 3
+# In ordinary tables a smaller share of the rows has companions that are more alike in the target.
+FEWEST_NEAR = 0.2
+FEWEST_STANDARD_ERRORS_OF_COPIES = 5.0
+LARGEST_RATIO = 0.5
+FEWEST_INTERPOLATED = 0.05
+
+SEPARATE_CASES = "If the rows are separate cases, state that with groups=np.arange(len(y))."
+
+
+def near_copy_doubts(table: Any, target: NDArray[Any]) -> tuple[str, ...]:
+    """Return doubts about training rows that are nearly copies of each other or were interpolated.
+
+    Parameters
+    ----------
+    table : ndarray of two dimensions, CSR matrix or DataFrame
+        The rows; of numeric columns with many values, up to 64 are compared.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+
+    Returns
+    -------
+    tuple of str
+        Empty for fewer than 100 rows or two such columns, and for sparse rows.
+    """
+    values, is_real = _compared_columns(table)
+    if len(values) < FEWEST_LOOKED_AT or is_real.size < FEWEST_COLUMNS or target.ndim > 1:
+        return ()
+    queries = spread_rows(len(values), QUERIES)
+    first = _Alike.of(values, is_real, queries[::FIRST_STEP])
+    if np.count_nonzero(first.companions) < FEWEST_FIRST and not first.interpolated.any():
+        return ()
+    found = _Alike.of(values, is_real, queries)
+    doubts = (_doubt_about_companions(found, target), _doubt_about_lines(found.interpolated))
+    return tuple(doubt for doubt in doubts if doubt is not None)
+
+
+class _Alike(NamedTuple):
+    """Some rows with their neighbours, the nearest first, and how these lie around them."""
+
+    rows: NDArray[np.intp]
+    neighbours: NDArray[np.intp]
+    companions: NDArray[np.intp]
+    interpolated: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, values: Rows, is_real: NDArray[np.bool_], rows: NDArray[np.intp]) -> _Alike:
+        neighbours, distances = nearest_rows(values, rows, min(NEAREST, len(values) // 4))
+        on_lines = np.zeros(rows.size, dtype=bool)
+        if np.count_nonzero(is_real) >= FEWEST_REAL_COLUMNS:
+            on_lines = interpolated(values[rows][..., is_real], values[neighbours][..., is_real])
+        return cls(rows, neighbours, companions(distances), on_lines)
+
+
+@record
+class _ScaledColumns:
+    """Some columns of a table, scaled to compare them where rows are read: a whole copy of them could be too large.
+
+    Missing and infinite values are put at the mean.
+    """
+
+    table: Any
+    chosen: NDArray[np.intp]
+    mean: FloatArray
+    spread: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.table.shape[0])
+
+    def __getitem__(self, rows: Any, /) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = numbers(self.table, rows, self.chosen) - self.mean
+            values /= self.spread
+        is_known = np.isfinite(values)
+        return values if is_known.all() else np.where(is_known, values, 0.0)
+
+
+def _compared_columns(table: Any) -> tuple[_ScaledColumns, NDArray[np.bool_]]:
+    """Return up to 64 numeric columns with many values, and whether nearly all values differ in each.
+
+    Mean, variance and number of values are those of up to 1000 rows.
+    """
+    numeric = numeric_columns(table)
+    columns = numeric[spread_rows(numeric.size, MOST_COLUMNS)]
+    some = numbers(table, spread_rows(table.shape[0], LOOKED_AT), columns).astype(np.float64)
+    is_known = np.isfinite(some)
+    n_known = np.maximum(is_known.sum(axis=0), 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.where(is_known, some, 0.0).sum(axis=0) / n_known
+        spread = np.sqrt(np.square(np.where(is_known, some - mean, 0.0)).sum(axis=0) / n_known)
+    n_values = np.array([np.unique(column).size for column in some.T], dtype=np.intp)
+    chosen = np.flatnonzero((n_values > FEWEST_VALUES) & (spread > 0) & np.isfinite(spread))
+    is_real = n_values[chosen] > DISTINCT_SHARE * len(some)
+    return _ScaledColumns(table, columns[chosen], mean[chosen], spread[chosen]), is_real
+
+
+def numeric_columns(table: Any) -> NDArray[np.intp]:
+    """Return the positions of the numeric columns; of none for sparse rows."""
+    if isinstance(table, pd.DataFrame):
+        return np.flatnonzero([_is_numeric(dtype) for dtype in table.dtypes])
+    is_numeric = isinstance(table, np.ndarray) and table.dtype.kind in "fiu"
+    return np.arange(table.shape[1] if is_numeric else 0)
+
+
+def numbers(table: Any, rows: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
+    """Return some columns of the rows at a slice or an array of positions, shape (..., n_columns)."""
+    if isinstance(rows, np.ndarray) and rows.ndim > 1:
+        return numbers(table, rows.ravel(), columns).reshape(*rows.shape, columns.size)
+    if columns.size == 0:
+        return np.empty((rows.size, 0))
+    if isinstance(table, pd.DataFrame):
+        return np.asarray(table.iloc[rows, columns].to_numpy(dtype=np.float64, na_value=np.nan))
+    # Columns ascend, so that as many as there are are all of them, in order.
+    return np.asarray(table[rows] if columns.size == table.shape[1] else table[rows][:, columns])
+
+
+def _is_numeric(dtype: Any) -> bool:
+    return pd.api.types.is_numeric_dtype(dtype) and not isinstance(dtype, pd.SparseDtype)
+
+
+def _doubt_about_companions(found: _Alike, target: NDArray[Any]) -> str | None:
+    n_near, neighbours, queries = found.companions, found.neighbours, found.rows
+    has_labels = target.dtype.kind in "iu"
+    if has_labels:
+        # A label of a single cluster has no rows elsewhere, as in cleanly separated labels.
+        n_near = np.where(np.bincount(target)[target[queries]] > 2 * (n_near + 1), n_near, 0)
+    near = np.flatnonzero(n_near)
+    if near.size < FEWEST_NEAR * queries.size:
+        return None
+    own, other = target[queries[near], None], target[neighbours[near]]
+    unlike = (own != other).astype(np.float64) if has_labels else np.abs(own - other)
+    place, count = np.arange(neighbours.shape[1]), n_near[near, None]
+    inside = np.mean(unlike, axis=1, where=place < count)
+    outside = np.mean(unlike, axis=1, where=(place >= count) & (place <= 2 * count))
+    rise = outside - inside
+    error = float(rise.std()) / np.sqrt(near.size)
+    if rise.mean() <= FEWEST_STANDARD_ERRORS_OF_COPIES * error or inside.mean() > LARGEST_RATIO * outside.mean():
+        return None
+    differ = (
+        f"{100 * inside.mean():.0f} % of these, and {100 * outside.mean():.0f} % of the next rows beyond, have another "
+        "label"
+        if has_labels
+        else f"their target differs by {inside.mean():.3g} on average, and that of the next rows beyond by "
+        f"{outside.mean():.3g}"
+    )
+    return (
+        f"{100 * near.size / queries.size:.0f} % of the rows lie far closer to a few others (mostly "
+        f"{np.median(n_near[near]):.0f}) than to all the rest: {differ}. If these are measurements of one subject, or "
+        "copies with small changes, members that were trained on some of them have fitted the others, and the error is "
+        f"far too low. Name what belongs together with groups=. {SEPARATE_CASES}"
+    )
+
+
+def _doubt_about_lines(is_interpolated: NDArray[np.bool_]) -> str | None:
+    share = float(is_interpolated.mean())
+    if share < FEWEST_INTERPOLATED:
+        return None
+    return (
+        f"{100 * share:.0f} % of the rows lie exactly on a line with two of their neighbours, as rows that an "
+        "oversampler such as SMOTE made, or rows that were filled in. The members were then trained on what their rows "
+        "were made of, so the error is too low. Pass held-out rows, neither trained on nor oversampled, or train "
+        f"without the made rows. {SEPARATE_CASES}"
+    )
+
+
+COMPARED_OUTPUTS = 200_000
+FEWEST_COMPARED = 500
+
+
+def compared_rows(adapter: EnsembleAdapter, sample: Sample) -> Sample:
+    """Return as many of the sampled rows as take little time to compare, 500 at least."""
+    return sample.some_rows(compared_number(adapter))
+
+
+def compared_number(adapter: EnsembleAdapter) -> int:
+    """Return how many rows take little time to compare the members on."""
+    return max(COMPARED_OUTPUTS // adapter.n_members, FEWEST_COMPARED)
+
+
+def member_losses(adapter: EnsembleAdapter, block: RowBlock) -> FloatArray:
+    """Return the loss of each member for each row: 0-1, one less the label's probability, or the absolute error.
+
+    Returns
+    -------
+    ndarray, shape (n_members, n_rows)
+    """
+    target = block.target
+    if block.n_labels == 0:
+        return np.asarray(np.abs(block.outputs - target), dtype=np.float64)
+    if block.is_vote or adapter.output_kind == "scores":
+        return np.asarray(member_labels(block) != target, dtype=np.float64)
+    return np.asarray(1.0 - np.take_along_axis(block.outputs, target[None, :, None], axis=2)[:, :, 0])
+
+
+FEWEST_ROWS_WITH_SUBJECTS = 100
+FEWEST_MEMBERS_WITH_SUBJECTS = 10
+# A first look at the neighbours of a few rows among some, by a few members of each half, is enough for most tables.
+FIRST_ROWS, FIRST_QUERIES, FIRST_MEMBERS = 2_000, 200, 32
+FIRST_STANDARD_ERRORS = 0.5
+MOST_QUERIES, MOST_MEMBERS = 2_000, 100
+# Pairs of predictions that each half of the members compares in the second look.
+COMPARISONS = 50_000_000
+# Of the target, and of another column, by value: in standard errors.
+LEAST_JUMP, LEAST_JUMP_OF_OTHERS = 6.0, 20.0
+VALUE_QUERIES, VALUE_RISE, VALUE_STANDARD_ERRORS = 600, 0.1, 2.5
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of the sampled rows that hold more than one value, and their names."""
+
+    values: FloatArray
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: Any, rows: NDArray[np.integer]) -> _Columns:
+        places = numeric_columns(table)
+        places = places[spread_rows(places.size, MOST_COLUMNS)]
+        values = numbers(table, rows, places).astype(np.float64)
+        finite = np.isfinite(values)
+        highest = np.where(finite, values, -np.inf).max(axis=0, initial=-np.inf)
+        lowest = np.where(finite, values, np.inf).min(axis=0, initial=np.inf)
+        varied = np.flatnonzero(lowest < highest)
+        return cls(values[:, varied], tuple(_name(table, place) for place in places[varied]))
+
+    @cached_property
+    def scaled(self) -> NDArray[np.float32]:
+        """Return the columns as ranks, which takes most of the time where there are many rows."""
+        return rank_scaled(self.values)
+
+    def strongest(self, strength: Callable[[FloatArray], float]) -> tuple[float, str]:
+        """Return the largest strength of a column, and the name of that column."""
+        found = [strength(column) for column in self.values.T]
+        largest = int(np.argmax(found))
+        return found[largest], self.names[largest]
+
+
+class _Sign(NamedTuple):
+    """Something that rows of subjects have, and independent rows hardly ever.
+
+    Attributes
+    ----------
+    strength : callable
+        Returns how clear it is, and the column that tells it.
+    first, least : float
+        How clear it has to be at the first look, and at the second.
+    rise, standard_errors : float
+        How much larger the loss without the nearest row has to be then: the surer the sign, the less.
+    text : str
+    """
+
+    strength: Callable[[_Columns, Neighbours], tuple[float, str]]
+    first: float
+    least: float
+    rise: float
+    standard_errors: float
+    text: str
+
+
+class _Look(NamedTuple):
+    """The nearest rows of some rows, and whether members profit from them."""
+
+    columns: _Columns
+    found: Neighbours
+    losses: MateLosses
+
+    @classmethod
+    def at(cls, adapter: EnsembleAdapter, sample: Sample, table: Any, n_queries: int, n_members: int) -> _Look | None:
+        """Return what is found at that many rows, by that many members of each half; None where nothing can be."""
+        columns = _Columns.of(table, sample.rows)
+        if not columns.names:
+            return None
+        queries, counted = sample.random_rows(n_queries), sample.block.counted
+        found = nearest_in_ensemble(_one_output(sample.block), counted, columns.scaled, queries, n_members)
+        losses = mate_losses(member_losses(adapter, sample.select(queries).block), counted, found)
+        return None if losses is None else cls(columns, found[0], losses)
+
+
+def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[str, ...]:
+    """Return a doubt where members err less on a row whose nearest row they drew, and columns tell of subjects.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    sample : Sample
+        Of training rows.
+    table : ndarray of two dimensions, CSR matrix or DataFrame
+        All training rows; of numeric columns, up to 64 are used.
+
+    Returns
+    -------
+    tuple of str
+        Empty for fewer than 100 rows or 10 members, and for sparse rows.
+
+    Notes
+    -----
+    The nearest of many independent rows is of use too, where there is little noise, so that a larger loss without it
+    proves nothing alone.
+    """
+    if (
+        isinstance(adapter, JudgedByLoss)
+        or adapter.n_members < FEWEST_MEMBERS_WITH_SUBJECTS
+        or sample.rows.size < FEWEST_ROWS_WITH_SUBJECTS
+    ):
+        return ()
+    return _doubt_by_members(adapter, sample, table) or _doubt_by_values(sample, table)
+
+
+def _doubt_by_members(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[str, ...]:
+    first = _Look.at(adapter, sample.some_rows(FIRST_ROWS), table, FIRST_QUERIES, FIRST_MEMBERS)
+    if first is None or first.losses.standard_errors < FIRST_STANDARD_ERRORS:
+        return ()
+    signs = [sign for sign in SIGNS if sign.strength(first.columns, first.found)[0] >= sign.first]
+    if not signs:
+        return ()
+    second = _Look.at(adapter, sample, table, *_affordable(sample))
+    assert second is not None
+    for sign in signs:
+        if second.losses.rise < sign.rise or second.losses.standard_errors < sign.standard_errors:
+            continue
+        strength, name = sign.strength(second.columns, second.found)
+        if strength >= sign.least:
+            return (_doubt_about_mates(second.losses, sign.text.format(column=name, share=100.0 * strength)),)
+    return ()
+
+
+def _doubt_by_values(sample: Sample, table: Any) -> tuple[str, ...]:
+    """Return a doubt where rows of one value share more of the target than similar rows of the next value do.
+
+    So do rows of a category with an effect; but those of a subject are alike in other columns too, or each subject has
+    as many rows.
+    """
+    columns, target = _Columns.of(table, sample.rows), _scaled_target(sample.block)
+    found, place, places = 0.0, 0, None
+    for column, values in enumerate(columns.values.T):
+        own = places_of_recurring(values)
+        jump = 0.0 if own is None else float(jumps_between_values(own, target).max())
+        if jump > found:
+            found, place, places = jump, column, own
+    if places is None or found < LEAST_JUMP:
+        return ()
+    others = np.delete(columns.scaled, place, axis=1)
+    is_alike = others.size > 0 and jumps_between_values(places, others).max() >= LEAST_JUMP_OF_OTHERS
+    if not is_alike and not are_equally_frequent(columns.values[:, place]):
+        return ()
+    some = _rows_of_neighbouring(places)
+    losses = losses_without_own_value(
+        np.unique(places[some], return_inverse=True)[1], columns.scaled[some], target[some],
+        spread_rows(some.size, VALUE_QUERIES),
+    )  # fmt: skip
+    if losses.standard_errors < VALUE_STANDARD_ERRORS or losses.rise < VALUE_RISE:
+        return ()
+    return (
+        f"Rows with the same value of column {columns.names[place]} have more alike targets than similar rows with the "
+        f"next value: predicted from similar rows, the error is {100 * losses.rise:.0f} % larger without rows "
+        f"of the same value. {_advice('it is larger')}",
+    )
+
+
+def _rows_of_neighbouring(places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows of neighbouring values, so that few rows are compared and each with all of its value."""
+    first = max(places.size - FIRST_ROWS, 0) // 2
+    return np.argsort(places, kind="stable")[first : first + FIRST_ROWS]
+
+
+def _scaled_target(block: RowBlock) -> NDArray[np.float32]:
+    """Return the target's ranks, or for labels whether a row has each, scaled to variance 1."""
+    is_one = block.target[:, None] == np.arange(block.n_labels) if block.n_labels else block.target[:, None]
+    scaled = rank_scaled(np.asarray(is_one, dtype=np.float64))
+    return scaled[:, scaled.any(axis=0)]
+
+
+def _doubt_about_mates(losses: MateLosses, finding: str) -> str:
+    rise = f"it is larger, for one member by {100 * losses.rise:.0f} % at least"
+    return (
+        f"{finding} Members that were not trained on the row nearest to a row err more on it: by {losses.without:.3g} "
+        f"on average, the others by {losses.beside:.3g}. {_advice(rise)}"
+    )
+
+
+def _advice(for_others: str) -> str:
+    return (
+        "So several rows seem to belong to one subject (a person, a firm, a place), or to one series over time. The "
+        f"error is that for further rows of the same subjects and times; for others {for_others}. Name the subjects "
+        f"with groups=, or pass rows of other subjects or later times as held-out rows. {SEPARATE_CASES}"
+    )
+
+
+def _turns(columns: _Columns, found: Neighbours) -> tuple[float, str]:
+    return columns.strongest(lambda column: turns_taken(column, found))
+
+
+def _evenness(columns: _Columns, _found: Neighbours) -> tuple[float, str]:
+    return columns.strongest(lambda column: float(are_equally_frequent(column)))
+
+
+def _nearness(columns: _Columns, found: Neighbours) -> tuple[float, str]:
+    share, power = nearness(columns.scaled, found)
+    return min(LARGEST_SHARE / share, power / LARGEST_POWER), ""
+
+
+def _recurrence(columns: _Columns, found: Neighbours) -> tuple[float, str]:
+    return columns.strongest(lambda column: share_of_recurring(column, found))
+
+
+LARGEST_SHARE, LARGEST_POWER = 0.125, -1.5
+SIGNS = (
+    _Sign(
+        _turns, 0.5, 3.0, 0.05, 2.5,
+        "Rows that are nearest to each other hardly ever have the same value of column {column}, as measurements of "
+        "one subject at different times.",
+    ),
+    _Sign(
+        _evenness, 1.0, 1.0, 0.05, 3.5,
+        "The values of column {column} are too equally frequent for rows that were drawn one by one, as the times of a "
+        "balanced panel.",
+    ),
+    _Sign(_nearness, 0.9, 1.0, 0.1, 3.5, "Most rows have another one that is close to them in all columns."),
+    _Sign(
+        _recurrence, 0.2, 0.3, 0.05, 4.0,
+        "Values of column {column} recur in a few rows each, and {share:.0f} % of the rows have the same one as the "
+        "row nearest to them.",
+    ),
+)  # fmt: skip
+
+
+def _affordable(sample: Sample) -> tuple[int, int]:
+    """Return how many rows, by how many members of each half, are compared with all rows in the time allowed."""
+    affordable = COMPARISONS // sample.rows.size
+    n_members = min(MOST_MEMBERS, max(affordable // MOST_QUERIES, FIRST_MEMBERS))
+    return min(max(affordable // n_members, FIRST_QUERIES), MOST_QUERIES), n_members
+
+
+def _one_output(block: RowBlock) -> NDArray[Any]:
+    """Return a number for each member's output, equal for equal outputs, shape (n_members, n_rows)."""
+    stored = block.stored
+    if stored.ndim == 2:
+        return stored
+    # Outputs by label that differ hardly ever have the same sum.
+    return np.asarray((stored * np.sqrt(np.arange(2.0, 2.0 + stored.shape[2]))).sum(axis=2))
+
+
+def _name(table: Any, place: int) -> str:
+    return printable(repr(str(table.columns[place])), 40) if isinstance(table, pd.DataFrame) else str(place + 1)
+
+
+FEWEST_STANDARD_ERRORS_OF_ORDER = 5.0
+SMALLEST_RISE = 0.05
+LEAST_CHANGES = 0.6
+
+
+def order_findings(
+    adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sorted_rows: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a doubt, or of sorted rows a warning, where members predict rows better whose neighbours they drew.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    sample : Sample
+        Of training rows.
+    bags : Bags
+        Of all training rows, in training order.
+    sorted_rows : bool
+        Whether the target or a column is in order: neighbours are then alike without belonging together.
+
+    Returns
+    -------
+    doubts, warnings : tuples of str
+    """
+    if isinstance(adapter, JudgedByLoss) or bags.n_members != sample.block.counted.shape[0]:
+        return (), ()
+    part = compared_rows(adapter, sample)
+    found = adjacent_losses(member_losses(adapter, part.block), part.block.counted, part.rows, bags)
+    if found is None or found.standard_errors < FEWEST_STANDARD_ERRORS_OF_ORDER:
+        return (), ()
+    if found.without <= (1.0 + SMALLEST_RISE) * found.beside:
+        return (), ()
+    if sorted_rows:
+        return (), (
+            _finding(found) + " The rows are sorted, and the error is for rows between these, not beyond them.",
+        )
+    doubt = (
+        f"{_finding(found)} Rows that follow each other then belong together: measurements of one subject, a time "
+        "series, windows that overlap. The error is too low for other subjects and later times. Name what belongs "
+        f"together with groups=, or pass later rows as held-out rows. {SEPARATE_CASES}"
+    )
+    return (doubt,), ()
+
+
+def _finding(found: AdjacentLosses) -> str:
+    return (
+        "Members that were trained on neither of the rows before and after a row err more on it: by "
+        f"{found.without:.3g} on average, the others by {found.beside:.3g}."
+    )
+
+
+def is_sorted(table: Any, target: NDArray[Any]) -> bool:
+    """Return whether target values, or a numeric column of the rows, never fall or never rise, mostly without repeats.
+
+    Parameters
+    ----------
+    table : ndarray of two dimensions, CSR matrix, DataFrame or None
+    target : ndarray, shape (n_rows,)
+        Label codes, which count as repeats, or values.
+
+    Examples
+    --------
+    >>> is_sorted(np.array([[3.0, 1.0], [2.0, 5.0], [1.5, 4.0]]), np.array([1.0, 5.0, 2.0]))
+    True
+    """
+    columns = [target]
+    if isinstance(table, pd.DataFrame):
+        columns += [column.to_numpy() for _, column in table.select_dtypes("number").items()]
+    elif isinstance(table, np.ndarray) and table.dtype.kind in "fiu":
+        columns += list(table.T)
+    return any(_is_monotone(column) for column in columns)
+
+
+def _is_monotone(column: NDArray[Any]) -> bool:
+    # Most columns are out of order within their first rows.
+    for part in (column[:100], column):
+        rises, falls = part[1:] > part[:-1], part[1:] < part[:-1]
+        if rises.any() and falls.any():
+            return False
+    # The rows of one subject have one number of it.
+    return int(np.count_nonzero(rises | falls)) > LEAST_CHANGES * column.size
+
+
+# Chance makes the two means differ by about half a percent, in bags of rows that are each drawn or not.
+SMALLEST_DIFFERENCE = 0.03
+FEWEST_STANDARD_ERRORS = 4.0
+FEWEST_MEMBERS = 4
+
+
+def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[str, ...]:
+    """Return a doubt where members that leave out more rows, and so count for more rows, err more or less than others.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    sample : Sample
+        Of training rows.
+
+    Returns
+    -------
+    tuple of str
+    """
+    if isinstance(adapter, JudgedByLoss):
+        return ()
+    # The means differ by at most the product of both spreads, and losses hardly spread by more than their mean.
+    # Row by row, because NumPy converts the whole array to count along an axis.
+    all_left_out = np.array([np.count_nonzero(own) for own in sample.block.counted])
+    if all_left_out.std() < SMALLEST_DIFFERENCE * all_left_out.mean():
+        return ()
+    part = compared_rows(adapter, sample)
+    counted = part.block.counted
+    left_out = counted.sum(axis=1).astype(np.float64)
+    used = left_out > 0
+    if np.count_nonzero(used) < FEWEST_MEMBERS:
+        return ()
+    summed = (member_losses(adapter, part.block) * counted).sum(axis=1)
+    loss, share = summed[used] / left_out[used], left_out[used] / left_out.sum()
+    counting, all_alike = float(share @ loss), float(loss.mean())
+    if abs(counting - all_alike) < SMALLEST_DIFFERENCE * all_alike or np.ptp(loss) == 0.0:
+        return ()
+    correlation = float(np.corrcoef(share, loss)[0, 1])
+    if abs(correlation) * math.sqrt((loss.size - 2) / max(1.0 - correlation**2, 1e-12)) < FEWEST_STANDARD_ERRORS:
+        return ()
+    return (
+        "The members were trained on unequal numbers of rows, and those of small bags are out of bag for more rows: "
+        f"their errors are {counting:.3g} on average as they count here, and {all_alike:.3g} as they count in the "
+        "ensemble. So these figures are of another ensemble. Train all members on as many rows, or pass held-out rows, "
+        "which none was trained on.",
+    )
+
+
+# Rows that are looked at for those which no member tells apart.
+ALIKE_ROWS = 2_000
+
+
+def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
+    """Return a number for each row, from 0 without gaps, equal for rows with equal features.
+
+    Parameters
+    ----------
+    rows : HashedRows or None
+        None where the rows are not a table.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_rows,), or None
+
+    Examples
+    --------
+    >>> from ens_plugin.analysis.copies import hash_rows
+    >>> row_cells(hash_rows(None, np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))).tolist()
+    [0, 1, 0]
+    """
+    return None if rows is None else numbered(rows.hashes)
+
+
+@record
+class RowLikeness:
+    """Groups, copies and equal features among the rows of an analysis.
+
+    Attributes
+    ----------
+    groups : ndarray of int64, shape (n_rows,), or None
+        Group of each row, where the user gave groups.
+    repeats : RepeatedRows or None
+        Copies among training rows, where the user gave no groups.
+    cell : ndarray of int32, shape (n_rows,), or None
+        A number for each row, the same for rows with equal features; None where the rows are not a table, and where
+        all of them differ.
+    all_differ : bool
+        Whether the rows are a table in which no two have equal features.
+    """
+
+    groups: NDArray[np.int64] | None
+    repeats: RepeatedRows | None
+    cell: NDArray[np.int32] | None
+    all_differ: bool = False
+
+    def take(self, rows: NDArray[np.intp]) -> RowLikeness:
+        """Return the groups, copies and equal features of some of the rows."""
+        return RowLikeness(
+            None if self.groups is None else self.groups[rows],
+            None if self.repeats is None else self.repeats.take(rows),
+            None if self.cell is None else self.cell[rows],
+            self.all_differ,
+        )
+
+
+def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> RowLikeness:
+    """Return the groups given by the user, or copies found among training rows, and rows of equal features."""
+    cell = row_cells(rows)
+    all_differ = cell is not None and int(cell.max()) + 1 == cell.size
+    cell = None if all_differ else cell
+    if isinstance(groups, str) and groups == "identical":
+        return RowLikeness(identical_rows(rows, target), None, cell, all_differ)
+    if groups is not None:
+        return RowLikeness(encode_groups(groups, target.size), None, cell, all_differ)
+    return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell, all_differ)
+
+
+def with_distinct_rows(
+    report: EnsembleReport,
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    likeness: RowLikeness,
+    settings: ResolvedOptions,
+) -> EnsembleReport:
+    """Return the report with the number of distinct rows, and with another recommended size if they are few.
+
+    That size is computed from the members' votes on each distinct row, not from a distribution fitted to all rows.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    adapter : EnsembleAdapter
+    evidence : TalliedRows
+        One entry for each row.
+    likeness : RowLikeness
+        Of the same rows; without a table of them, the report is left as it is.
+    settings : ResolvedOptions
+
+    Returns
+    -------
+    EnsembleReport
+        With ``basis.n_distinct``, and with few cells another recommendation, and a doubt where the size cannot be
+        estimated.  Rows that no member tells apart make cells too, without being counted as equal.
+    """
+    if likeness.cell is None and not likeness.all_differ:
+        return _with_alike_rows(report, evidence, settings)
+    used = (evidence.tally.trials >= 1) & (evidence.weight.total > 0)
+    if likeness.cell is None:
+        report = replace(report, basis=replace(report.basis, n_distinct=int(np.count_nonzero(used))))
+        return _with_alike_rows(report, evidence, settings)
+    cell = likeness.cell[used]
+    n_distinct = int(np.count_nonzero(np.bincount(cell)))
+    basis = replace(report.basis, n_distinct=n_distinct)
+    if report.task != "classification" or not has_few_cells(cell):
+        return _with_alike_rows(replace(report, basis=basis), evidence, settings)
+    weight = evidence.weight.select(used)
+    sample = evidence.sample.keep(used)
+    cells = gather_cells(sample, cell, weight.total, weight.n_effective)
+    by_agreement = _by_agreement(report, cells, settings)
+    by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
+    note = (
+        f"The size rests on the members' outputs for {counted(n_distinct, 'different row')} of features "
+        f"among {cell.size}."
+    )
+    found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
+    by_name = {found.criterion: _with_note(as_told(found, settings.interval_level), note) for found in found_sizes}
+    criteria = tuple(
+        replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in report.criteria
+    )
+    advice = choose_criterion(criteria, settings)
+    if advice.criterion == "agreement" and advice.interval[1] is None:
+        basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))
+    return replace(report, recommendation=advice, criteria=criteria, basis=basis)
+
+
+def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: ResolvedOptions) -> EnsembleReport:
+    """Return the report with another agreement if no member tells most rows with close votes from several others."""
+    if report.task != "classification":
+        return report
+    sample = evidence.sample.keep((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
+    if not are_alike(sample):
+        return report
+    part = sample.some_rows(ALIKE_ROWS)
+    cell = output_cells(part.block)
+    if cell is None:
+        return report
+    part = replace(part, rows=np.arange(cell.size))
+    by_agreement = _by_agreement(report, gather_cells(part, cell, part.weight, evidence.weight.n_effective), settings)
+    note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
+    by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
+    criteria = tuple(
+        replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
+        for found in report.criteria
+    )
+    return replace(report, recommendation=choose_criterion(criteria, settings), criteria=criteria)
+
+
+def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
+    """Return the recommendation with how its size was estimated, which changes nothing about its use."""
+    return replace(advice, reason=f"{advice.reason} {note}".strip())
+
+
+def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:
+    confidence, max_size = settings.confidence, settings.max_size
+    before = next(found for found in report.criteria if found.criterion == "agreement")
+    size = cell_size(cells, confidence, max_size)
+    draws = cell_size_draws(cells, confidence, max_size, settings.random_state)
+    low, high = size_interval(draws, settings.interval_level, max_size)
+    # The expected agreement can need a larger size than nearly all draws.
+    low = min(low, size or max_size)
+    high = None if high is None or size is None else max(high, size)
+    agreement = float(cell_agreement(cells, [report.n_members])[0])
+    return replace(
+        before,
+        size=size,
+        agreement=agreement,
+        interval=(low, high),
+        reason=agreement_reason(size, agreement, report.n_members, settings),
+        values=cell_agreement(cells, before.sizes),
+    )
+
+
+def _doubt(advice: SizeRecommendation, n_distinct: int) -> str:
+    return (
+        f"The recommended size is not known: there {'is' if n_distinct == 1 else 'are'} only "
+        f"{counted(n_distinct, 'different row')} of features, and the members are so evenly split over one of them "
+        f"that any size from {advice.interval[0]} to more than {advice.max_size} may be needed. Train more members."
+    )
+
+
+# Of the variance of the target.
+MOST_BY_CHANCE = 0.02
+
+
+def with_supervised_steps(report: EnsembleReport, doubts: Sequence[str]) -> EnsembleReport:
+    """Return a report of training rows, and those of its outputs, with more doubts; any other report as it is.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    doubts : sequence of str
+        Of the functions below.
+    """
+    if report.data != "oob" or not doubts:
+        return report
+    outputs = {name: with_supervised_steps(part, doubts) for name, part in report.outputs.items()}
+    basis = replace(report.basis, doubts=(*report.basis.doubts, *doubts))
+    return replace(report, basis=basis, outputs=outputs)
+
+
+def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[str, ...]:
+    """Return a doubt for each step that may have learned much about the target of the training rows themselves.
+
+    Such a step has seen the target of a row that is out of bag, so the row is not new to the ensemble.
+
+    Parameters
+    ----------
+    model : fitted model
+        Whose pipelines transform the training rows.
+    n_rows : int
+        Its training rows.
+    """
+    return _doubts(supervised_steps(model), n_rows)
+
+
+def doubts_about_training(model: Any, n_rows: int) -> tuple[str, ...]:
+    """Return the doubts about rows as they reached the ensemble in training, where some steps are cross-fitted.
+
+    Parameters are those of :func:`doubts_about_transformed_rows`.
+    """
+    return _doubts([step for step in supervised_steps(model) if not step.is_cross_fitted], n_rows)
+
+
+@contextmanager
+def cross_fitting_explained(model: Any) -> Iterator[None]:
+    """Add to a refusal of the training rows that a cross-fitted step gives them other values than at training."""
+    try:
+        yield
+    except DataMismatchError as error:
+        crossed = [step for step in supervised_steps(model) if step.is_cross_fitted]
+        if not crossed:
+            raise
+        raise DataMismatchError(
+            f"{error.template} Step {printable(crossed[0].name, 60)!r} of the pipeline, "
+            f"{with_article(crossed[0].kind)}, may be the reason: it gives training rows other values in fit_transform "
+            "than in transform. Pass the ensemble, model[-1], with the rows that it was trained on: "
+            "sklearn.base.clone(model[:-1]).fit_transform(X, y), where the step's random_state is a number."
+        ) from error
+
+
+def chance_share(step: SupervisedStep, n_rows: int) -> float:
+    """Return the share of the target's variance that a step explains in its own rows if all columns are noise.
+
+    A column of noise has the squared correlation Z²/n with the target, Z standard normal.  The k of p columns with the
+    largest have a sum that is larger by (2 p z φ(z)) / n than that of k columns chosen without the target, where
+    z is exceeded by the size of Z with probability k/p.  A projection or an encoder with p parameters has the share
+    p/n (least squares).
+
+    Parameters
+    ----------
+    step : SupervisedStep
+    n_rows : int
+
+    Examples
+    --------
+    >>> round(chance_share(SupervisedStep("select", "SelectKBest", n_parameters=2000, n_chosen=20), 200), 3)
+    0.745
+    """
+    if step.n_chosen is None:
+        return min(step.n_parameters / n_rows, 1.0)
+    if step.n_chosen in (0, step.n_parameters):
+        return 0.0
+    z = float(norm.isf(step.n_chosen / step.n_parameters / 2))
+    return min(2 * step.n_parameters * z * float(norm.pdf(z)) / n_rows, 1.0)
+
+
+def _doubts(steps: list[SupervisedStep], n_rows: int) -> tuple[str, ...]:
+    return tuple(_doubt_about_steps(step, n_rows) for step in steps if chance_share(step, n_rows) > MOST_BY_CHANCE)
+
+
+def _doubt_about_steps(step: SupervisedStep, n_rows: int) -> str:
+    learned = (
+        f"It learned {counted(step.n_parameters, 'number')} from it"
+        if step.n_chosen is None
+        else f"It chose {step.n_chosen} of {counted(step.n_parameters, 'column')}"
+    )
+    share = 100 * chance_share(step, n_rows)
+    return (
+        f"Step {printable(step.name, 60)!r} of the pipeline, {with_article(printable(step.kind, 60))}, was fitted to "
+        "the target of all rows, so no row is new to the ensemble, and the out-of-bag error may be far too low. "
+        f"{learned}: in {counted(n_rows, 'row')}, that explains {share:.2g} % of the target's variance even where all "
+        "columns are noise. Fit the step within each member, as BaggingClassifier(make_pipeline(step, tree)) does, or "
+        "pass held-out rows."
+    )
+
+
+COMPARED_ROWS = 1000
+# Drawing the bags of more cells takes seconds.
+MOST_CELLS = 100_000_000
+# Outputs that are held at once: 16 MB.
+MOST_OUTPUTS = 2_000_000
+
+
+def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> str | None:
+    """Return a doubt about rows that members predict better where they drew the training row at the same position.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+
+    Returns
+    -------
+    str or None
+        None where nothing shows changed training rows, or bags do not follow from positions.
+    """
+    share = changed_rows_share(adapter, features, target)
+    if share is None:
+        return None
+    return (
+        "These rows seem to be the training rows, with values changed since: rounded, scaled or filled in. Members "
+        f"that drew the training row at the same position have {100 * share:.0f} % of the error of the others. If "
+        "they are, the error is far too low. Pass the values the model was trained on, not as held-out rows, or pass "
+        "rows that were not used for training."
+    )
+
+
+def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> float | None:
+    """Return the error of members that drew the row at the same position, as a share of the error of the others.
+
+    Parameters are those of :func:`doubt_about_changed_rows`.
+
+    Returns
+    -------
+    float or None
+        None where the error is not clearly lower, or bags do not follow from positions.
+    """
+    chosen = spread_rows(len(target), COMPARED_ROWS)
+    own = target[chosen] if adapter.classes is None else target[chosen].astype(np.int64)
+    in_bag = _drawn_positions(adapter, target, chosen, own)
+    if in_bag is None:
+        return None
+    errors = _member_errors(adapter, features[chosen], own)
+    return drawn_share_of_error(errors, in_bag) if is_lower_where_drawn(errors, in_bag) else None
+
+
+def _drawn_positions(
+    adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp], own: NDArray[Any]
+) -> NDArray[np.bool_] | None:
+    """Return which members drew the training rows at the `chosen` positions; None for another number of rows."""
+    if not isinstance(adapter, Distributable) or isinstance(adapter, JudgedByLoss) or target.ndim > 1:
+        return None
+    if target.size * adapter.n_members > MOST_CELLS:
+        return None
+    try:
+        bags = adapter.distributed_bags(target.size, candidate=0).at(chosen, own)
+    except EnsPluginError:  # another number of rows, or bags that do not follow from positions
+        return None
+    # The trees of one member may have a bag each.
+    return bags.in_bag() if bags.n_members == adapter.n_members else None
+
+
+def _member_errors(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the errors of :func:`_errors`, of some members at a time: their outputs for many labels are large."""
+    n_labels = 1 if adapter.classes is None else len(adapter.classes)
+    at_once = max(MOST_OUTPUTS // (target.size * n_labels), 1)
+    parts = (range(start, min(start + at_once, adapter.n_members)) for start in range(0, adapter.n_members, at_once))
+    return np.concatenate([_errors(adapter, adapter.outputs(features, part), target) for part in parts])
+
+
+def _errors(adapter: EnsembleAdapter, outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the absolute error of each member about each row, 0 or 1 for labels, shape (n_members, n_rows)."""
+    if adapter.classes is None:
+        errors: NDArray[np.float64] = np.abs(np.asarray(outputs, dtype=np.float64) - target)
+        return errors
+    if outputs.ndim == 3:
+        outputs = outputs.argmax(axis=2)
+    elif adapter.output_kind == "scores":
+        outputs = outputs > 0
+    return np.asarray(outputs != target, dtype=np.float64)
+
+
+UNKNOWN_ROWS = (
+    "Nothing in this model shows whether its members were trained on these rows. If they were, the error is far too "
+    "low."
+)
+# Some moved columns, such as dates, are usual for later rows; several with many splits are not.
+FEW_COLUMNS, LARGE_SHARE = 3, 0.25
+SHOWN_COLUMNS = 3
+LIKE_TRAINING_ROWS = (
+    "These rows may be the ones the model was trained on, in another order or with others among them: every leaf of "
+    "every tree holds at least as many of them as of its training rows. If they are, the members have fitted them, and "
+    "every error here is far too low. Pass only rows that were not used for training."
+)
+
+OWN_LABELS = (
+    "y seems to be what this model predicts, and not what was observed: the ensemble is right about nearly all rows on "
+    "which its members are most divided. If y is predicted, the error is far too low. Pass the labels that were "
+    "observed."
+)
+OWN_VALUES = (
+    "y seems to be what this model predicts, or another version of it, and not what was observed: it is nearer to the "
+    "ensemble's predictions than those of another such ensemble would be. If y is predicted, the error is far too low. "
+    "Pass the values that were observed."
+)
+
+
+def judge_held_out_rows(
+    adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return doubts and warnings about held-out rows that may be training rows, or have columns in other units.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+    labels : ndarray, shape (n_rows,)
+        Target as the user gave it.
+
+    Returns
+    -------
+    doubts, warnings : tuples of str
+
+    Raises
+    ------
+    DataMismatchError
+        If the members were trained on these rows, or on many of them.
+    """
+    if not isinstance(adapter, VerifiesRows):
+        return (), (UNKNOWN_ROWS,)
+    origin = adapter.verify_rows(features, labels)
+    if origin == "training":
+        raise _training_rows()
+    doubts, warnings = _findings_on_units(adapter, columns_outside(*adapter.column_splits(features)))
+    if origin == "like_training":
+        return (LIKE_TRAINING_ROWS, *doubts), warnings
+    return doubts, (*warnings, UNKNOWN_ROWS) if origin == "unknown" else warnings
+
+
+def own_prediction_doubt(adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray) -> str | None:
+    """Return a doubt about held-out targets that the model itself predicted, or another version of it.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    sample : Sample
+        The members' outputs for some of the rows.
+    tally : SupportTally, MarginTally or ValueTally
+        One entry for each row.
+    weight : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    str or None
+    """
+    if isinstance(adapter, JudgedByLoss):
+        return None
+    if adapter.info.task == "regression":
+        assert isinstance(tally, ValueTally)
+        return OWN_VALUES if are_own_values(tally, weight) else None
+    return OWN_LABELS if adapter.n_members > 1 and are_own_labels(sample) else None
+
+
+def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a doubt about columns outside of the members' splits where these matter, a warning where they are few."""
+    n_columns = len(found.columns)
+    if n_columns == 0:
+        return (), ()
+    names, are = _named_columns(adapter, found.columns), "lies" if n_columns == 1 else "lie"
+    if n_columns >= min(FEW_COLUMNS, found.n_compared) and found.share >= LARGE_SHARE:
+        doubt = (
+            f"{n_columns} of the {found.n_compared} columns compared {are} outside of the values at which the members "
+            f"split ({names}). These rows seem to have other units or another scale than the training rows. Pass them "
+            "as the model's predict takes them."
+        )
+        return (doubt,), ()
+    warning = (
+        f"{names[0].upper()}{names[1:]} {are} outside of the values at which the members split, so that nearly all "
+        "rows go the same way there. If the unit is another than that of the training rows, convert it. If the values "
+        "have moved since training, members cannot follow them."
+    )
+    return (), (warning,)
+
+
+def _named_columns(adapter: EnsembleAdapter, columns: tuple[int, ...]) -> str:
+    library = find_library(adapter.model, NativeInterface) or NativeInterface
+    names = library.feature_names(adapter.model)
+    chosen = columns if names is None else [names[place] for place in columns]
+    return f"column{'s' * (len(columns) > 1)} {shortened(chosen, SHOWN_COLUMNS)}"
+
+
+def _training_rows() -> DataMismatchError:
+    return DataMismatchError(
+        "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
+        'would be far too low. Leave out {data="holdout"}, with all training rows in training order, to judge each by '
+        "its out-of-bag members. Or leave out the rows that were used for training, and pass the others; there is no "
+        "other way where every member was trained on all rows, as with bootstrap=False."
+    )
+
+
+_CHANGED = (
+    "Found: these rows seem to be the training rows, in training order, with values changed since: rounded, scaled, "
+    "filled in, or columns swapped. Pass the columns and values as they were at training."
+)
+_MOVED = (
+    "Found: X seems to hold training rows, but in another order or not all of them. Pass all of them, X and y in the "
+    "order of the training."
+)
+
+
+def training_bags(
+    adapter: EnsembleAdapter,
+    X: Any,
+    features: Any,
+    labels: NDArray[Any],
+    target: NDArray[Any],
+    weight: NDArray[np.float64] | None = None,
+) -> Bags:
+    """Return the bags of training rows; where the rows are refused, the error also names the cause, if one is found.
+
+    Weights of the evaluation are tried as those of training too, where bags cannot be proved without.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    X : rows as they reach the ensemble
+    features : prepared rows
+    labels : ndarray, shape (n_rows,)
+        Target as the user gave it.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    weight : ndarray of float64, shape (n_rows,), or None
+        In the evaluation, where the user gave any.
+
+    Raises
+    ------
+    EnsPluginError
+        As the adapter's own ``bags``.
+    """
+    try:
+        return adapter.bags(X, features, labels)
+    except (BagError, DataMismatchError) as error:
+        weighted = None if weight is None else _weighted_bags(adapter, X, features, labels, weight)
+        if weighted is not None:
+            return weighted
+        if isinstance(error, BagError):
+            raise
+        cause = _cause(adapter, X, features, labels, target)
+        if cause is None:
+            raise
+        raise DataMismatchError(f"{error.template} {cause}") from error
+
+
+def _weighted_bags(
+    adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], weight: NDArray[np.float64]
+) -> Bags | None:
+    """Return the bags that the weights prove; None where they prove none."""
+    if not isinstance(adapter, ProvesWeights):
+        return None
+    try:
+        return adapter.bags(X, adapter.with_training_weight(features, weight), labels)
+    except (BagError, DataMismatchError):
+        return None
+
+
+def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], target: NDArray[Any]) -> str | None:
+    """Return why the rows are refused; None where it is their number or the target, or nothing is found."""
+    if not _are_refused_without_target(adapter, X, features):
+        return None
+    try:
+        if changed_rows_share(adapter, features, target) is not None:
+            return _CHANGED
+        is_known = isinstance(adapter, VerifiesRows) and adapter.verify_rows(features, labels) == "training"
+    except EnsPluginError:
+        return None
+    return _MOVED if is_known else None
+
+
+def _are_refused_without_target(adapter: EnsembleAdapter, X: Any, features: Any) -> bool:
+    """Return whether the rows are refused for their features alone, and not for their number."""
+    if not isinstance(adapter, Distributable):
+        return False
+    try:
+        adapter.distributed_bags(features.shape[0], candidate=0)
+    except EnsPluginError:  # another number of rows
+        return False
+    try:
+        adapter.bags(X, features, None)
+    except DataMismatchError:
+        return True
+    return False

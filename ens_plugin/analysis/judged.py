@@ -1,0 +1,317 @@
+"""Two models judged by the same rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.analysis.blocks import TalliedRows
+from ens_plugin.analysis.curves import seed_noise
+from ens_plugin.analysis.estimates import counts_hard_votes
+from ens_plugin.analysis.metric_curves import bootstrap_counts
+from ens_plugin.analysis.metric_rows import MetricRows, metric_rows
+from ens_plugin.analysis.metrics import ResolvedMetric
+from ens_plugin.analysis.variance import with_linear_logarithm
+from ens_plugin.core.comparison import (
+    OUT_OF_BAG_FACTOR,
+    Difference,
+    interval_over_seeds,
+    mean_difference,
+    row_losses,
+    share_difference,
+    shared_luck_variance,
+    squared_losses_at,
+)
+from ens_plugin.core.grouped_tally import GroupedValues
+from ens_plugin.core.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.errors import InputError
+
+__all__ = [
+    "JudgedMetric",
+    "JudgedRows",
+    "judge_metric",
+    "judge_rows",
+    "judged_by_both",
+    "metric_difference",
+    "paired_difference",
+    "rows_of_both",
+]
+
+N_RESAMPLES = 400
+# Groups of members that are left out, one after the other.
+N_GROUPS = 20
+# Jeffreys' prior of the mean of a Poisson count adds half a row to its variance.
+PRIOR_ROWS = 0.5
+
+
+class JudgedMetric(NamedTuple):
+    """The rows that a metric of one ensemble is computed on.
+
+    Attributes
+    ----------
+    rows : MetricRows
+    seed_variance : float
+        Variance of the metric over seeds, for its members of these rows.
+    shift : float
+        Metric of all members less that of each row's out-of-bag members; NaN where the first is infinite.
+    """
+
+    rows: MetricRows
+    seed_variance: float
+    shift: float
+
+
+def judge_metric(
+    adapter: EnsembleAdapter, evidence: TalliedRows, labels: NDArray[Any], metric: ResolvedMetric, error: float
+) -> JudgedMetric:
+    """Return the rows of a metric, from their out-of-bag members alone.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    evidence : TalliedRows
+        One entry for each row, all of equal weight.
+    labels : ndarray, shape (n_rows,)
+        Target as the user gave it.
+    metric : ResolvedMetric
+    error : float
+        The report's value at the ensemble's own size; NaN of a log loss that is infinite there.
+    """
+    sample = evidence.rows_of_metric
+    rows = metric_rows(metric, adapter, sample, labels[sample.rows])
+    level = rows.linked_value(rows.linked[rows.known], rows.known)
+    return JudgedMetric(rows, _variance_over_members(rows), error - level)
+
+
+def rows_of_both(candidate: JudgedMetric, baseline: JudgedMetric) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places, in each of the two, of the rows that members of both predict, in the same order."""
+    first, second = (judged.rows.sample.rows[judged.rows.known] for judged in (candidate, baseline))
+    _, own, other = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    return candidate.rows.known[own], baseline.rows.known[other]
+
+
+def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: float) -> Difference:
+    """Return by how much the candidate is worse than the baseline, at their own sizes, on the rows that both predict.
+
+    The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.
+
+    Parameters
+    ----------
+    candidate, baseline : JudgedMetric
+        Of the same rows and the same metric; at least two are predicted by both.
+    level : float
+        Level of the interval.
+
+    Raises
+    ------
+    InputError
+        If the metric of one of them is infinite at its size.
+
+    Notes
+    -----
+    Out of bag, row i is in the training of members that predict row j, and row j in that of members that predict row i.
+    The losses of the two rows are therefore correlated, which samples of the rows do not show.  The variance that this
+    adds is at most the part of the variance of single losses that comes from the training rows, so the variance at most
+    doubles.
+    """
+    if math.isnan(candidate.shift) or math.isnan(baseline.shift):
+        raise InputError(
+            f"The {candidate.rows.metric.name} of one of the ensembles is infinite at its size: all members give the "
+            "labels of some rows probability 0. Its report states from which size on it is finite. Compare by "
+            "'neg_brier_score', or train members whose leaves are not pure (min_samples_leaf)."
+        )
+    places = rows_of_both(candidate, baseline)
+    values = [
+        judged.rows.of_counts(judged.rows.linked[here], here)
+        for judged, here in zip((candidate, baseline), places, strict=True)
+    ]
+    sign = -1.0 if candidate.rows.metric.greater_is_better else 1.0
+
+    def worse(counts: NDArray[np.float64]) -> float:
+        return sign * (values[0](counts) - values[1](counts))
+
+    rng = np.random.default_rng(0)
+    draws = [worse(counts) for counts in bootstrap_counts(candidate.rows, places[0], N_RESAMPLES, rng)]
+    variance = _row_factor(candidate.rows) * float(np.var(draws, ddof=1))
+    variance += candidate.seed_variance + baseline.seed_variance
+    if candidate.rows.is_of_labels and baseline.rows.is_of_labels:
+        variance += _variance_of_unseen(candidate.rows, baseline.rows, places)
+    estimate = worse(np.ones(places[0].size)) + sign * (candidate.shift - baseline.shift)
+    reach = float(norm.ppf(0.5 + level / 2.0)) * np.sqrt(variance)
+    return Difference(estimate, float(estimate - reach), float(estimate + reach))
+
+
+def _variance_of_unseen(
+    candidate: MetricRows, baseline: MetricRows, places: tuple[NDArray[np.intp], NDArray[np.intp]]
+) -> float:
+    """Return the variance of the difference that rows of a kind not among these rows may add.
+
+    For each label and each ensemble, half a row of this label is assumed that this ensemble alone predicts right.
+    """
+    pair = (candidate, baseline)
+    outputs = [rows.linked[here] for rows, here in zip(pair, places, strict=True)]
+    target = candidate.sample.block.target[places[0]].astype(np.intp)
+    wrong = [_commonest_other(target, np.argmax(output, axis=1), candidate.sample.block.n_labels) for output in outputs]
+
+    def level(right: int, row: int) -> float:
+        own, other = np.eye(outputs[0].shape[1])[[target[row], wrong[1 - right][target[row]]]]
+        first, second = (
+            rows.linked_value(np.vstack([output, own if of == right else other]), np.append(here, here[row]))
+            for of, (rows, output, here) in enumerate(zip(pair, outputs, places, strict=True))
+        )
+        return first - second
+
+    without = [rows.linked_value(output, here) for rows, output, here in zip(pair, outputs, places, strict=True)]
+    first_rows = np.unique(target, return_index=True)[1]
+    changes = [level(right, row) - (without[0] - without[1]) for row in first_rows for right in (0, 1)]
+    return PRIOR_ROWS * float(np.sum(np.square(changes)))
+
+
+def _commonest_other(target: NDArray[np.intp], predicted: NDArray[np.intp], n_labels: int) -> NDArray[np.intp]:
+    """Return, for each label, the one that is most often predicted in its place; without any, the most frequent one."""
+    confused = np.zeros((n_labels, n_labels))
+    np.add.at(confused, (target, predicted), 1.0)
+    # Less than one row, so that it decides only where nothing else does.
+    confused += np.bincount(target, minlength=n_labels) / (2.0 * target.size)
+    np.fill_diagonal(confused, -1.0)
+    return np.asarray(np.argmax(confused, axis=1))
+
+
+def _row_factor(rows: MetricRows) -> float:
+    """Return the factor from the variance over bootstrap samples to that over rows: above 1 for log losses out of bag.
+
+    For other metrics, the jackknife over members out of bag is too large by about as much, so the factor is 1.
+    """
+    return OUT_OF_BAG_FACTOR if rows.losses == "log" and not rows.sample.block.counted.all() else 1.0
+
+
+def _variance_over_members(rows: MetricRows) -> float:
+    """Return the variance of the metric over seeds, by the jackknife that leaves out groups of members."""
+    sample = rows.sample
+    n_groups = min(N_GROUPS, sample.block.counted.shape[0])
+    group = np.arange(sample.block.counted.shape[0]) % n_groups
+    values = np.array([_without(rows, group == left_out) for left_out in range(n_groups)])
+    return float((n_groups - 1) / n_groups * np.sum((values - values.mean()) ** 2))
+
+
+def _without(rows: MetricRows, left_out: NDArray[np.bool_]) -> float:
+    """Return the metric without some of the members, on the rows that others predict."""
+    part = rows.without_members(left_out)
+    output = part.linked[part.known]
+    if rows.losses == "log":
+        output = with_linear_logarithm(output, rows.linked[part.known])
+    return part.linked_value(output, part.known)
+
+
+class JudgedRows(NamedTuple):
+    """The losses of all rows under one ensemble.
+
+    Attributes
+    ----------
+    losses : ndarray, shape (n_rows,)
+        0-1 error of the row's out-of-bag members, combined, or squared error at the ensemble's own size; NaN
+        without enough members.
+    seed_variance : float
+        Variance, over seeds, of the error estimated from these rows, without the part that is independent between rows:
+        the part common to rows of one seed, and the noise of extrapolating from fewer members to the ensemble's size.
+    shift : float
+        Error of all members minus the mean loss, which is that of each row's out-of-bag members; 0 for held-out rows.
+    row_factor : float
+        Bound on the variance of a mean of the losses, in variances of a mean of as many independent ones.
+    """
+
+    losses: FloatArray
+    seed_variance: float
+    shift: float
+    row_factor: float = 1.0
+
+
+def judge_rows(
+    adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArray, data: str, error: float
+) -> JudgedRows:
+    """Return the loss of every row, from its out-of-bag members alone.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    evidence : TalliedRows
+        One entry for each row, all of equal weight.
+    target : ndarray, shape (n_rows,)
+        Label codes or values.
+    data : {"oob", "holdout"}
+    error : float
+        The report's error at the ensemble's own size.
+    """
+    tally, factor = evidence.tally, 1.0
+    assert not isinstance(tally, GroupedValues)
+    if isinstance(tally, ValueTally):
+        factor = 1.0 if data == "holdout" else OUT_OF_BAG_FACTOR
+        losses, variance = _judged_values(tally, evidence, adapter.n_members, data)
+    else:
+        # A tie of few out-of-bag members need not be a tie of the whole ensemble; half an error varies less.
+        losses = row_losses(tally, target if data == "holdout" else None)
+        variance = _label_variance(tally, adapter, evidence, data)
+    return JudgedRows(losses, variance, 0.0 if data == "holdout" else error - float(np.nanmean(losses)), factor)
+
+
+def judged_by_both(candidate: JudgedRows, baseline: JudgedRows) -> NDArray[np.bool_]:
+    """Return whether members of both ensembles predict each row, shape (n_rows,)."""
+    return np.asarray(np.isfinite(candidate.losses) & np.isfinite(baseline.losses))
+
+
+def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:
+    """Return the candidate's error minus the baseline's, at their own sizes, on the rows that both predict.
+
+    The interval includes the variance over seeds of both ensembles.
+
+    Parameters
+    ----------
+    candidate, baseline : JudgedRows
+        Of the same rows; at least two are predicted by both.
+    task : {"classification", "regression"}
+    level : float
+        Level of the interval.
+
+    Notes
+    -----
+    Squared errors out of bag are correlated in pairs: what row i does to the loss of row j goes with what j does to
+    that of i.  At most, this doubles the variance over the rows.
+    """
+    both = judged_by_both(candidate, baseline)
+    compare = share_difference if task == "classification" else mean_difference
+    found = compare(candidate.losses[both], baseline.losses[both], level)
+    reach = math.sqrt(max(candidate.row_factor, baseline.row_factor))
+    over_rows = tuple(found.estimate + reach * (end - found.estimate) for end in (found.lower, found.upper))
+    seeds = math.sqrt(candidate.seed_variance + baseline.seed_variance)
+    lower, upper = interval_over_seeds(found.estimate, (over_rows[0], over_rows[1]), seeds, level)
+    shift = candidate.shift - baseline.shift
+    return Difference(found.estimate + shift, lower + shift, upper + shift)
+
+
+def _label_variance(
+    tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: TalliedRows, data: str
+) -> float:
+    usable = tally.trials >= (1 if counts_hard_votes(tally) else 2)
+    used = select_rows(tally, usable)
+    assert not isinstance(used, ValueTally)
+    return seed_noise(
+        used,
+        evidence.sample.keep(usable),
+        adapter.n_members,
+        has_scores=adapter.output_kind == "scores",
+        extrapolates=data == "oob",
+    )
+
+
+def _judged_values(tally: ValueTally, evidence: TalliedRows, n_members: int, data: str) -> tuple[FloatArray, float]:
+    losses = row_losses(tally) if data == "holdout" else squared_losses_at(tally, n_members)
+    block = evidence.sample.block
+    rows = tally_values(block)
+    slopes = 2.0 * (rows.mean - rows.target)
+    return losses, shared_luck_variance(block.outputs, block.counted, slopes, tally.n_rows)

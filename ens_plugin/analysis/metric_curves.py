@@ -1,0 +1,1505 @@
+"""Curves of any metric by the number of members, its limit, and the size that it needs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import RectBivariateSpline
+from scipy.special import logit, ndtr
+
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.analysis.blocks import TalliedRows
+from ens_plugin.analysis.curves import draw_errors_by_members, draw_label_errors
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, fit_support, row_models
+from ens_plugin.analysis.metric_rows import (
+    FEWEST_OF_LABEL,
+    OUT_OF_BAG_INFLATION,
+    MetricRows,
+    ZeroRows,
+    expected_outputs,
+    expected_zeros,
+    low_row_variance,
+    low_score_caution,
+    low_score_doubt,
+    metric_rows,
+    rare_label_doubts,
+    refuse_no_value,
+    with_chance,
+    zero_findings,
+    zero_probability_texts,
+)
+from ens_plugin.analysis.metrics import ResolvedMetric, ranking_caution
+from ens_plugin.analysis.sizes import as_told, metric_reason
+from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
+from ens_plugin.core.agreement import LabelChances, chances_of_labels
+from ens_plugin.core.anchoring import tie_probability
+from ens_plugin.core.error_curve import (
+    ERROR_FACTOR,
+    Extrapolation,
+    extrapolate,
+    is_tied,
+    previous_odd_size,
+    subset_sizes,
+)
+from ens_plugin.core.intervals import ErrorDraws, hall_limits, size_interval, size_of_approach
+from ens_plugin.core.losses import SquaredLoss
+from ens_plugin.core.row_model import row_means
+from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
+from ens_plugin.core.tally import MarginTally, SupportTally
+from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
+from ens_plugin.records import record
+from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
+
+__all__ = [
+    "LabelMetricCurve",
+    "MatrixMetricCurve",
+    "MetricChange",
+    "Resampled",
+    "SubsetAverages",
+    "TwoErrors",
+    "bootstrap_counts",
+    "end_outputs",
+    "error_metric_curve",
+    "estimate_own_loss",
+    "label_metric_curve",
+    "largest_subsets",
+    "line_in_error",
+    "metric_size",
+    "resample_level",
+    "resample_rows",
+    "subset_averages",
+    "two_errors",
+    "typical_size",
+    "with_metric_curve",
+]
+
+# Errors of each label at which the metric is computed; a cubic spline has it between them.
+N_KNOTS = 16
+LEAST_RANGE = 1e-6
+# Random confusion matrices by which a metric that is linear in the error is found.
+N_MATRICES = 6
+METRIC_ROUNDING = 1e-9
+# The draws of a curve are of distributions of one smooth form; their deviations are multiplied by this for the size, so
+# that its interval holds (docs/methods.md, section 7).
+SPREAD_OF_FORM = 1.4
+
+
+@record
+class TwoErrors:
+    """The 0-1 errors of the rows of each of two labels, and the weight of these rows.
+
+    Attributes
+    ----------
+    errors : tuple of two ErrorDraws
+        Draw k of the one belongs to draw k of the other.
+    weights : tuple of two floats
+    ties : tuple of two ndarrays, each of shape (n_sizes,), or None
+        Of hard votes: the probability that the votes on a row of each label tie, at the even size above each size of
+        the errors.  The first label wins ties.
+    """
+
+    errors: tuple[ErrorDraws, ErrorDraws]
+    weights: tuple[float, float]
+    ties: tuple[FloatArray, FloatArray] | None = None
+
+    def mean(self) -> ErrorDraws:
+        """Return the error of the rows of both labels."""
+        (first, second), (n, m) = self.errors, self.weights
+        error, draws = (
+            (n * one + m * other) / (n + m) for one, other in ((first.error, second.error), (first.draws, second.draws))
+        )
+        return ErrorDraws(first.sizes, error, draws)
+
+    def with_mean(self, error: FloatArray) -> TwoErrors:
+        """Return both errors, and their draws, times one factor at each size, so that their mean is `error`."""
+        mean = self.mean().error
+        factor = np.where((mean > 0) & (error > 0), error / np.where(mean > 0, mean, 1.0), 1.0)
+        one, other = (ErrorDraws(each.sizes, each.error * factor, each.draws * factor) for each in self.errors)
+        return TwoErrors((one, other), self.weights, self.ties)
+
+
+@record
+class LabelMetricCurve:
+    """A metric of labels at a grid of odd sizes, the last of them infinity, with draws from its posterior.
+
+    Attributes
+    ----------
+    sizes, values : ndarray, shape (n_sizes,)
+    draws : ndarray, shape (n_draws, n_sizes)
+    level_sd : float
+        Standard deviation of the metric over samples of the rows.
+    tie_effects : ndarray, shape (n_sizes,), or None
+        What ties of hard votes add to the metric at the even size above each size.
+    """
+
+    sizes: FloatArray
+    values: FloatArray
+    draws: FloatArray
+    level_sd: float
+    tie_effects: FloatArray | None = None
+
+    @property
+    def limit(self) -> float:
+        """Return the metric of the infinite ensemble."""
+        return float(self.values[-1])
+
+    def at(self, sizes: ArrayLike) -> FloatArray:
+        """Return the metric at each size, linear in 1/size between the sizes of the grid, with ties at even ones."""
+        wanted = np.asarray(sizes, dtype=np.float64)
+        shift = self.even_shift(wanted)
+        if shift is None:
+            return np.asarray(np.interp(1.0 / wanted, *self._ascending(self.values)))
+        untied = np.interp(1.0 / previous_odd_size(wanted, np.inf), *self._ascending(self.values))
+        return np.asarray(untied + np.where(is_tied(wanted, np.inf), shift, 0.0))
+
+    def even_shift(self, sizes: ArrayLike) -> FloatArray | None:
+        """Return what ties add to the metric at each size, or at the even size above an odd one; None without ties."""
+        if self.tie_effects is None:
+            return None
+        even = previous_odd_size(sizes, np.inf) + 1.0
+        return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
+
+    def change_sd(self, sizes: ArrayLike, known: float) -> FloatArray:
+        """Return the posterior standard deviation of the metric's difference from its value at a known size."""
+        wanted = 1.0 / np.append(np.asarray(sizes, dtype=np.float64), known)
+        values = np.array([np.interp(wanted, *self._ascending(draw)) for draw in self.draws])
+        return np.asarray((values[:, :-1] - values[:, -1:]).std(axis=0, ddof=1))
+
+    def differences(self, sizes: IntArray) -> FloatArray:
+        """Return the metric at each size less that of the infinite ensemble."""
+        return self.at(sizes) - self.limit
+
+    def close_size(self, distance: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the metric is within a distance of its limit, or None."""
+        if self.tie_effects is None:
+            size = _first_close(self.sizes, self.values, distance)
+            return int(size) if size <= max_size else None
+        far = np.flatnonzero(np.abs(self.differences(np.arange(1, max_size + 1))) > distance)
+        first = int(far[-1]) + 2 if far.size else 1
+        return first if first <= max_size else None
+
+    def size_draws(self, settings: ResolvedOptions) -> FloatArray:
+        """Return :meth:`close_size` of each draw, shape (n_draws,); infinity where above `max_size`."""
+        distances = np.maximum(settings.metric_distances(self.draws[:, -1]), LEAST_RANGE)
+        found = np.array([self._first_close(draw, far) for draw, far in zip(self.draws, distances, strict=True)])
+        return np.where(found <= settings.max_size, found, np.inf)
+
+    def _first_close(self, draw: FloatArray, distance: float) -> float:
+        """Return the size from which on a draw stays within a distance of its limit, at odd sizes and at even ones."""
+        odd = _first_close(self.sizes, draw, distance)
+        if self.tie_effects is None:
+            return odd
+        even = _first_close(self.sizes + 1.0, draw + self.tie_effects, distance)
+        # The last far sizes are the odd one below the first close odd one, and likewise of even sizes.
+        odd, even = 2.0 * np.ceil((odd - 1.0) / 2.0) + 1.0, 2.0 * np.ceil(even / 2.0)
+        return float(max(odd - 1.0, even - 1.0, 1.0))
+
+    def _ascending(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return 1.0 / self.sizes[::-1], values[::-1]
+
+
+@record
+class MatrixMetricCurve(LabelMetricCurve):
+    """A metric that both errors of two labels move, often in opposite directions."""
+
+    def size_draws(self, settings: ResolvedOptions) -> FloatArray:
+        """Return the sizes of the draws, whose deviations from the curve are multiplied by `SPREAD_OF_FORM`."""
+        draws = self.values + SPREAD_OF_FORM * (self.draws - self.values)
+        return LabelMetricCurve(self.sizes, self.values, draws, self.level_sd, self.tie_effects).size_draws(settings)
+
+
+def typical_size(draws: FloatArray, max_size: int) -> int | None:
+    """Return the geometric mean of drawn sizes; None where more than half are above `max_size`.
+
+    The size by the mean of the drawn curves would be too small where they go up as well as down: their mean is flat,
+    and none of them is.  Of all sizes, the mean of the logarithms has the least expected square of the doublings.
+
+    Parameters
+    ----------
+    draws : ndarray, shape (n_draws,)
+        Infinity where above `max_size`.
+    max_size : int
+
+    Examples
+    --------
+    >>> typical_size(np.array([10.0, 40.0]), 100), typical_size(np.array([10.0, np.inf, np.inf]), 100)
+    (20, None)
+    """
+    if np.isinf(draws).mean() > 0.5:
+        return None
+    return int(np.ceil(np.exp(np.log(np.minimum(draws, max_size)).mean()) - METRIC_ROUNDING))
+
+
+def label_metric_curve(
+    found: TwoErrors, metric: ResolvedMetric, classes: NDArray[np.generic], level_sd: float
+) -> MatrixMetricCurve:
+    r"""Return a metric of labels as a function of the expected confusion matrix at each size.
+
+    Of the rows of label k, a share :math:`e_k(B)` has the other label at size B, by the row models of these rows
+    alone; the metric is computed on four rows, one for each cell of the matrix, with the cells as weights.
+
+    Parameters
+    ----------
+    found : TwoErrors
+    metric : ResolvedMetric
+        That takes weights.
+    classes : ndarray, shape (2,)
+    level_sd : float
+        Standard deviation of the metric over samples of the rows.
+    """
+    first, second = found.errors
+    pairs = [np.clip(np.vstack([each.error[None], each.draws]), 0.0, 1.0) for each in (first, second)]
+    knots = [_knots(values) for values in pairs]
+    truth, outputs = classes[[0, 0, 1, 1]], np.eye(2)[[0, 1, 1, 0]]
+
+    def value(errors: Sequence[float]) -> float:
+        (e, f), (n, m) = errors, found.weights
+        return metric.value(truth, outputs, np.array([n * (1.0 - e), n * e, m * (1.0 - f), m * f]))
+
+    table = np.array([[value((e, f)) for f in knots[1]] for e in knots[0]])
+    values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
+    values = np.clip(values, metric.lowest, metric.highest)
+    ties = _tie_effects(found, value, values[0], metric)
+    return MatrixMetricCurve(first.sizes, values[0], values[1:], level_sd, ties)
+
+
+def _tie_effects(
+    found: TwoErrors, value: Callable[[Sequence[float]], float], untied: FloatArray, metric: ResolvedMetric
+) -> FloatArray | None:
+    """Return what ties add to the metric: the rows that tie, half of which are wrong, get the first label."""
+    if found.ties is None:
+        return None
+    signs = (-0.5, 0.5)
+    errors = [
+        np.clip(each.error + sign * ties, 0.0, 1.0)
+        for each, sign, ties in zip(found.errors, signs, found.ties, strict=True)
+    ]
+    tied = np.array([value(pair) for pair in zip(*errors, strict=True)])
+    return np.asarray(np.clip(tied, metric.lowest, metric.highest) - untied)
+
+
+def error_metric_curve(whole: ErrorDraws, line: tuple[float, float], level_sd: float) -> LabelMetricCurve:
+    """Return a metric of labels that is linear in the error, such as the accuracy.
+
+    Parameters
+    ----------
+    whole : ErrorDraws
+        Of the rows of all labels.
+    line : tuple of two floats
+        Intercept and slope; see :func:`line_in_error`.
+    level_sd : float
+        Standard deviation of the metric over samples of the rows.
+    """
+    intercept, slope = line
+    values, draws = (intercept + slope * np.clip(errors, 0.0, 1.0) for errors in (whole.error, whole.draws))
+    tie_effects = None if whole.even_shift is None else slope * whole.even_shift
+    return LabelMetricCurve(whole.sizes, values, draws, level_sd, tie_effects)
+
+
+def line_in_error(metric: ResolvedMetric, classes: NDArray[np.generic], n_rows: int) -> tuple[float, float] | None:
+    """Return intercept and slope of a metric of labels as a function of the error; None for other metrics.
+
+    It is found by random confusion matrices of as many rows: some metrics are numbers of rows, not shares.
+    """
+    n_labels = classes.size
+    truth, predicted = (each.ravel() for each in np.indices((n_labels, n_labels)))
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(truth.size), size=N_MATRICES)
+    shares[0] = (shares[0] + (truth == predicted) / n_labels) / 2.0
+    counts = [rng.multinomial(n_rows, share) for share in shares]
+    errors = np.array([each @ (truth != predicted) / n_rows for each in counts])
+    columns = np.eye(n_labels)
+    try:
+        values = np.array(
+            [
+                metric.value(np.repeat(classes[truth], each), np.repeat(columns[predicted], each, axis=0))
+                for each in counts
+            ]
+        )
+    except InputError:  # some metrics have no value where a label is missing
+        return None
+    if errors[0] == errors[1]:
+        return None
+    slope = float((values[1] - values[0]) / (errors[1] - errors[0]))
+    intercept = float(values[0] - slope * errors[0])
+    is_line = np.abs(intercept + slope * errors - values) <= METRIC_ROUNDING * np.maximum(np.abs(values), 1.0)
+    return (intercept, slope) if is_line.all() else None
+
+
+def _knots(values: FloatArray) -> FloatArray:
+    low, high = float(values.min()), float(values.max())
+    if high - low < LEAST_RANGE:
+        low, high = max(low - LEAST_RANGE, 0.0), min(high + LEAST_RANGE, 1.0)
+    return np.linspace(low, high, N_KNOTS)
+
+
+def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> float:
+    """Return the size from which on the values stay within a distance of the last one; infinity where none does."""
+    return float(np.ceil(size_of_approach(sizes, np.abs(values[:-1] - values[-1]) - distance) - 1e-9))
+
+
+# The noise of the orders falls with the rows, as that of the metric does.
+N_ORDERS, FEWEST_ORDERS = 30, 8
+ROWS_OF_ORDERS = 200_000
+MIN_LIMIT = 3
+# Sizes beyond the largest subset at which an expected loss is computed.
+FARTHEST, N_SUBSETS_BEYOND = 100_000, 24
+
+
+@record
+class SubsetAverages:
+    """Values of a metric by random order of the members and size of the subset.
+
+    Attributes
+    ----------
+    sizes : ndarray of int, shape (n_sizes,)
+    by_order : ndarray, shape (n_orders, n_sizes)
+    ends : tuple of two ints
+        Positions of the two sizes whose difference, from row to row, gives the noise of the curve's slope.
+    rows : ndarray of int
+        Positions of the rows for which this difference is taken.
+    is_expected : bool
+        Whether the difference is one of expected losses, not of the losses of one random subset for each row.
+    """
+
+    sizes: IntArray
+    by_order: FloatArray
+    ends: tuple[int, int]
+    rows: NDArray[np.intp]
+    is_expected: bool
+
+    @property
+    def mean_covariance(self) -> FloatArray:
+        """Return the covariance, between sizes, of the means of `by_order` over orders, shape (n_sizes, n_sizes)."""
+        return np.asarray(self.covariance / self.by_order.shape[0])
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Return the covariance of `by_order` between sizes, over random orders, shape (n_sizes, n_sizes)."""
+        return np.asarray(np.cov(self.by_order, rowvar=False))
+
+
+def largest_subsets(trials: FloatArray, limit: int | None) -> tuple[int, int]:
+    """Return the largest subset sizes for which 90 % and 50 % of the rows have members.
+
+    Parameters
+    ----------
+    trials : ndarray, shape (n_rows,)
+        Number of members of each row.
+    limit : int or None
+        Taken for both sizes if it is given.
+
+    Raises
+    ------
+    TooFewMembersError
+        If half of the rows have fewer than three members.
+    """
+    common, largest = (int(np.quantile(trials, q, method="lower")) if trials.size else 0 for q in (0.1, 0.5))
+    if limit is not None:
+        common = largest = limit
+    if largest < MIN_LIMIT:
+        raise TooFewMembersError(
+            f"Half of the rows have {largest} out-of-bag members or fewer: subsets of at least {MIN_LIMIT} are needed "
+            "to estimate how a metric depends on size. Train more members."
+        )
+    return common, largest
+
+
+def _reached_by_labels(rows: MetricRows) -> int:
+    """Return the largest size of a subset, MIN_LIMIT or more, that some row of every label has members for.
+
+    A metric that ranks the rows of one label against those of another has no value without one of them.  Of a target of
+    values, rows of two different ones must have them, without which r2 has no value.
+    """
+    trials = rows.trials[rows.known].astype(np.int64)
+    target = rows.sample.block.target[rows.known]
+    if rows.metric.is_joint:
+        return int(trials.max())
+    if rows.sample.block.n_labels == 0:
+        values, codes = np.unique(target, return_inverse=True)
+        reached = np.zeros(values.size, dtype=np.int64)
+        np.maximum.at(reached, codes, trials)
+        return max(MIN_LIMIT, int(np.sort(reached)[-2:].min()))
+    most = np.zeros(rows.sample.block.n_labels, dtype=np.int64)
+    np.maximum.at(most, target, trials)
+    return max(MIN_LIMIT, int(most[most > 0].min()))
+
+
+def subset_averages(
+    rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator, finite_from: int = 1
+) -> SubsetAverages:
+    """Return the metric by random order of the members and size.
+
+    Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members; beyond,
+    its changes are those on the half of the rows that have more.  The rows left out shift the whole curve, by their
+    effect on the metric of all members.  For a metric of labels all sizes are odd, because votes tie at even ones.
+
+    The changes of a ranking are those of the expected one, whose level is moved to that of the metric of all members.
+    Those of a log loss are taken from `finite_from` on, where a probability of 0 is no longer to be expected.
+    """
+    reached = _reached_by_labels(rows)
+    common, largest = (min(limit, reached) for limit in limits)
+    common, largest = (limit - (rows.is_of_labels and limit % 2 == 0) for limit in (common, largest))
+    sizes = np.union1d(subset_sizes(largest), [common])
+    sizes = np.unique(sizes - (sizes % 2 == 0)) if rows.is_of_labels else sizes
+    trials = rows.trials
+    fewest = max(common, 1)
+    near = _with_members(rows, fewest)
+    is_far = trials[near] >= largest
+    is_all = bool(is_far.all())
+    level = rows.linked_value(rows.finite[rows.known], rows.known)
+    shift = level - rows.expected_value(rows.finite[near], near)
+    last = int(np.searchsorted(sizes, common))
+    is_log = rows.losses == "log"
+    averaged = sizes[sizes <= largest / 2.0] if is_log else sizes
+
+    def curve(outputs: Iterable[FloatArray]) -> FloatArray:
+        found, beyond = np.empty(averaged.size), 0.0
+        for place, output in enumerate(outputs):
+            if place <= last or is_all:
+                found[place] = rows.expected_value(output, near)
+            if place >= last and not is_all:
+                here = rows.expected_value(output[is_far], near[is_far])
+                beyond = here if place == last else beyond
+                found[place] = found[last] + here - beyond
+        return found + shift
+
+    by_order = np.array([curve(outputs) for outputs in _orders(rows, fewest, averaged, rng)])
+    if is_log:
+        return _continued(rows, averaged, by_order, largest, finite_from)
+    half = min(int(np.searchsorted(sizes, sizes[-1] / 2.0)), sizes.size - 2)
+    far = _with_members(rows, largest)
+    return SubsetAverages(sizes, by_order, (half, sizes.size - 1), far, rows.losses == "squared")
+
+
+def _with_members(rows: MetricRows, fewest: int) -> NDArray[np.intp]:
+    """Return the positions of the rows that have at least so many members, in the order of :func:`_orders`."""
+    if rows.losses == "squared":
+        return np.flatnonzero(rows.trials >= fewest)
+    return rows.packed.with_members(fewest).rows
+
+
+def _continued(
+    rows: MetricRows, kept: IntArray, by_order: FloatArray, largest: int, finite_from: int
+) -> SubsetAverages:
+    """Return averages of a log loss up to half the largest subset, and its expected values by row from the largest on.
+
+    A line through the largest subsets would be too steep: on a few rows, the mean probability of the true label is next
+    to 0 in some of these subsets, but not in larger ensembles.
+    """
+    first = int(np.clip(finite_from, largest, max(largest, FARTHEST // 4)))
+    beyond = np.unique(
+        np.concatenate(
+            [
+                np.geomspace(2 * first, max(FARTHEST, 4 * first), N_SUBSETS_BEYOND).astype(np.int64),
+                np.rint(np.geomspace(largest, first, N_SUBSETS_BEYOND // 2)).astype(np.int64),
+            ]
+        )
+    )
+    values = [rows.linked_value(output, rows.known) for output in expected_outputs(rows, rows.known, beyond)]
+    added = np.tile(values, (by_order.shape[0], 1))
+    found, by_order = np.append(kept, beyond), np.hstack([by_order, added])
+    end = kept.size + int(np.searchsorted(beyond, first))
+    return SubsetAverages(found, by_order, (end, end + 1), rows.known, True)
+
+
+def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Generator) -> list[FloatArray]:
+    """Return the outputs, through the inverse link, of the averaged rows at the two sizes ``averages.ends``."""
+    sizes = averages.sizes[list(averages.ends)]
+    if averages.is_expected:
+        return list(expected_outputs(rows, averages.rows, sizes))
+    packed = rows.packed.with_members(int(sizes[1]))
+    if rows.combine is not None:
+        return list(next(subset_combinations(packed, sizes, 1, rng, rows.combine)))
+    return [rows.inverse_link(mean) for mean in subset_means(packed, sizes, rng)]
+
+
+def _orders(rows: MetricRows, fewest: int, sizes: IntArray, rng: np.random.Generator) -> Iterator[Iterable[FloatArray]]:
+    """Yield the linked outputs of subsets of each size, for several random orders, of rows with `fewest` members."""
+    chosen = _with_members(rows, fewest)
+    if rows.losses == "squared":
+        # The same twice, as orders without noise.
+        outputs = list(expected_outputs(rows, chosen, sizes))
+        yield from (outputs, outputs)
+        return
+    n_orders = int(np.clip(ROWS_OF_ORDERS // max(chosen.size, 1), FEWEST_ORDERS, N_ORDERS))
+    packed = rows.packed.with_members(fewest)
+    if rows.combine is not None:
+        yield from subset_combinations(packed, sizes, n_orders, rng, rows.combine)
+        return
+    for means in subset_mean_orders(packed, sizes, n_orders, rng):
+        yield (rows.inverse_link(mean) for mean in means)
+
+
+N_RESAMPLES = 200
+# More samples where a metric has a formula, so that few rows' skewness is known; so many rows are drawn in all.
+MOST_RESAMPLES = 1000
+ROWS_DRAWN = 2_000_000
+# Bootstrap samples for the change between two sizes, each with two more calls of a metric without a formula.
+N_STEPS = 60
+MAX_TRIES = 20
+# With fewer rows of a label that are predicted right, bootstrap samples have too little spread.  Labels of fewer rows
+# than FEWEST_OF_LABEL lead to a doubt.
+FEW_RIGHT = 5
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Moments of the metric of all members over bootstrap samples of the rows.
+
+    Attributes
+    ----------
+    sd : float
+        Of out-of-bag rows 1.1 times that of the samples.
+    skewness : float
+        Shrunk towards 0 by its own noise: the skewness of n normal values has a standard error of about sqrt(6/n).
+    step_variance : float
+        Variance of the metric's change from half the largest subset to the largest, less its variance over orders.
+    shared : float
+        Covariance of the metric and that change.
+    """
+
+    sd: float
+    skewness: float
+    step_variance: float = 0.0
+    shared: float = 0.0
+
+
+def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> Resampled:
+    """Return the standard deviation and the skewness of the metric of all members over bootstrap samples."""
+    known = rows.known
+    level = rows.of_counts(rows.finite[known], known)
+    codes = _codes(rows)
+    n_levels, least = _n_levels(rows), _least(rows, codes[known])
+    draws = (np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
+    levels = np.array([level(counts.astype(np.float64)) for counts in draws])
+    return _of_levels(rows, levels, _metrics_of_few_right(rows, groups, rng))
+
+
+def resample_rows(
+    rows: MetricRows,
+    averages: SubsetAverages,
+    groups: NDArray[np.integer] | None,
+    rng: np.random.Generator,
+) -> Resampled:
+    """Return the moments, over bootstrap samples of rows, of the metric and of its change between two subset sizes."""
+    known, codes = rows.known, _codes(rows)
+    level = rows.of_counts(rows.finite[known], known)
+    ends, usable = list(averages.ends), averages.rows
+    small, large = end_outputs(rows, averages, rng)
+    change = rows.change_of_counts(small, large, usable)
+    least, inside_least = _least(rows, codes[known]), _least(rows, codes[usable])
+    n_steps = N_STEPS if rows.formula is None else N_RESAMPLES
+    levels, steps = np.empty(_n_levels(rows)), np.empty(n_steps)
+    for index in range(levels.size):
+        counts = np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size).astype(np.float64)
+        levels[index] = level(counts[known])
+        if index >= n_steps:
+            continue
+        inside = counts[usable]
+        # Where a label is missing, rows are drawn anew, independent of the level; this is rare.
+        if np.count_nonzero(np.bincount(codes[usable], weights=inside)) < inside_least:
+            drawn = _draw(usable, codes, inside_least, groups, rng)
+            inside = np.bincount(drawn, minlength=codes.size)[usable].astype(np.float64)
+        steps[index] = change(counts, inside)
+    shared = np.cov(levels[:n_steps], steps)
+    contrast = np.array([-1.0, 1.0])
+    one_order = float(contrast @ averages.covariance[np.ix_(ends, ends)] @ contrast)
+    found = _of_levels(rows, levels, _metrics_of_few_right(rows, groups, rng))
+    return Resampled(found.sd, found.skewness, max(float(shared[1, 1]) - one_order, 0.0), float(shared[0, 1]))
+
+
+def bootstrap_counts(
+    rows: MetricRows, chosen: NDArray[np.intp], n_draws: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Yield how often each of the `chosen` rows, by position, is in bootstrap samples of them that have every label."""
+    codes = _codes(rows)
+    least = _least(rows, codes[chosen])
+    for _ in range(n_draws):
+        yield np.bincount(_draw(chosen, codes, least, None, rng), minlength=codes.size)[chosen].astype(np.float64)
+
+
+def _n_levels(rows: MetricRows) -> int:
+    """Return the number of bootstrap samples on which the metric is computed."""
+    if rows.formula is None:
+        return N_RESAMPLES
+    return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
+
+
+def _metrics_of_few_right(
+    rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator
+) -> FloatArray | None:
+    """Return draws of a metric of labels where hardly a row of some label is right; None elsewhere.
+
+    Samples of rows that are all wrong have no spread.  The shares of a label's rows that are predicted to have each of
+    K labels are therefore drawn from their posterior, a Dirichlet distribution with 1/K added to each number of rows.
+    """
+    formula, known = rows.formula, rows.known
+    if formula is None or not rows.is_of_labels:
+        return None
+    n_labels = rows.sample.block.n_labels
+    target, labels = rows.sample.block.target[known].astype(np.intp), np.argmax(rows.linked[known], axis=1)
+    matrix = np.zeros((n_labels, n_labels))
+    np.add.at(matrix, (target, labels), 1.0)
+    has_rows = matrix.sum(axis=1) > 0
+    is_few = (np.diag(matrix) < FEW_RIGHT) & (matrix.sum(axis=1) >= FEWEST_OF_LABEL)
+    if not is_few.any():
+        return None
+    weight = np.bincount(target, None if rows.weight is None else rows.weight[known], n_labels)[has_rows]
+    units = 1.0 if groups is None else np.unique(groups[known]).size / known.size
+    shares = [rng.dirichlet(units * own + 1.0 / n_labels, N_RESAMPLES) for own in matrix[has_rows]]
+    cells = np.repeat(np.flatnonzero(has_rows), n_labels)
+    level = formula(cells, np.tile(np.eye(n_labels), (weight.size, 1)))
+    drawn = np.stack(shares, axis=1) * weight[:, None]
+    return np.array([level(own.reshape(-1)) for own in drawn])
+
+
+def _of_levels(rows: MetricRows, levels: FloatArray, of_few_right: FloatArray | None) -> Resampled:
+    """Return the moments of the metric by bootstrap sample, or of other draws of it that spread more."""
+    widest = levels if of_few_right is None or of_few_right.std() <= levels.std() else of_few_right
+    deviations, sd = widest - widest.mean(), float(widest.std(ddof=1))
+    skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
+    # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
+    noise = 4.0 * 6.0 / widest.size
+    inflation = 1.0 if rows.sample.block.counted.all() else OUT_OF_BAG_INFLATION
+    return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
+
+
+def _codes(rows: MetricRows) -> NDArray[Any]:
+    block = rows.sample.block
+    if block.n_labels:
+        return block.target
+    if rows.metric.is_joint:
+        return np.zeros(block.target.size, dtype=np.int64)
+    return np.unique(block.target, return_inverse=True)[1].reshape(-1)
+
+
+def _least(rows: MetricRows, own: NDArray[Any]) -> int:
+    """Return how many different labels or values a sample must have: all labels, or the two values that r2 needs."""
+    n_present = int(np.count_nonzero(np.bincount(own)))
+    return n_present if rows.sample.block.n_labels else min(n_present, 2)
+
+
+def _draw(
+    rows: NDArray[np.intp],
+    codes: NDArray[Any],
+    least: int,
+    groups: NDArray[np.integer] | None,
+    rng: np.random.Generator,
+) -> NDArray[np.intp]:
+    """Return a bootstrap sample of rows, or of groups, with at least so many different labels or values.
+
+    A sample that has fewer is drawn again; after too many attempts, the rows of each are drawn separately.
+    """
+    own = codes[rows]
+    members = None if groups is None else _rows_by_group(groups[rows])
+    for _ in range(MAX_TRIES):
+        if members is None:
+            drawn = rng.integers(0, rows.size, size=rows.size)
+        else:
+            drawn = np.concatenate([members[index] for index in rng.integers(0, len(members), size=len(members))])
+        if np.count_nonzero(np.bincount(own[drawn])) >= least:
+            return np.asarray(rows[drawn])
+    return np.concatenate(
+        [rng.choice(rows[own == code], size=np.count_nonzero(own == code)) for code in np.unique(own)]
+    )
+
+
+def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
+    order = np.argsort(groups, kind="stable").astype(np.int64)
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+N_DRAWS = 200
+N_BEYOND = 200
+MOST_SINGLE = 1000
+# The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
+NORMAL_95 = 1.96
+SIZE_ROUNDING = 1e-9
+# Of quantiles of errors with tails; between them errors are interpolated.
+NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
+TINY = 1e-200
+
+
+@record
+class MetricChange:
+    """What is known of how a metric changes with the size.
+
+    Attributes
+    ----------
+    law : Extrapolation
+    by_order : ndarray, shape (n_orders, n_sizes)
+        The metric by random order of the members and size.
+    limits : tuple of two floats
+        Least and largest value of the metric.
+    ends : tuple of two ints
+        Positions, among the sizes of the law, of the two between which the change was resampled.
+    moments : Resampled
+        Over bootstrap samples of the rows: of the metric, and of its change between these two sizes.
+    closed : SquaredLoss or None
+        The closed form of the loss that the metric depends on, where there is one.
+    zeros : ZeroRows or None
+        Rows of probability 0 that are to be expected, of a log loss.
+    falls_with_loss : bool
+        Whether the metric is lower the larger the loss.
+    """
+
+    law: Extrapolation
+    by_order: FloatArray
+    limits: tuple[float, float]
+    ends: tuple[int, int]
+    moments: Resampled
+    closed: SquaredLoss | None = None
+    zeros: ZeroRows | None = None
+    falls_with_loss: bool = True
+
+    @property
+    def limit(self) -> float:
+        """Return the metric of the infinite ensemble."""
+        return float(self.values([np.inf])[0])
+
+    @property
+    def level_sd(self) -> float:
+        """Return the standard deviation of the metric over samples of the rows."""
+        return self.moments.sd
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return the metric at each size, infinity allowed, within its limits.
+
+        A line that leaves the limits is replaced by the one from the largest subset to the limit at infinity: cut at
+        the limit, it would reach it at a finite size.
+        """
+        wanted = np.asarray(sizes, dtype=np.float64)
+        found, end = self.law.at(wanted), float(self.law.at([np.inf])[0])
+        limit = float(np.clip(end, *self.limits))
+        if limit != end:
+            known = float(np.clip(self.law.averages[-1], *self.limits))
+            beyond = wanted > self.law.sizes[-1]
+            found = np.where(beyond, limit + (known - limit) * _share_left(self.law, wanted), found)
+        return np.asarray(np.clip(found, *self.limits))
+
+    def differences(self, sizes: IntArray) -> FloatArray:
+        """Return the metric at each size less that of the infinite ensemble."""
+        values = self.values(np.append(sizes.astype(np.float64), np.inf))
+        return np.asarray(values[:-1] - values[-1])
+
+    def close_size(self, distance: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the metric is within a distance of its limit, or None."""
+        largest, offset = int(self.law.sizes[-1]), self.law.offset
+        beyond = abs(float(self.differences(np.array([largest]))[0])) * (largest + offset) / distance - offset
+        if beyond > max_size:
+            return None
+        if beyond > largest:
+            return int(np.ceil(beyond - SIZE_ROUNDING))
+        within = np.arange(1, min(largest, max_size) + 1)
+        far = np.flatnonzero(np.abs(self.differences(within)) > distance)
+        size = int(within[far[-1]]) + 1 if far.size else 1
+        return size if size <= max_size else None
+
+    def size_draws(self, settings: ResolvedOptions) -> FloatArray:
+        """Return draws of :meth:`close_size`, shape (n_draws,); infinity where above `max_size`."""
+        rng = np.random.default_rng(settings.random_state)
+        metric, moments, (half, last) = settings.metric, self.moments, self.ends
+        assert metric is not None
+        sizes, offset, grid = self.law.sizes, self.law.offset, _grid(self.law.sizes, settings.max_size)
+        n_orders = self.by_order.shape[0]
+        covariance = np.array([[moments.sd**2, moments.shared], [moments.shared, moments.step_variance]])
+        level_errors, step_errors = (rng.standard_normal((N_DRAWS, 2)) @ _root(covariance).T).T
+        slope = 1.0 / (sizes[half] + offset) - 1.0 / (sizes[last] + offset)
+        # Averages over subsets below the first end are known better than the slope; a closed form has one slope.
+        by_slope = -1.0 / slope / (np.maximum(grid, sizes[half] if self.closed is None else 1) + offset)
+        extrapolated = rng.standard_normal(N_DRAWS) / NORMAL_95
+        averages = self.by_order[rng.integers(0, n_orders, (N_DRAWS, n_orders))].mean(axis=1)
+        found, bound = self._drawn_differences(averages, grid)
+        if self.closed is not None:
+            level_errors, step_errors = self._with_tails(self.closed, level_errors, step_errors)
+            step_errors += self._luck(self.closed, rng)
+        found = found + np.outer(step_errors, by_slope) + extrapolated[:, None] * bound
+        if self.zeros is not None:
+            # How many there are is known about as well as the time of one rare event.
+            found += np.outer(rng.exponential(size=N_DRAWS) - 1.0, self.zeros.effect(grid))
+        found = np.abs(found)
+        allowed = np.maximum(settings.metric_distances(self.limit + level_errors), 1e-12)
+        reached = np.append(grid, np.inf)
+        close = [size_of_approach(reached, apart - most) for apart, most in zip(found, allowed, strict=True)]
+        draws = np.ceil(np.array(close) - SIZE_ROUNDING)
+        return np.where(draws <= settings.max_size, draws, np.inf)
+
+    @property
+    def _loss_step(self) -> float:
+        """Return the metric's change between the two ends as far as the loss makes it: negative of a loss."""
+        first, last = self.law.averages[list(self.ends)]
+        return abs(float(last - first)) * (1.0 if self.falls_with_loss else -1.0)
+
+    def _luck(self, closed: SquaredLoss, rng: np.random.Generator) -> FloatArray:
+        """Return errors of the step by the members that were trained, normal on the scale of logarithms."""
+        relative = closed.luck / closed.member_variance
+        return np.asarray(self._loss_step * np.expm1(relative * rng.standard_normal(N_DRAWS)))
+
+    def _with_tails(
+        self, closed: SquaredLoss, level_errors: FloatArray, step_errors: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return normal errors of level and step with the skewness and the tails of the rows' losses and slopes."""
+        sign = -1.0 if self.falls_with_loss else 1.0
+        by_level, by_slope = _error_quantiles(closed)
+        level_errors = sign * _with_quantiles(sign * level_errors, self.moments.sd, by_level)
+        # A loss that falls faster has a larger, negative step.
+        step_errors = -sign * _with_quantiles(-sign * step_errors, float(np.sqrt(self.moments.step_variance)), by_slope)
+        return level_errors, step_errors
+
+    def _drawn_differences(self, averages: FloatArray, grid: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return differences, and the signed bound on their error, for other averages of shape (n_draws, n_sizes).
+
+        Returns
+        -------
+        differences, bound : ndarray, shape (n_draws, n_grid)
+        """
+        reached = np.append(grid, np.inf)
+        laws = extrapolate(self.law.sizes, averages, self.law.offset)
+        line, apart, beyond = laws.at(reached), laws.apart(reached), reached > self.law.sizes[-1]
+        signed = np.sign(apart[:, -1:]) * np.where(beyond, ERROR_FACTOR * np.abs(apart), 0.0)
+        limit, known = (np.clip(column, *self.limits)[:, None] for column in (line[:, -1], averages[:, -1]))
+        is_cut = (limit != line[:, -1:]) & beyond
+        within = np.where(is_cut, limit + (known - limit) * _share_left(self.law, reached), line)
+        values = np.clip(within, *self.limits)
+        return values[:, :-1] - values[:, -1:], signed[:, :-1] - signed[:, -1:]
+
+
+def metric_size(
+    change: MetricChange | LabelMetricCurve, n_members: int, agreement: float | None, settings: ResolvedOptions
+) -> SizeRecommendation:
+    """Return the smallest size from which on the metric is at most `tolerance` away from its value at infinity.
+
+    Parameters
+    ----------
+    change : MetricChange or LabelMetricCurve
+    n_members : int
+    agreement : float or None
+        Of the current size with the infinite ensemble.
+    settings : ResolvedOptions
+        With a metric.
+
+    Notes
+    -----
+    Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
+    for the interval resamples the orders of the members, adds an error of the rows to level and slope, and continues
+    the curve between the line and the parabola whose distance bounds the error of the extrapolation.
+
+    Of a metric that both errors of two labels move, the size is the typical one of the draws.
+    """
+    metric = settings.metric
+    assert metric is not None
+    is_known = _is_apart(change, settings)
+    distance = float(settings.metric_distances(change.limit))
+    if metric.is_absolute and is_known:
+        distance = float(f"{distance:.2g}")
+    is_typical = isinstance(change, MatrixMetricCurve)
+    sizes = settings.sizes
+    size: int | None = None
+    interval: tuple[int, int | None] = (1, None)
+    differences, allowed = np.full(sizes.size + 1, np.nan), np.nan
+    if is_known:
+        # What a difference is stated in.
+        unit = 1.0 if metric.is_absolute else abs(change.limit)
+        draws = change.size_draws(settings)
+        most = settings.max_size
+        size = typical_size(draws, most) if is_typical else change.close_size(distance, most)
+        interval = _interval(draws, size, settings)
+        differences, allowed = change.differences(np.append(sizes, n_members)) / unit, distance / unit
+    return SizeRecommendation(
+        size=size,
+        criterion="metric",
+        confidence=None,
+        tolerance=distance if metric.is_absolute and is_known else settings.metric_tolerance,
+        agreement=agreement,
+        interval=interval,
+        reason=metric_reason(size, float(differences[-1]), allowed, n_members, settings, is_typical=is_typical),
+        max_size=settings.max_size,
+        sizes=sizes.copy(),
+        values=np.abs(differences[:-1]),
+        of_metric=metric.name,
+        is_absolute=metric.is_absolute and (is_known or settings.metric_reference is None),
+    )
+
+
+def _is_apart(change: MetricChange | LabelMetricCurve, settings: ResolvedOptions) -> bool:
+    """Return whether the limit is apart from what its tolerance is relative to: nothing is a share of what may be 0."""
+    reference, metric = settings.metric_reference, settings.metric
+    if reference is None:
+        return True
+    apart = change.limit - reference
+    is_score = metric is not None and metric.is_absolute
+    return (apart if is_score else abs(apart)) > 2.0 * change.level_sd
+
+
+def _error_quantiles(closed: SquaredLoss) -> tuple[FloatArray, FloatArray]:
+    """Return errors of the limit and of the slope of a loss, in standard deviations, at the normal quantiles."""
+    positive = NORMAL_GRID[NORMAL_GRID > 0]
+    distances = np.array([closed.distances(2.0 * float(ndtr(z)) - 1.0) for z in positive])
+    below, above = (np.maximum.accumulate(distances[:, :, side]) for side in (0, 1))
+    both = np.concatenate([-below[::-1], np.zeros((1, 2)), above])
+    both /= np.maximum(np.sqrt(np.maximum(np.diag(closed.covariance), 0.0)), TINY)
+    return both[:, 0], both[:, 1]
+
+
+def _with_quantiles(errors: FloatArray, sd: float, quantiles: FloatArray) -> FloatArray:
+    """Return normal errors of a standard deviation with other quantiles than the normal ones."""
+    if sd <= 0:
+        return errors
+    return np.asarray(sd * np.interp(errors / sd, NORMAL_GRID, quantiles))
+
+
+def _grid(known: IntArray, max_size: int) -> IntArray:
+    """Return the sizes to look at: every one up to the largest subset or 1000, and beyond that a geometric sequence."""
+    largest = min(int(known[-1]), MOST_SINGLE)
+    beyond = np.geomspace(largest, max(max_size, largest + 1), N_BEYOND).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))
+
+
+def _interval(draws: FloatArray, size: int | None, settings: ResolvedOptions) -> tuple[int, int | None]:
+    low, high = size_interval(draws, settings.interval_level, settings.max_size)
+    if size is None:
+        return low, None
+    return min(low, size), None if high is None else max(high, size)
+
+
+def _share_left(law: Extrapolation, sizes: FloatArray) -> FloatArray:
+    """Return which share of the way from the largest subset to the limit is left at each size, infinity allowed."""
+    return np.asarray((law.sizes[-1] + law.offset) / (sizes + law.offset))
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Return a square root of a covariance matrix whose estimate may have a negative eigenvalue."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+# Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
+MOST_SKEWNESS = 0.4
+FEWEST_OF_PARABOLA = 3
+ROUNDING = 1e-12
+
+
+@record
+class _Curve:
+    """A metric at the wanted sizes, within its range.
+
+    Attributes
+    ----------
+    change : MetricChange or LabelMetricCurve
+    values, model, noise : ndarray, shape (n_sizes,)
+        Value within the limits, bound on the error of the extrapolation, and standard deviation.
+    asymptote_raw : float
+        Value of the infinite ensemble as estimated, not limited.
+    limits : tuple of two floats
+        Least and largest value.
+    moments : Resampled
+    even_shift : ndarray, shape (n_sizes - 1,), or None
+        What ties of hard votes add at even sizes; `values` are without it.
+    """
+
+    change: MetricChange | LabelMetricCurve
+    values: FloatArray
+    model: FloatArray
+    noise: FloatArray
+    asymptote_raw: float
+    limits: tuple[float, float]
+    moments: Resampled
+    even_shift: FloatArray | None = None
+
+
+def with_metric_curve(
+    estimates: Estimates,
+    metric: ResolvedMetric,
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    y: NDArray[Any],
+    settings: ResolvedOptions,
+    *,
+    limit: int | None = None,
+    groups: NDArray[np.integer] | None = None,
+    label_errors: Callable[[], TwoErrors | None] = lambda: None,
+) -> Estimates:
+    """Return the estimates with the curve of `metric` as error curve, and the size by it; the rest is unchanged.
+
+    Parameters
+    ----------
+    metric : ResolvedMetric
+    sample : Sample
+        The metric is averaged over subsets of the members of these rows.
+    y : ndarray, shape (n_sampled,)
+        Target of the sampled rows as the user gave it.
+    limit : int, optional
+        Largest size to average subsets of; by default, the largest that most rows have members for.
+    groups : ndarray of int, shape (n_sampled,), optional
+        Group of each sampled row: the interval is then from bootstrap samples of groups.
+    label_errors : callable
+        Returns the errors by label of two labels, for a metric of labels; None where they are not known.
+
+    Raises
+    ------
+    TooFewMembersError
+        If half of the rows have too few out-of-bag members for subsets of three, or the metric beyond the largest
+        subset cannot be extrapolated from the subsets.
+    InputError
+        If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
+    """
+    rows = metric_rows(metric, adapter, sample, y)
+    settings = with_chance(settings, rows.chance_level)
+    subsets = largest_subsets(rows.trials[rows.known], limit)
+    refuse_no_value(rows)
+    zeros = expected_zeros(rows)
+    finite_from = _finite_from(rows, zeros, settings)
+    if finite_from is not None:
+        settings = replace(settings, sizes=np.union1d(settings.sizes, [finite_from]))
+    wanted = np.append(settings.sizes.astype(np.float64), np.inf)
+    by_error = None
+    if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
+        by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings, label_errors)
+    found = _subset_road(rows, subsets, groups, wanted, settings, zeros) if by_error is None else by_error
+    seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
+    curve = _error_curve(found, rows, settings, seed_sd)
+    level = rows.linked_value(rows.finite[rows.known], rows.known)
+    size = metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings)
+    of_zeros = zero_findings(zeros, curve, finite_from, adapter.n_members, settings.max_size)
+    zero_cautions, zero_doubts = zero_probability_texts(
+        of_zeros, curve, rows.known.size, adapter.n_members, settings.max_size
+    )
+    curve = _with_zeros(curve, of_zeros)
+    return replace(
+        estimates,
+        error_curve=curve,
+        algorithmic_sd=seed_sd,
+        cautions=(
+            *estimates.cautions,
+            *zero_cautions,
+            *([metric.caution] if metric.caution else []),
+            *_perfect_caution(curve, found.limits),
+            *low_score_caution(curve, settings, rows.chance_level),
+            *rows.library_warnings(),
+            *ranking_caution(metric, sample.block),
+        ),
+        doubts=(
+            *estimates.doubts,
+            *rare_label_doubts(rows, curve.asymptote_interval),
+            *low_score_doubt(curve, settings, level),
+            *zero_doubts,
+            *_unchecked_line_doubt(found, metric),
+        ),
+        metric_size=size,
+    )
+
+
+def estimate_own_loss(
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    y: NDArray[Any],
+    settings: ResolvedOptions,
+    *,
+    limit: int | None = None,
+    groups: NDArray[np.integer] | None = None,
+) -> Estimates:
+    """Return the estimates of an ensemble whose predictions neither labels nor squared errors describe.
+
+    All are of its own loss, or of the metric that the user named in its place.  The parameters are those of
+    :func:`with_metric_curve`.
+
+    Raises
+    ------
+    TooFewMembersError, InputError
+        As :func:`with_metric_curve`.
+    """
+    metric = settings.metric
+    assert metric is not None
+    rows = metric_rows(metric, adapter, sample, y)
+    settings = with_chance(settings, rows.chance_level)
+    subsets = largest_subsets(rows.trials[rows.known], limit)
+    wanted = np.append(settings.sizes.astype(np.float64), np.inf)
+    found = _subset_road(rows, subsets, groups, wanted, settings, None)
+    seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
+    curve = _error_curve(found, rows, settings, seed_sd)
+    size = as_told(metric_size(found.change, adapter.n_members, None, settings), settings.interval_level)
+    return Estimates(
+        error_curve=curve,
+        recommendation=size,
+        bias_variance=_parts(found, metric, adapter.n_members),
+        algorithmic_sd=seed_sd,
+        cautions=_perfect_caution(curve, found.limits),
+        criteria=(size,),
+        metric_size=size,
+    )
+
+
+def _parts(found: _Curve, metric: ResolvedMetric, n_members: int) -> BiasVariance:
+    """Return the loss of one member and of the ensemble, and their distance, with scores negated."""
+    assert isinstance(found.change, MetricChange)
+    sign = -1.0 if metric.greater_is_better else 1.0
+    one, current, infinite = (float(sign * value) for value in found.change.values([1, n_members, np.inf]))
+    return BiasVariance(
+        member_error=one,
+        member_variance=one - infinite,
+        ensemble_error=current,
+        asymptotic_error=infinite,
+        bias=infinite,
+        loss=f"-{metric.name}" if metric.greater_is_better else metric.name,
+    )
+
+
+def _error_curve(found: _Curve, rows: MetricRows, settings: ResolvedOptions, seed_sd: float) -> ErrorCurve:
+    """Return the curve with its intervals, limited to the range of the metric.
+
+    An interval includes the uncertainty from the rows, from the members trained, and from the extrapolation.
+    """
+    metric = rows.metric
+    lowest, highest = found.limits
+    error = found.values.copy()
+    if found.even_shift is not None:
+        error[:-1] = np.clip(error[:-1] + found.even_shift * is_tied(settings.sizes, np.inf), lowest, highest)
+    skewness = found.moments.skewness
+    if np.isfinite([lowest, highest]).all():
+        skewness = float(np.clip(skewness, -MOST_SKEWNESS, MOST_SKEWNESS))
+    noise = np.hypot(found.noise, 0.0 if np.isnan(seed_sd) else seed_sd)
+    below, above = (distance * noise for distance in hall_limits(skewness, settings.interval_level))
+    lower = np.maximum(error - np.hypot(below, found.model), lowest)
+    upper = np.minimum(error + np.hypot(above, found.model), highest)
+    return ErrorCurve(
+        sizes=settings.sizes,
+        error=error[:-1],
+        lower=lower[:-1],
+        upper=upper[:-1],
+        asymptote=float(error[-1]),
+        asymptote_interval=(float(lower[-1]), float(upper[-1])),
+        asymptote_raw=found.asymptote_raw,
+        estimator="subset_average" if isinstance(found.change, MetricChange) else "deconvolved",
+        metric=metric.name,
+        interval_level=settings.interval_level,
+        ties_to=0.0 if found.even_shift is None else np.inf,
+        even_shift=found.even_shift,
+        metric_basis=MetricBasis(
+            greater_is_better=metric.greater_is_better,
+            lowest=metric.lowest,
+            highest=metric.highest,
+            n_rows=rows.known.size,
+            positive_label=metric.positive_label,
+        ),
+    )
+
+
+def _label_road(
+    rows: MetricRows,
+    estimates: Estimates,
+    classes: NDArray[Any],
+    groups: NDArray[np.integer] | None,
+    wanted: FloatArray,
+    settings: ResolvedOptions,
+    label_errors: Callable[[], TwoErrors | None],
+) -> _Curve | None:
+    """Return the curve of a metric of labels from the error, or the expected confusion matrix; None if not known.
+
+    The noise is that of the rows, and of the models beyond their members.
+    """
+    metric, whole = rows.metric, estimates.error_draws
+    assert whole is not None
+    line = line_in_error(metric, classes, rows.known.size)
+    by_label = label_errors() if line is None and metric.takes_weights else None
+    if line is None and by_label is None:
+        return None
+    moments = resample_level(rows, groups, np.random.default_rng(settings.random_state))
+    if line is None:
+        assert by_label is not None
+        curve: LabelMetricCurve = label_metric_curve(by_label, metric, classes, moments.sd)
+    else:
+        curve = error_metric_curve(whole, line, moments.sd)
+    shift = curve.even_shift(settings.sizes)
+    trials = float(np.median(rows.trials[rows.known]))
+    noise = np.hypot(moments.sd, curve.change_sd(wanted, trials))
+    limits = (metric.lowest, metric.highest)
+    # Tied votes are those of the odd size below, but for what the library's rule for ties adds.
+    values = np.clip(curve.at(wanted if shift is None else previous_odd_size(wanted, np.inf)), *limits)
+    return _Curve(curve, values, np.zeros(wanted.size), noise, curve.limit, limits, moments, shift)
+
+
+def _subset_road(
+    rows: MetricRows,
+    subsets: tuple[int, int],
+    groups: NDArray[np.integer] | None,
+    wanted: FloatArray,
+    settings: ResolvedOptions,
+    zeros: ZeroRows | None,
+) -> _Curve:
+    """Return the curve of a metric, from its averages over subsets of the members."""
+    rng = np.random.default_rng(settings.random_state)
+    first = None if zeros is None else zeros.finite_from(settings.max_size, 0.0)
+    averages = subset_averages(rows, subsets, rng, settings.max_size if zeros and first is None else first or 1)
+    law = extrapolate(averages.sizes, averages.by_order.mean(axis=0), rows.size_offset)
+    limits = _range(rows, law)
+    moments = resample_rows(rows, averages, groups, rng)
+    _refuse_unknown_limit(rows.metric, law, limits, moments)
+    change = MetricChange(
+        law, averages.by_order, limits, averages.ends, moments, closed_form(rows, groups), zeros,
+        rows.metric.greater_is_better,
+    )  # fmt: skip
+    by_orders = law.order_variance(wanted, averages.mean_covariance)
+    variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
+    if zeros is not None:
+        variance = variance + low_row_variance(rows, wanted)
+    asymptote = float(law.at([np.inf])[0])
+    return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
+
+
+def _finite_from(rows: MetricRows, zeros: ZeroRows | None, settings: ResolvedOptions) -> int | None:
+    """Return the size from which on a log loss counts as finite; None for other metrics, and if above `max_size`."""
+    if zeros is None:
+        return None
+    limit = 1.0 if rows.metric.is_absolute else abs(rows.linked_value(rows.finite[rows.known], rows.known))
+    return zeros.finite_from(settings.max_size, settings.metric_tolerance * limit)
+
+
+def _with_zeros(curve: ErrorCurve, found: ZeroProbabilities | None) -> ErrorCurve:
+    """Return the curve from the size on at which the log loss counts as finite, with what is known of zeros."""
+    if found is None:
+        return curve
+    assert curve.metric_basis is not None
+    kept = curve.sizes >= (found.finite_from or 1)
+    return replace(
+        curve,
+        sizes=curve.sizes[kept],
+        error=curve.error[kept],
+        lower=curve.lower[kept],
+        upper=curve.upper[kept],
+        metric_basis=replace(curve.metric_basis, zeros=found),
+    )
+
+
+def _unchecked_line_doubt(found: _Curve, metric: ResolvedMetric) -> tuple[str, ...]:
+    """Return a doubt about a line through two averages, as of subsets of 1 and 3, which no parabola checks."""
+    if not isinstance(found.change, MetricChange) or found.change.law.sizes.size >= FEWEST_OF_PARABOLA:
+        return ()
+    first, last = found.change.law.sizes[[0, -1]]
+    return (
+        f"The {metric.name} is known for subsets of {first} and {last} members only: most rows are judged by too few "
+        "for more. What it is for more members, the size by it and its interval are a guess. Train more members, about "
+        "twice as many.",
+    )
+
+
+def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[str, ...]:
+    raw, limit = curve.asymptote_raw, curve.asymptote
+    low, high = curve.asymptote_interval
+    if limits[0] - 1e-12 <= raw <= limits[1] + 1e-12 or abs(raw - limit) <= high - low:
+        return ()
+    return (
+        f"The {curve.metric} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "
+        "that of perfect outputs.",
+    )
+
+
+def _range(rows: MetricRows, law: Extrapolation) -> tuple[float, float]:
+    """Return the least and largest value of the metric; the least of a user's function is that of perfect outputs."""
+    metric, block, known = rows.metric, rows.sample.block, rows.known
+    if metric.greater_is_better:
+        return metric.lowest, metric.highest
+    target, weight = rows.target[known].copy(), None if rows.weight is None else rows.weight[known]
+    perfect = np.eye(block.n_labels)[block.target[known]] if block.n_labels else block.target[known].astype(np.float64)
+    try:
+        best = float(metric.evaluate(target, perfect, weight))
+    except Exception:  # a user's function may raise anything
+        return -np.inf, np.inf
+    return (best if best <= float(law.averages.min()) else -np.inf), np.inf
+
+
+def _refuse_unknown_limit(
+    metric: ResolvedMetric, law: Extrapolation, limits: tuple[float, float], resampled: Resampled
+) -> None:
+    """Raise TooFewMembersError if the metric's limit is more uncertain than its distance from perfect outputs."""
+    model, asymptote = float(law.model_error([np.inf])[0]), float(law.at([np.inf])[0])
+    best = limits[1] if metric.greater_is_better else limits[0]
+    spread = float(np.ptp(law.averages))
+    known = abs(asymptote - best) if np.isfinite(best) else spread
+    if metric.is_absolute:
+        # A score near its largest value is bounded by it, however uncertain the rest of the way.
+        known = max(known, spread)
+    if model <= max(2.0 * resampled.sd, ROUNDING * abs(asymptote)) or model < known:
+        return
+    raise TooFewMembersError(
+        f"metric {metric.name!r} is known for subsets of up to {counted(law.sizes[-1], 'member')} "
+        f"({law.averages[-1]:.4g}); for larger sizes, a line and a parabola in 1/size differ so much (the limit is "
+        f"{asymptote:.4g}, give or take {model:.2g}) that the curve is not known. Train more members, or clip extreme "
+        "probabilities in your metric (for example np.clip(p, 0.01, 1))."
+    )
+
+
+def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatArray, offset: float) -> FloatArray:
+    """Return the variance over rows of the extrapolated metric, level and slope together, at each size."""
+    half, largest = 1.0 / (averages.sizes[list(averages.ends)] + offset)
+    steps = np.maximum(largest - 1.0 / (sizes + offset), 0.0) / (half - largest)
+    variance = resampled.sd**2 + 2.0 * steps * resampled.shared + steps**2 * resampled.step_variance
+    return np.asarray(np.maximum(variance, resampled.sd**2))
+
+
+# With more rows, their labels alone determine how the errors change with the size, at less cost.
+SMOOTHED_ROWS = 10_000
+LEAST_CHANCE = 1e-9
+
+
+def two_errors(
+    rows: TalliedRows, settings: ResolvedOptions, whole: ErrorDraws, *, has_scores: bool, is_even: bool
+) -> TwoErrors:
+    """Return the errors of the rows of each label by size: their limits, and how they approach these.
+
+    The limit is that of each label's own rows.  How an error approaches it depends on few rows, those with close votes.
+    Up to 10 000 rows, every row therefore counts for both labels, by the chance that a row with its votes has them.
+
+    Parameters
+    ----------
+    rows : TalliedRows
+        Usable rows, each an entry of the tally, with their labels.
+    settings : ResolvedOptions
+    whole : ErrorDraws
+        Of all rows.  The mean of both limits is its limit.
+    has_scores : bool
+        True for raw scores, False for votes and probabilities.
+    is_even : bool
+        Whether all rows are out of bag equally often.
+    """
+    with warnings.catch_warnings():
+        # Few rows of a label need no warning: the interval of the metric is from bootstrap samples of all rows.
+        warnings.simplefilter("ignore", WeakEstimateWarning)
+        own = _by_own_rows(rows, settings, has_scores=has_scores, is_even=is_even).with_mean(whole.error)
+        assert rows.label is not None
+        parts = [rows.part(rows.label == code) for code in range(2)]
+        if rows.tally.trials.size <= SMOOTHED_ROWS:
+            chances = _chances(rows)
+            shared = _by_chances(rows, chances, settings, has_scores=has_scores, is_even=is_even)
+            first, second = (_with_limit(change, limit) for change, limit in zip(shared, own.errors, strict=True))
+            own = replace(own, errors=(first, second))
+            parts = _both_labels(rows, chances)
+        return replace(own, ties=_ties(parts, own.errors[0].sizes))
+
+
+def _ties(parts: list[TalliedRows], sizes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return, for each label, the probability of a tie at the even size above each size; None without hard votes."""
+    if not all(counts_hard_votes(part.tally) for part in parts):
+        return None
+    even = sizes[:-1] + 1.0
+    models = [fit_support(part.tally, part.weight) for part in parts if isinstance(part.tally, SupportTally)]
+    first, second = (np.append(tie_probability(model.support, even) @ model.weights, 0.0) for model in models)
+    return first, second
+
+
+def _by_own_rows(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool, is_even: bool) -> TwoErrors:
+    assert rows.label is not None
+    masks = [rows.label == code for code in range(2)]
+    draw = draw_label_errors if is_even else draw_errors_by_members
+    first, second = (draw(rows.part(mask), settings, has_scores=has_scores) for mask in masks)
+    # The labels are independent, and their draws came from one seed: the second's are taken in an order of its own.
+    order = np.random.default_rng(1).permutation(len(second.draws))
+    weights = [float(rows.weight.total[mask].sum()) for mask in masks]
+    return TwoErrors((first, replace(second, draws=second.draws[order])), (weights[0], weights[1]))
+
+
+def _chances(rows: TalliedRows) -> LabelChances:
+    assert rows.label is not None
+    return chances_of_labels(_scores(rows), rows.label.astype(np.float64), rows.weight.effective())
+
+
+def _both_labels(rows: TalliedRows, found: LabelChances) -> list[TalliedRows]:
+    """Return all rows as rows of each label, weighted by their chances to have it."""
+    chances = [np.maximum(chance, LEAST_CHANCE) for chance in (1.0 - found.second, found.second)]
+    return [_weighted(_as_label(rows, code), chance) for code, chance in enumerate(chances)]
+
+
+def _by_chances(
+    rows: TalliedRows, found: LabelChances, settings: ResolvedOptions, *, has_scores: bool, is_even: bool
+) -> tuple[ErrorDraws, ErrorDraws]:
+    """Return the errors of each label from all rows, weighted by their chances to have it.
+
+    The draws of both labels belong together: they have the same draws of the chances.
+    """
+    parts = _both_labels(rows, found)
+    draw = draw_label_errors if is_even else draw_errors_by_members
+    errors = [draw(part, settings, has_scores=has_scores) for part in parts]
+    slopes = _slopes_by_coefficient(_as_label(rows, 1), found, errors[1].sizes, has_scores=has_scores)
+    rng = np.random.default_rng(settings.random_state)
+    steps = rng.multivariate_normal(np.zeros(len(slopes)), found.covariance, len(errors[1].draws)) @ slopes
+    first, second = (
+        replace(each, draws=each.draws + steps / part.weight.total.sum())
+        for each, part in zip(errors, parts, strict=True)
+    )
+    return first, second
+
+
+def _slopes_by_coefficient(
+    rows: TalliedRows, found: LabelChances, sizes: FloatArray, *, has_scores: bool
+) -> FloatArray:
+    """Return by how much a coefficient of the chances raises the weighted sum of the error less its limit.
+
+    The result is the same for both labels: as a row's chance of one label rises, that of the other falls.
+
+    Returns
+    -------
+    ndarray, shape (n_coefficients, n_sizes)
+    """
+    tally = rows.tally
+    assert isinstance(tally, (SupportTally, MarginTally))
+    model = row_models(tally, rows.weight, None, None, rows.sample, has_scores)[0]
+    wrong = row_means(model, model.error_by_point(sizes))
+    change = wrong - wrong[-1]
+    sampled = rows.sample.rows
+    chance, total = found.second[sampled], float(rows.weight.total.sum())
+    weight = rows.sample.weight * total / rows.sample.weight.sum()
+    return np.asarray((found.columns[sampled].T * (weight * chance * (1.0 - chance))) @ change.T)
+
+
+def _with_limit(change: ErrorDraws, limit: ErrorDraws) -> ErrorDraws:
+    """Return the errors with another limit, changing with the size as before."""
+    return replace(
+        change,
+        error=np.clip(change.error + (limit.error[-1] - change.error[-1]), 0.0, 1.0),
+        draws=np.clip(change.draws + (limit.draws[:, -1:] - change.draws[:, -1:]), 0.0, 1.0),
+    )
+
+
+def _scores(rows: TalliedRows) -> FloatArray:
+    """Return the support of each row's members for the second label, on the scale of log-odds."""
+    tally = _as_label(rows, 0).tally
+    if isinstance(tally, SupportTally):
+        return np.asarray(logit((tally.wrong + 0.5) / (tally.trials + 1.0)))
+    assert isinstance(tally, MarginTally)
+    return np.asarray(-2.0 * tally.mean / max(float(np.sqrt(np.mean(tally.mean**2))), LEAST_CHANCE))
+
+
+def _as_label(rows: TalliedRows, code: int) -> TalliedRows:
+    """Return the same rows as if all had one label."""
+    assert rows.label is not None
+    tally, sample = rows.tally, rows.sample
+    assert isinstance(tally, (SupportTally, MarginTally))
+    other = rows.label != code
+    block = replace(sample.block, target=np.full_like(sample.block.target, code))
+    wrong_labels = np.where(other, tally.trials - tally.wrong_labels, tally.wrong_labels)
+    if isinstance(tally, SupportTally):
+        flipped: SupportTally | MarginTally = replace(
+            tally,
+            wrong=np.where(other, tally.trials - tally.wrong, tally.wrong),
+            squares=np.where(other, tally.trials - 2.0 * tally.wrong + tally.squares, tally.squares),
+            wrong_labels=wrong_labels,
+        )
+    else:
+        sign = np.where(other, -1.0, 1.0)
+        flipped = replace(tally, mean=sign * tally.mean, cross_mean=sign * tally.cross_mean, wrong_labels=wrong_labels)
+    return replace(rows, tally=flipped, sample=replace(sample, block=block))
+
+
+def _weighted(rows: TalliedRows, factor: FloatArray) -> TalliedRows:
+    sample = rows.sample
+    return replace(
+        rows,
+        weight=replace(rows.weight, total=rows.weight.total * factor),
+        sample=replace(sample, weight=sample.weight * factor[sample.rows]),
+    )

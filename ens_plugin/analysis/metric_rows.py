@@ -1,0 +1,915 @@
+"""What a metric is computed from: the rows' chances, losses and ranks, by the number of members.
+
+How a ranking of two labels depends on the size, by the chances of the rows to have the label that is ranked first.
+
+How the ranking changes with the size depends on few rows.  Their labels are replaced by their means given the outputs.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+from sklearn.exceptions import UndefinedMetricWarning
+
+from ens_plugin.adapters.contract import CombinesMembers, EnsembleAdapter
+from ens_plugin.analysis.estimates import ResolvedOptions
+from ens_plugin.analysis.metrics import (
+    Formula,
+    KnownFormula,
+    OfWeights,
+    Ranking,
+    ResolvedMetric,
+    find_formula,
+    of_labels,
+    squared_error,
+)
+from ens_plugin.core.agreement import (
+    CLIPPED_LOSS,
+    LabelChances,
+    LowChances,
+    chances_of_labels,
+    fit_low_chances,
+    is_low,
+    none_of,
+)
+from ens_plugin.core.losses import expected_log_loss, relative_variance
+from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
+from ens_plugin.core.tally import RowBlock, count_members
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, shown
+from ens_plugin.errors import InputError
+from ens_plugin.records import record
+from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
+from ens_plugin.report.text import error_text, interval_text
+
+__all__ = [
+    "FEWEST_OF_LABEL",
+    "OUT_OF_BAG_INFLATION",
+    "MetricRows",
+    "RankedChances",
+    "ZeroRows",
+    "expected_outputs",
+    "expected_zeros",
+    "low_row_variance",
+    "low_score_caution",
+    "low_score_doubt",
+    "metric_rows",
+    "rank_chances",
+    "ranking_offset",
+    "rare_label_doubts",
+    "refuse_no_value",
+    "with_chance",
+    "zero_findings",
+    "zero_probability_texts",
+]
+
+LEAST_SCALE = 1e-9
+
+
+@record
+class RankedChances:
+    """The chances of rows to have the label that is ranked first.
+
+    Attributes
+    ----------
+    is_first : ndarray, shape (n_rows,)
+        1 for rows with the label, else 0.
+    chances : LabelChances
+    weight : ndarray, shape (n_rows,)
+        With which the chances were fitted.
+    """
+
+    is_first: FloatArray
+    chances: LabelChances
+    weight: FloatArray
+
+    @property
+    def chance(self) -> FloatArray:
+        """Return the chance of each row, shape (n_rows,)."""
+        return self.chances.second
+
+    def refitted(self, counts: FloatArray) -> FloatArray:
+        """Return the chances fitted to a bootstrap sample in which each row is so many times, by one Newton step."""
+        residual = self.weight * (counts - 1.0) * (self.is_first - self.chance)
+        step = self.chances.covariance @ (self.chances.columns.T @ residual)
+        return np.asarray(expit(logit(self.chance) + self.chances.columns @ step), dtype=np.float64)
+
+
+def rank_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray, weight: FloatArray) -> RankedChances:
+    """Fit the chance of rows to have the label that is ranked first.
+
+    Parameters
+    ----------
+    output : ndarray, shape (n_rows,)
+        Mean probability or score of this label over the members of each row.
+    trials : ndarray, shape (n_rows,)
+        Number of members.
+    is_first : ndarray, shape (n_rows,)
+        1 for rows with the label, else 0.
+    weight : ndarray, shape (n_rows,)
+
+    Examples
+    --------
+    >>> output = np.repeat([0.1, 0.5, 0.9], 200)
+    >>> is_first = (np.arange(600) % 10 < 10 * output).astype(float)
+    >>> rank_chances(output, np.full(600, 50.0), is_first, np.ones(600)).chance[::200].round(2)
+    array([0.1, 0.5, 0.9])
+    """
+    # Kish's effective number of rows.
+    effective = weight * weight.sum() / (weight @ weight)
+    if output.min() >= 0.0 and output.max() <= 1.0:
+        score = logit((output * trials + 0.5) / (trials + 1.0))
+    else:
+        score = 2.0 * output / max(float(np.sqrt(np.mean(output**2))), LEAST_SCALE)
+    return RankedChances(is_first, chances_of_labels(score, is_first, effective), effective)
+
+
+def ranking_offset(
+    ranking: Ranking,
+    mean: FloatArray,
+    variance: FloatArray,
+    trials: FloatArray,
+    is_first: FloatArray,
+    weight: FloatArray,
+) -> float:
+    """Return what is added to the size so that a ranking is a line in its inverse, as for normal scores.
+
+    Parameters
+    ----------
+    ranking : Ranking
+    mean, variance : ndarray, shape (n_rows,)
+        Of the members' outputs for the label that is ranked first; the variance with divisor n - 1.
+    trials : ndarray, shape (n_rows,)
+        Number of members, at least two.
+    is_first : ndarray, shape (n_rows,)
+        1 for rows with the label, else 0.
+    weight : ndarray, shape (n_rows,)
+
+    Returns
+    -------
+    float
+        Between 0 and the median of `trials`; 0 where the limits of the rows of one label do not differ.
+
+    Examples
+    --------
+    >>> from ens_plugin.analysis.metrics import AREA, Ranking
+    >>> rng = np.random.default_rng(0)
+    >>> is_first = np.arange(20000) % 2.0
+    >>> outputs = is_first + rng.normal(size=20000) + 2.0 * rng.normal(size=(50, 20000))
+    >>> mean, variance = outputs.mean(axis=0), outputs.var(axis=0, ddof=1)
+    >>> equal = np.full(20000, 50.0), is_first, np.ones(20000)
+    >>> round(ranking_offset(Ranking(1, AREA), mean, variance, *equal), 1)  # 4 (3/4 - 1/8)
+    2.5
+    """
+    means, of_limits, of_member = [], 0.0, 0.0
+    for own in (weight * (1.0 - is_first), weight * is_first):
+        share = own / own.sum()
+        means.append(float(share @ mean))
+        of_limits += float(share @ (mean - means[-1]) ** 2 - share @ (variance / trials)) / 2.0
+        of_member += float(share @ variance) / 2.0
+    if of_limits <= 0.0:
+        return 0.0
+    distance = (means[1] - means[0]) / np.sqrt(of_limits)
+    factor = ranking.offset_factor(float(distance), float(weight @ is_first / weight.sum()))
+    return float(np.clip(factor * of_member / of_limits, 0.0, np.median(trials)))
+
+
+# With more rows, their labels alone determine how a ranking changes with the size, at less cost.
+SMOOTHED_ROWS = 10_000
+ROWS_AT_ONCE = 256
+
+
+@record
+class MetricRows:
+    """The rows that a metric is computed on.
+
+    Attributes
+    ----------
+    metric : ResolvedMetric
+    sample : Sample
+    target : ndarray, shape (n_sampled,)
+        As the user gave it.
+    inverse_link : callable
+        Returns probabilities or values for mean outputs.
+    weight : ndarray, shape (n_sampled,), or None
+        None where all rows count the same, or the metric takes no weights.
+    combine : callable or None
+        What members predict together, where that is not their mean.
+    found : KnownFormula or None
+        Of the metric, where one is known.
+    is_of_labels : bool
+        Whether it is a scorer that depends on the labels with the largest output only.
+    """
+
+    metric: ResolvedMetric
+    sample: Sample
+    target: NDArray[Any]
+    inverse_link: Callable[[FloatArray], FloatArray]
+    weight: FloatArray | None
+    combine: Combine | None = field(default=None, kw_only=True)
+    found: KnownFormula | None = field(default=None, kw_only=True)
+    is_of_labels: bool = field(default=False, kw_only=True)
+
+    def recognised(self, classes: NDArray[np.generic] | None) -> MetricRows:
+        """Return the same rows with the formula of the metric, if one is known."""
+        known = self.known
+        mean, linked = self.mean[known], self.linked[known]
+        weight = None if self.weight is None else self.weight[known]
+        found = None
+        if self.sample.block.n_labels == 0 or linked.ndim == 2:
+            found = find_formula(self.metric, self.target[known], self.sample.block.target[known], linked, weight)
+        if found is not None:
+            of_means = self.combine is None and np.array_equal(linked, mean)
+            return replace(self, found=found if of_means else found._replace(losses=""))
+        if not self._is_of_labels(linked, known):
+            return self
+        is_weighted = self.metric.takes_weights and classes is not None
+        formula = of_labels(self.metric, classes) if is_weighted and classes is not None else None
+        return replace(self, found=None if formula is None else KnownFormula(formula), is_of_labels=True)
+
+    @property
+    def formula(self) -> Formula | None:
+        """Return the formula of the metric, where one is known."""
+        return None if self.found is None else self.found.formula
+
+    @property
+    def losses(self) -> str:
+        """Return ``"squared"`` or ``"log"`` where the metric depends on the outputs through these losses only.
+
+        They are those of the rows, before any inverse link; empty for any other metric.
+        """
+        return "" if self.found is None else self.found.losses
+
+    def without_members(self, left_out: NDArray[np.bool_]) -> MetricRows:
+        """Return the same rows with the other members only; `left_out` has shape (n_members,)."""
+        block = self.sample.block
+        others = replace(block, outputs=block.outputs[~left_out], counted=block.counted[~left_out])
+        return replace(self, sample=replace(self.sample, block=others))
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Return the mean output of each row over its members, or what else they predict together."""
+        if self.combine is not None:
+            return combined_outputs(self.sample.block, self.combine)
+        return self.sample.mean_outputs()
+
+    @cached_property
+    def linked(self) -> FloatArray:
+        """Return the probabilities or values for the mean outputs."""
+        return self.inverse_link(self.mean)
+
+    @cached_property
+    def known(self) -> NDArray[np.intp]:
+        """Return the positions of the rows with members."""
+        return np.flatnonzero(self.sample.block.counted.any(axis=0))
+
+    @cached_property
+    def trials(self) -> FloatArray:
+        """Return the number of members of each row, shape (n_sampled,)."""
+        return count_members(self.sample.block.counted)
+
+    @cached_property
+    def packed(self) -> PackedOutputs:
+        """Return the outputs of each row's own members."""
+        return pack_outputs(self.sample.block)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Return the summed squared distance of each row's members from their mean, over all labels."""
+        return _squares(self.sample.block, self.mean)
+
+    @cached_property
+    def chance_level(self) -> float:
+        """Return the score of predictions that know only how often each label occurs; 0 of losses."""
+        weight = None if self.weight is None else self.weight[self.known]
+        return self.metric.chance_level(self.target[self.known], weight)
+
+    @cached_property
+    def own_probability(self) -> FloatArray:
+        """Return the probability of each row's label."""
+        codes = self.sample.block.target.astype(np.intp)
+        return np.asarray(np.take_along_axis(self.linked, codes[:, None], axis=1)[:, 0])
+
+    @cached_property
+    def own_squares(self) -> FloatArray:
+        """Return the summed squared distance of each row's members from their mean, for the row's label."""
+        codes = self.sample.block.target.astype(np.intp)
+        return _label_squares(self.sample.block, codes, np.minimum(self.own_probability, 1.0))
+
+    @cached_property
+    def positive_members(self) -> FloatArray:
+        """Return by how many of its members each row's label has a probability above 0."""
+        block = self.sample.block
+        codes = block.target.astype(np.intp)
+        places, found = np.arange(codes.size) * block.n_labels + codes, np.zeros(codes.size)
+        for output, counts in zip(block.outputs, block.counted, strict=True):
+            own = output == codes if output.ndim == 1 else output.reshape(-1).take(places) > 0.0
+            found += own & counts
+        return found
+
+    @cached_property
+    def low(self) -> BoolArray:
+        """Return which rows with members have a label that few of these give a probability above 0; of a log loss."""
+        if self.losses != "log":
+            return np.zeros(self.trials.size, dtype=np.bool_)
+        return (self.trials > 0) & is_low(self.positive_members, self.trials)
+
+    @cached_property
+    def low_chances(self) -> LowChances:
+        """Return the chances of the low rows."""
+        return fit_low_chances(self.positive_members[self.low], self.trials[self.low])
+
+    @cached_property
+    def low_values(self) -> FloatArray:
+        """Return, for each low row, the mean probability of its label by members that give it more than 0.
+
+        Where no member does, the geometric mean of other low rows, or of all rows, takes its place.
+        """
+        positive = self.positive_members
+        values = self.own_probability * self.trials / np.maximum(positive, 1.0)
+        own, is_known = values[self.low], positive[self.low] > 0.0
+        others = own[is_known] if is_known.any() else values[positive > 0.0]
+        return np.where(is_known, own, float(np.exp(np.mean(np.log(others)))) if others.size else 1.0)
+
+    @cached_property
+    def finite(self) -> FloatArray:
+        """Return the linked outputs, with probabilities of the expected log loss in place of 0."""
+        is_zero = self.own_probability[self.low] <= 0.0 if self.low.any() else np.zeros(0, dtype=np.bool_)
+        if not is_zero.any():
+            return self.linked
+        places, outputs = np.flatnonzero(self.low)[is_zero], self.linked.copy()
+        losses = self.low_chances.log_losses([np.inf])[:, 0, is_zero]
+        codes = self.sample.block.target[places].astype(np.intp)
+        outputs[places, codes] = self.low_values[is_zero] * np.exp(-losses.mean(axis=0))
+        return outputs
+
+    @property
+    def ranking(self) -> Ranking | None:
+        """Return the metric as a ranking of two labels; None for any other metric."""
+        return None if self.found is None or self.combine is not None else self.found.ranking
+
+    @cached_property
+    def chances(self) -> RankedChances | None:
+        """Return the chances of the rows to have the label that is ranked first; None for other metrics."""
+        if self.ranking is None or self.known.size > SMOOTHED_ROWS:
+            return None
+        weight = np.where(self.trials > 0, 1.0 if self.weight is None else self.weight, 0.0)
+        return rank_chances(self.linked[:, self.ranking.label], self.trials, self._is_first(self.ranking), weight)
+
+    @cached_property
+    def size_offset(self) -> float:
+        """Return c, where beyond the largest subset the metric is a line in 1/(size + c): 0 but for rankings."""
+        ranking, several = self.ranking, np.flatnonzero(self.trials > 1)
+        if ranking is None or several.size == 0:
+            return 0.0
+        mean, trials = self.mean[:, ranking.label], self.trials[several]
+        squares = _label_squares(self.sample.block, np.full(self.trials.size, ranking.label), mean)
+        weight = np.ones(several.size) if self.weight is None else self.weight[several]
+        is_first = self._is_first(ranking)[several]
+        return ranking_offset(ranking, mean[several], squares[several] / (trials - 1.0), trials, is_first, weight)
+
+    def _is_first(self, ranking: Ranking) -> FloatArray:
+        return np.asarray(self.sample.block.target == ranking.label, dtype=np.float64)
+
+    def value(self, mean: FloatArray, rows: NDArray[np.intp]) -> float:
+        """Return the metric of some rows by their mean outputs, before the inverse link."""
+        return self.linked_value(self.inverse_link(mean), rows)
+
+    def linked_value(self, output: FloatArray, rows: NDArray[np.intp]) -> float:
+        """Return the metric of some rows by their probabilities or values."""
+        if self.formula is not None:
+            return self.of_counts(output, rows)(np.ones(rows.size))
+        return self.metric.value(self.target[rows], output, None if self.weight is None else self.weight[rows])
+
+    def library_warnings(self) -> tuple[str, ...]:
+        """Return the warnings that scikit-learn issues where the metric is computed on the rows with members."""
+        rows = self.known
+        weight = None if self.weight is None else self.weight[rows]
+        return self.metric.warnings_on(self.target[rows].copy(), self.linked[rows].copy(), weight)
+
+    def of_counts(self, output: FloatArray, rows: NDArray[np.intp]) -> OfWeights:
+        """Return a function of how often each of some rows counts, whose value is the metric of their outputs."""
+        if self.formula is None:
+            return lambda counts: self._of_repeated(output, rows, counts)
+        of_weights = self.formula(self.sample.block.target[rows], output)
+        own = 1.0 if self.weight is None else self.weight[rows]
+        return lambda counts: of_weights(counts * own)
+
+    def expected_value(self, output: FloatArray, rows: NDArray[np.intp]) -> float:
+        """Return what changes with the size as the metric of some rows does: of a ranking, the expected metric."""
+        if self.ranking is None or self.chances is None:
+            return self.linked_value(output, rows)
+        return self._expected(self.ranking, output, rows)(self.chances.chance, np.ones(rows.size))
+
+    def change_of_counts(
+        self, small: FloatArray, large: FloatArray, rows: NDArray[np.intp]
+    ) -> Callable[[FloatArray, FloatArray], float]:
+        """Return the change of :meth:`expected_value` between two sizes as a function of how often rows count.
+
+        Its arguments are how often each sampled row counts, and how often each of `rows`.
+        """
+        ranking, chances = self.ranking, self.chances
+        if ranking is None or chances is None:
+            before, after = self.of_counts(small, rows), self.of_counts(large, rows)
+            return lambda counts, inside: after(inside) - before(inside)
+        lower, upper = (self._expected(ranking, output, rows) for output in (small, large))
+
+        def change(counts: FloatArray, inside: FloatArray) -> float:
+            chance = chances.refitted(counts)
+            return upper(chance, inside) - lower(chance, inside)
+
+        return change
+
+    def _expected(
+        self, ranking: Ranking, output: FloatArray, rows: NDArray[np.intp]
+    ) -> Callable[[FloatArray, FloatArray], float]:
+        """Return the expected ranking of some rows as a function of the chances of all rows, and of their counts."""
+        value = ranking.expected(output)
+        own = 1.0 if self.weight is None else self.weight[rows]
+        return lambda chance, counts: value(chance[rows], counts * own)
+
+    def _of_repeated(self, output: FloatArray, rows: NDArray[np.intp], counts: FloatArray) -> float:
+        places = np.repeat(np.arange(rows.size), counts.astype(np.intp))
+        return self.linked_value(output[places], rows[places])
+
+    def _is_of_labels(self, linked: FloatArray, known: NDArray[np.intp]) -> bool:
+        """Return whether the metric is a scorer that depends on the labels with the largest mean output only.
+
+        It is compared on the outputs and on their labels, both in the order of the rows and in a random one: where all
+        labels are right, other metrics may be equal too.
+        """
+        if linked.ndim != 2 or not self.metric.greater_is_better:
+            return False
+        orders = (np.arange(known.size), np.random.default_rng(0).permutation(known.size))
+        labels = np.eye(linked.shape[1])[np.argmax(linked, axis=1)]
+        return all(
+            self.linked_value(labels[order], known) == self.linked_value(linked[order], known) for order in orders
+        )
+
+
+def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
+    """Return the rows of a sample as a metric of an ensemble takes them, with its formula if one is known.
+
+    Parameters
+    ----------
+    metric : ResolvedMetric
+    adapter : EnsembleAdapter
+    sample : Sample
+    y : ndarray, shape (n_sampled,)
+        Target of the sampled rows as the user gave it.
+    """
+    if metric.greater_is_better and adapter.classes is not None and not metric.is_joint:
+        # In the type of the labels, whatever the container of y.
+        y = adapter.classes[sample.block.target]
+    is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
+    weight = sample.weight if is_weighted else None
+    combine = adapter.combined if isinstance(adapter, CombinesMembers) else None
+    rows = MetricRows(metric, sample, y, adapter.inverse_link, weight, combine=combine)
+    # Formulas are of one output.
+    return rows if metric.is_joint else rows.recognised(adapter.classes)
+
+
+def _label_squares(block: RowBlock, codes: NDArray[np.intp], mean: FloatArray) -> FloatArray:
+    """Return the summed squared distance of the outputs that count from the mean of each row, for one label of it."""
+    places, found = np.arange(codes.size) * block.n_labels + codes, np.zeros(codes.size)
+    for output, counts in zip(block.outputs, block.counted, strict=True):
+        own = output == codes if output.ndim == 1 else output.reshape(-1).take(places)
+        found += (own - mean) ** 2 * counts
+    return found
+
+
+def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
+    """Return the summed squared distance of the outputs that count from the mean of each row, over all labels."""
+    found = np.zeros(block.target.size)
+    if block.n_labels and block.outputs.ndim == 2:
+        for output, counts in zip(block.outputs, block.counted, strict=True):
+            found += squared_error(output, mean) * counts
+        return found
+    for start in range(0, found.size, ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        apart = block.outputs[:, rows] - mean[rows]
+        squares = apart**2 if apart.ndim == 2 else np.einsum("mij,mij->mi", apart, apart)
+        found[rows] = np.add.reduce(squares * block.counted[:, rows], axis=0)
+    return found
+
+
+# Rows that are not low have no probability of 0 with so many times their own members.
+MOST_OF_ZEROS = 10.0
+# Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
+OUT_OF_BAG_INFLATION = 1.1
+
+
+def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
+    """Yield, for each size, outputs whose loss is the one expected of that many members, for some rows.
+
+    Parameters
+    ----------
+    rows : MetricRows
+        Whose metric depends on squared or logarithmic losses of the rows only.
+    chosen : ndarray of int, shape (n_chosen,)
+        Positions of rows with members.
+    sizes : ndarray of int, shape (n_sizes,)
+    """
+    return (_log_outputs if rows.losses == "log" else _squared_outputs)(rows, chosen, sizes)
+
+
+def low_row_variance(rows: MetricRows, sizes: FloatArray) -> FloatArray:
+    """Return what low rows add to the variance of a log loss at each size, infinity allowed.
+
+    It is the variance by the power of their chances, and over samples of the rows by probabilities of 0, which the
+    level of the curve is without.
+    """
+    known, low = rows.known, rows.low
+    if not low.any():
+        return np.zeros(sizes.size)
+    by_power = rows.low_chances.log_losses(sizes).sum(axis=2).var(axis=0)
+    codes = rows.sample.block.target.astype(np.intp)
+    level = -np.log(np.maximum(rows.finite[known, codes[known]], np.exp(-CLIPPED_LOSS)))
+    above = -np.log(rows.finite[low, codes[low]]) - level.mean()
+    zeros = np.zeros((sizes.size, above.size))
+    finite = np.isfinite(sizes)
+    zeros[finite] = CLIPPED_LOSS * rows.low_chances.zero_chances(sizes[finite])
+    of_samples = OUT_OF_BAG_INFLATION**2 * (zeros * (zeros + 2.0 * above)).sum(axis=1)
+    # The metric is a multiple of the mean loss, but for a constant.
+    lower = rows.finite[known] * np.exp(-1.0 / known.size)
+    by_loss = rows.linked_value(lower, known) - rows.linked_value(rows.finite[known], known)
+    return np.asarray(by_loss**2 * (by_power + np.maximum(of_samples, 0.0)))
+
+
+def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
+    """Yield, for each size, outputs whose squared error is the mean over all subsets of that size.
+
+    Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
+    """
+    n_labels, target = rows.sample.block.n_labels, rows.sample.block.target[chosen]
+    trials = rows.trials[chosen]
+    at_all = squared_error(target, rows.mean[chosen])
+    variance = rows.squares[chosen] / np.maximum(trials - 1.0, 1.0)
+    for size in sizes:
+        expected = at_all + variance * np.maximum(1.0 / size - 1.0 / trials, 0.0)
+        yield _outputs_with_error(target, np.maximum(expected, 0.0), n_labels)
+
+
+def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
+    """Yield, for each size, outputs with the log loss expected of that size; rows of one member add no variance."""
+    codes, low = rows.sample.block.target[chosen].astype(np.intp), rows.low[chosen]
+    losses = np.empty((sizes.size, codes.size))
+    losses[:, ~low] = _losses_of_means(rows, chosen[~low], sizes)
+    if low.any():
+        losses[:, low] = _losses_of_low(rows, chosen[low], sizes)
+    places = np.arange(codes.size)
+    for loss in losses:
+        outputs = np.zeros((codes.size, rows.sample.block.n_labels))
+        outputs[places, codes] = np.exp(-loss)
+        yield outputs
+
+
+def _losses_of_means(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> FloatArray:
+    """Return the expected log loss at each size, from beta distributions of the rows' mean probabilities.
+
+    Rows whose label some member gives probability 0 have it from all of some ensembles.
+    """
+    trials, mean = rows.trials[chosen], np.minimum(rows.own_probability[chosen], 1.0)
+    several = trials > 1
+    variance = rows.own_squares[chosen[several]] / (trials[several] - 1.0)
+    share = relative_variance(mean[several], variance, trials[several])
+    losses = expected_log_loss(mean, trials, share, sizes)
+    positive = rows.positive_members[chosen]
+    some = positive < trials
+    first, second = positive[some] + 1.0, trials[some] - positive[some] + 1.0
+    for loss, size in zip(losses, sizes, strict=True):
+        # A chance that is far below one in as many rows moves nothing.
+        if size < MOST_OF_ZEROS * trials.max(initial=1.0):
+            none = none_of(first, second, float(size))
+            loss[some] += none * (CLIPPED_LOSS - loss[some])
+    return losses
+
+
+def _losses_of_low(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> FloatArray:
+    """Return the expected log loss at each size of rows whose label few members give a probability above 0."""
+    place = np.searchsorted(np.flatnonzero(rows.low), chosen)
+    losses = rows.low_chances.log_losses(sizes).mean(axis=0)[:, place]
+    return np.asarray(np.minimum(losses - np.log(rows.low_values[place]), CLIPPED_LOSS))
+
+
+def _outputs_with_error(target: NDArray[np.generic], error: FloatArray, n_labels: int) -> FloatArray:
+    """Return outputs with the given squared errors, over all labels where there are some."""
+    if not n_labels:
+        return np.asarray(target + np.sqrt(error))
+    apart = np.sqrt(error / 2.0)
+    codes = target.astype(np.intp)
+    outputs = np.zeros((target.size, n_labels))
+    places = np.arange(target.size)
+    outputs[places, codes] = 1.0 - apart
+    outputs[places, (codes + 1) % n_labels] += apart
+    return outputs
+
+
+# Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
+PULLS = (1e-9, 1e-6)
+NO_VALUE = 1e-4
+# A log loss counts as finite from the size on at which as many rows have no probability of 0 with this chance.
+CHANCE = 0.9
+
+
+def refuse_no_value(rows: MetricRows) -> None:
+    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a user's own log loss.
+
+    To find out, a small and a smaller share of the uniform distribution are mixed into the probabilities.  Of a metric
+    with a value at 0, both mixtures have nearly the same value; a logarithm differs between them.
+    """
+    if rows.losses == "log":
+        return
+    known = rows.known
+    mean = rows.linked[known]
+    if not rows.sample.block.n_labels or mean.ndim != 2 or mean.min() > 0 or mean.min() < 0:
+        return
+    little, more = (rows.linked_value((1.0 - pull) * mean + pull / mean.shape[1], known) for pull in PULLS)
+    if abs(little - more) <= NO_VALUE * max(abs(more), 1e-12):
+        return
+    found = rows.linked_value(mean, known)
+    remedy = (
+        "Pass a function of your own that clips the probabilities (for example lambda y, p: log_loss(y, np.clip(p, "
+        "0.01, 1)))"
+        if rows.metric.greater_is_better
+        else "Clip the probabilities in your metric (for example np.clip(p, 0.01, 1))"
+    )
+    raise InputError(
+        f"metric {rows.metric.name!r} has no value of its own on these rows: some out-of-bag mean probabilities are 0, "
+        f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
+        f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. {remedy}, train members whose leaves are "
+        "not pure (min_samples_leaf), or train more members."
+    )
+
+
+@record
+class ZeroRows:
+    """Rows whose label has probability 0 by all members of an ensemble, as far as they are to be expected.
+
+    Attributes
+    ----------
+    positive, trials : ndarray, shape (n_cells,)
+        Members that give the label of a row that is not low a probability above 0, and members; of rows alike.
+    n_alike : ndarray, shape (n_cells,)
+        Number of these rows.
+    low : LowChances
+        Of the low rows.
+    n_zero, n_rows : int
+        Rows whose label has probability 0 by all of their own members, and all rows.
+    change : float
+        By how much one of them moves the metric.
+    """
+
+    positive: FloatArray
+    trials: FloatArray
+    n_alike: FloatArray
+    low: LowChances
+    n_zero: int
+    n_rows: int
+    change: float
+
+    def number(self, sizes: ArrayLike) -> FloatArray:
+        """Return the expected number of them among as many fresh rows at each size."""
+        wanted = np.atleast_1d(np.asarray(sizes, dtype=np.float64))[:, None]
+        others = none_of(self.positive + 1.0, self.trials - self.positive + 1.0, wanted)
+        return np.asarray(others @ self.n_alike + self.low.zero_chances(wanted[:, 0]).sum(axis=1))
+
+    def effect(self, sizes: ArrayLike) -> FloatArray:
+        """Return by how much these rows move the metric at each size."""
+        return np.asarray(self.number(sizes) * self.change)
+
+    def chance(self, size: float) -> float:
+        """Return the chance that as many fresh rows have no probability of 0 at a size."""
+        return math.exp(-float(self.number(size)[0]))
+
+    def finite_from(self, most: int, allowed: float) -> int | None:
+        """Return the smallest size from which on the log loss counts as finite; None if above `most`.
+
+        It does where as many fresh rows have no probability of 0 in nine of ten cases, or where they move the metric by
+        no more than `allowed`.
+        """
+        fewest = max(-math.log(CHANCE), allowed / abs(self.change) if self.change else math.inf)
+        return _first_size(lambda size: float(self.number(size)[0]) <= fewest, most)
+
+
+def expected_zeros(rows: MetricRows) -> ZeroRows | None:
+    """Return the rows with probability 0 to expect among fresh rows; None for other metrics than a log loss.
+
+    By how many members a row's label has a probability above 0 tells how often all members of an ensemble give 0.
+    """
+    known = rows.known
+    if rows.losses != "log" or np.all(rows.positive_members[known] == rows.trials[known]):
+        return None
+    others = known[~rows.low[known]]
+    cells, n_alike = np.unique(
+        np.stack([rows.positive_members[others], rows.trials[others]]), axis=1, return_counts=True
+    )
+    n_zero = int(np.count_nonzero(rows.own_probability[known] <= 0.0))
+    return ZeroRows(
+        cells[0], cells[1], n_alike.astype(np.float64), rows.low_chances, n_zero, known.size, _change_of_one(rows)
+    )
+
+
+def _change_of_one(rows: MetricRows) -> float:
+    """Return by how much a log loss changes if the label of one row has probability 0 in place of nearly 1."""
+    known = rows.known
+    surest = known[np.argmax(rows.own_probability[known])]
+    output = rows.finite[known].copy()
+    level = rows.linked_value(output, known)
+    output[known == surest] = np.eye(output.shape[1])[(rows.sample.block.target[surest] + 1) % output.shape[1]]
+    return rows.linked_value(output, known) - level
+
+
+def _first_size(is_reached: Callable[[int], bool], most: int) -> int | None:
+    """Return the smallest size at which a condition holds that holds at all larger ones; None if above `most`."""
+    if not is_reached(most):
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_reached(middle) else (middle, high)
+    return high
+
+
+def zero_findings(
+    zeros: ZeroRows | None, curve: ErrorCurve, finite_from: int | None, n_members: int, max_size: int
+) -> ZeroProbabilities | None:
+    """Return what a report states of probabilities of 0; None where no member gives a row's label one.
+
+    Parameters
+    ----------
+    zeros : ZeroRows or None
+        Of :func:`expected_zeros`.
+    curve : ErrorCurve
+        With the clipped values at all sizes.
+    finite_from : int or None
+        Of :meth:`ZeroRows.finite_from`.
+    n_members, max_size : int
+    """
+    if zeros is None:
+        return None
+    last = max_size if finite_from is None else finite_from
+    share, last_share = zeros.number([n_members, max_size]) / zeros.n_rows
+    return ZeroProbabilities(
+        finite_from=finite_from,
+        chance=zeros.chance(last),
+        share=float(share),
+        share_at_most=float(last_share),
+        clipped=curve.at(n_members),
+        clipped_interval=curve.interval_at(n_members),
+    )
+
+
+def zero_probability_texts(
+    found: ZeroProbabilities | None, curve: ErrorCurve, n_rows: int, n_members: int, max_size: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return warnings and doubts about probabilities of 0.
+
+    There is a warning where the log loss is finite only of more members than there are, and a doubt where it is not of
+    as many as are considered.
+    """
+    if found is None or (found.finite_from is not None and n_members >= found.finite_from):
+        return (), ()
+    metric = curve.metric
+    printed = f"{error_text(found.clipped, metric)} ({interval_text(found.clipped_interval, metric)})"
+    here = (
+        f"On about {100.0 * found.share:.2g} % of fresh rows, all of {counted(n_members, 'member')} give the row's own "
+        f"label probability 0, which makes the {metric} infinite. scikit-learn would print about {printed}, because it "
+        "replaces 0 by 2e-16"
+    )
+    if found.finite_from is not None:
+        return (
+            f"{here}. From {counted(found.finite_from, 'member')} on, that of {n_rows} rows is finite with a chance of "
+            f"{100.0 * found.chance:.0f} % or more; the curve begins there.",
+        ), ()
+    return (), (
+        f"{here}. Even of {max_size} members it would be on about {100.0 * found.share_at_most:.1g} % of rows, so no "
+        "size makes it finite, and the curve is of what scikit-learn would print. Train members whose leaves are not "
+        "pure (min_samples_leaf), calibrate the probabilities (sklearn.calibration.CalibratedClassifierCV), or choose "
+        "'neg_brier_score'.",
+    )
+
+
+FEWEST_OF_LABEL = 10
+
+
+def rare_label_doubts(rows: MetricRows, interval: tuple[float, float]) -> tuple[str, ...]:
+    """Return a doubt for each label whose few rows can move the metric further than its interval is wide.
+
+    Bootstrap samples of three rows that are all predicted wrong have no spread, and the interval no width.  So the
+    metric is also computed with the rows of a rare label all predicted right, and all wrong.
+
+    Parameters
+    ----------
+    rows : MetricRows
+        Rows of two labels or more.  Other metrics than those of labels and of ranks lead to no doubt.
+    interval : tuple of two floats
+        Of the metric.
+    """
+    if rows.metric.is_joint or not (rows.is_of_labels or rows.metric.compares_rows) or rows.linked.ndim != 2:
+        return ()
+    known = rows.known
+    target, output = rows.sample.block.target[known], rows.linked[known]
+    counts = np.bincount(target, minlength=output.shape[1])
+    return tuple(
+        doubt
+        for code in np.flatnonzero((counts > 0) & (counts < FEWEST_OF_LABEL))
+        for doubt in _doubt(rows, target, output, int(code), interval)
+    )
+
+
+def _doubt(
+    rows: MetricRows, target: IntArray, output: FloatArray, code: int, interval: tuple[float, float]
+) -> tuple[str, ...]:
+    of_label = target == code
+    others = np.bincount(target[~of_label], minlength=output.shape[1])
+    right, wrong = output.copy(), output.copy()
+    right[of_label] = np.eye(output.shape[1])[code]
+    wrong[of_label] = np.eye(output.shape[1])[int(np.argmax(others))]
+    with warnings.catch_warnings():
+        # Without a row that is predicted to have a label, scikit-learn's precision is 0, with a warning.
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        worst, best = (rows.linked_value(changed, rows.known) for changed in (wrong, right))
+    if abs(best - worst) <= interval[1] - interval[0]:
+        return ()
+    label = shown(rows.target[rows.known][of_label].tolist()[0])
+    n_rows = int(np.count_nonzero(of_label))
+    have = "row has" if n_rows == 1 else "rows have"
+    return (
+        f"Only {n_rows} out-of-bag {have} the label {label}, and the {rows.metric.name} depends on them: it is "
+        f"{worst:.3g} if all of them are predicted wrong, and {best:.3g} if right. Add rows of that label.",
+    )
+
+
+# Share of what a score has above chance that a tolerance may be without a warning.
+LARGE_SHARE = 0.05
+
+
+def with_chance(settings: ResolvedOptions, chance: float) -> ResolvedOptions:
+    """Return the settings with chance as what a relative tolerance of a score is measured from; else unchanged."""
+    if settings.metric is None or not settings.metric.is_absolute or settings.metric_reference is None:
+        return settings
+    return replace(settings, metric_reference=chance)
+
+
+def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[str, ...]:
+    """Return a doubt where the score is within the tolerance of its lowest value, else nothing.
+
+    Every size is then within the tolerance of it: F1 is 0 at all of them where no row is predicted to have the rare
+    label.  Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
+
+    Parameters
+    ----------
+    curve : ErrorCurve
+    settings : ResolvedOptions
+    level : float
+        Score of the rows, each with all of its members.
+    """
+    metric = settings.metric
+    if metric is None or not metric.is_absolute:
+        return ()
+    tolerance = float(settings.metric_distances(curve.asymptote))
+    if curve.asymptote - metric.lowest <= tolerance:
+        found = (
+            f"The {curve.metric} of the infinite ensemble is {curve.asymptote:.3g}, hardly above its lowest value, and "
+            f"every size is within {tolerance:.2g} of it, so the recommended size is a guess."
+        )
+    elif level - metric.lowest <= tolerance:
+        found = (
+            f"The {curve.metric} of all members is {level:.3g} on these rows, hardly above its lowest value, so its "
+            "curve, its interval and the recommended size are a guess."
+        )
+    else:
+        return ()
+    advice = "Train a model that does better by this metric, or choose a metric of rankings or probabilities"
+    return (f"{found} {advice}, such as 'roc_auc'.",)
+
+
+def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions, chance: float) -> tuple[str, ...]:
+    """Return a warning where a given tolerance is a large share of what the infinite ensemble's score has above chance.
+
+    Parameters
+    ----------
+    curve : ErrorCurve
+    settings : ResolvedOptions
+    chance : float
+        Score of predictions that know only how often each label occurs.
+    """
+    if settings.metric is None or not settings.metric.is_absolute:
+        return ()
+    tolerance, height = float(settings.metric_distances(curve.asymptote)), curve.asymptote - chance
+    is_doubted = curve.asymptote - settings.metric.lowest <= tolerance
+    if is_doubted or height <= 0.0 or tolerance <= LARGE_SHARE * height:
+        return ()
+    return (
+        f"The tolerance of {tolerance:g} is {100 * tolerance / height:.0f} % of what the {curve.metric} of the "
+        f"infinite ensemble, {curve.asymptote:.3g}, has above that of chance, {chance:.3g}. Pass a smaller one, "
+        f"tolerance={0.01 * height:.1g} for example, for a size that keeps more of it.",
+    )

@@ -1,0 +1,521 @@
+"""Recommended sizes by agreement, error and probabilities, and their reasons in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes, counts_hard_votes
+from ens_plugin.core.agreement import AnchoredAgreement, anchor_agreement, member_dissent, subset_ratio
+from ens_plugin.core.comparison import luck_variance
+from ens_plugin.core.error_curve import smallest_odd_size
+from ens_plugin.core.intervals import ErrorDraws, PosteriorDraws, size_draws, size_interval, spread_sizes
+from ens_plugin.core.losses import brier_loss
+from ens_plugin.core.repeated_rows import are_alike
+from ens_plugin.core.row_model import RowModel, model_agreement, row_means
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
+from ens_plugin.core.validation import FloatArray, counted
+from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
+from ens_plugin.records import record
+from ens_plugin.report.result import LabelBasis, SizeRecommendation
+from ens_plugin.report.text import criterion_words, level_text, size_interval_text
+
+if TYPE_CHECKING:
+    from ens_plugin.core.sample import SubsetRates
+    from ens_plugin.core.weights import RowWeight
+
+__all__ = [
+    "SizeLuck",
+    "agreement_reason",
+    "agreement_size",
+    "as_told",
+    "choose_criterion",
+    "excess_recommendation",
+    "gap_doubts",
+    "member_variance",
+    "metric_reason",
+    "probability_size",
+    "rare_label_caution",
+    "size_model",
+    "with_criteria",
+    "without_lower_end",
+]
+
+# A size is stated where it is known to a factor of two either way.
+MOST_TIMES = 4.0
+
+
+def as_told(found: SizeRecommendation, level: float) -> SizeRecommendation:
+    """Return a recommendation without its size, and with the reason, if its interval is too wide to tell a size.
+
+    The upper end may be four times the lower one.  A size above all that are considered is told by an interval above
+    them.
+
+    Parameters
+    ----------
+    found : SizeRecommendation
+    level : float
+        Of its interval.
+    """
+    low, high = found.interval
+    is_told = high <= MOST_TIMES * low if high is not None else low >= found.max_size
+    if is_told or not found.has_interval:
+        return found
+    interval = size_interval_text(found.interval, found.max_size)
+    reason = (
+        f"How many members are needed for {criterion_words(found)} cannot be told from these rows: {interval} "
+        f"({level_text(level)} interval), and a size is stated only where the upper end is at most {MOST_TIMES:g} "
+        "times the lower one. Pass more rows, or train more members."
+    )
+    return replace(found, size=None, reason=reason)
+
+
+def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
+    """Return one sentence with the agreement of the members, and the size needed for the wanted agreement."""
+    now = (
+        f"With {counted(n_members, 'member')}, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
+    )
+    return _with_size(now, f"an agreement of {100 * settings.confidence:.6g} %", size, n_members, settings)
+
+
+def excess_recommendation(
+    criterion: Literal["excess_error", "probability"],
+    loss: str,
+    size: int | None,
+    interval: tuple[int, int | None],
+    excess: Callable[[ArrayLike], FloatArray],
+    agreement: float | None,
+    n_members: int,
+    settings: ResolvedOptions,
+) -> SizeRecommendation:
+    """Return the recommendation of a size by the excess of a loss over that of the infinite ensemble.
+
+    Parameters
+    ----------
+    criterion : {"excess_error", "probability"}
+    loss : str
+        Its name without an article, such as ``"mean squared error"``.
+    size, interval, agreement
+        Fields of the recommendation.
+    excess : callable
+        Returns the relative excess at some sizes; NaN where the loss of the infinite ensemble may be 0.
+    n_members : int
+    settings : ResolvedOptions
+    """
+    return SizeRecommendation(
+        size=size,
+        criterion=criterion,
+        confidence=None,
+        tolerance=settings.tolerance,
+        agreement=agreement,
+        interval=interval,
+        reason=_excess_reason(loss, size, float(excess([n_members])[0]), n_members, settings),
+        max_size=settings.max_size,
+        sizes=settings.sizes.copy(),
+        values=excess(settings.sizes),
+    )
+
+
+def metric_reason(
+    size: int | None,
+    difference: float,
+    allowed: float,
+    n_members: int,
+    settings: ResolvedOptions,
+    *,
+    is_typical: bool = False,
+) -> str:
+    """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed.
+
+    Parameters
+    ----------
+    size : int or None
+    difference : float
+        Metric at the current size less that of the infinite ensemble: in its unit, or relative; NaN if not known.
+    allowed : float
+        Wanted distance, alike.
+    n_members : int
+    settings : ResolvedOptions
+    is_typical : bool
+        Whether the size is that of many curves, and not of the one that the difference is of.
+    """
+    metric = settings.metric
+    assert metric is not None
+    if np.isnan(difference):
+        nothing = f"{settings.metric_reference:.3g}, that of chance," if metric.is_absolute else "0,"
+        return f"The infinite ensemble's {metric.name} cannot be distinguished from {nothing} so no distance is small."
+    side = "below" if difference < 0 else "above"
+    if metric.is_absolute:
+        distance, wanted = f"{abs(difference):.4f}", f"a difference of {allowed:.6g}"
+    else:
+        distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * allowed:.6g} %"
+    state = f"With {counted(n_members, 'member')}, the {metric.name} is {distance} {side} that of the infinite ensemble"
+    reason = _with_size(state, wanted, size, n_members, settings)
+    seems_close = abs(difference) <= allowed
+    if not is_typical or size is None or seems_close == (size <= n_members):
+        return reason
+    return f"{reason} The size is the geometric mean of those of many curves that these rows allow."
+
+
+def _excess_reason(loss: str, size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:
+    if np.isnan(now):
+        return f"The infinite ensemble's {loss} cannot be distinguished from 0, so no relative excess exists."
+    below = "below" if now < 0 else "above"
+    distance = f"{100 * abs(now):.2f} % {below}"
+    state = f"With {counted(n_members, 'member')}, the {loss} is {distance} that of the infinite ensemble"
+    return _with_size(state, f"an excess of {100 * settings.tolerance:.6g} %", size, n_members, settings)
+
+
+def _with_size(state: str, wanted: str, size: int | None, n_members: int, settings: ResolvedOptions) -> str:
+    if size is None:
+        return f"{state}; {wanted} takes more than {counted(settings.max_size, 'member')}."
+    if size <= n_members:
+        return f"{state}; {counted(size, 'member is', 'members are')} enough for {wanted}."
+    return f"{state}; {wanted} takes {counted(size, 'member')}."
+
+
+# Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
+# the change spreads by the number of rows that disagree.
+ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
+# With fewer votes a row, either density is as likely as the other whatever the distribution.
+LEAST_VOTES = 15.0
+# The disagreement falls with the root of the size where votes are smooth, so that a size moves by twice its error.
+BY_LOG = 2.0
+
+
+def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | None, sample: Sample) -> RowModel:
+    """Return the row model of the agreement, corrected by subset rates and, for over two labels, by leading labels."""
+    if rates is None or (isinstance(model, Mixture) and model.density is None):
+        return model
+    n_rows = sample.rows.size
+    known, rows = (model, sample.rows) if contests is None else (contests, np.arange(n_rows))
+    ratio = subset_ratio(known, rates, rows, sample.weight)
+    return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
+
+
+def agreement_size(
+    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions, luck: SizeLuck
+) -> SizeRecommendation:
+    """Return the recommended size by agreement, its interval, and the agreement at the current and other sizes."""
+
+    def mean_agreement(size: float) -> float:
+        return float(model_agreement(model, [size])[0])
+
+    size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
+    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
+    known = draws[np.isfinite(draws)]
+    if known.size:
+        of_ratio = _ratio_sd(model, float(np.median(known)))
+        of_seeds = 0.0 if size is None else luck.log_sd(model, size, settings.confidence)
+        draws = spread_sizes(draws, float(np.hypot(of_ratio, of_seeds)), settings.random_state)
+    agreement = mean_agreement(n_members)
+    sizes = settings.sizes
+    low, high = size_interval(draws, settings.interval_level, settings.max_size)
+    return SizeRecommendation(
+        size=size,
+        criterion="agreement",
+        confidence=settings.confidence,
+        tolerance=None,
+        agreement=agreement,
+        interval=(low, high),
+        reason=agreement_reason(size, agreement, n_members, settings),
+        max_size=settings.max_size,
+        sizes=sizes.copy(),
+        values=model_agreement(model, sizes),
+    )
+
+
+def without_lower_end(found: SizeRecommendation, sample: Sample) -> SizeRecommendation:
+    """Return a size by labels whose interval begins at 1 where rows of more than two labels have few votes.
+
+    The two labels that lead on a row are then chosen by noise, and seem closer than they are: from 20 trees, sizes were
+    up to four times too large.
+    """
+    if sample.block.n_labels <= 2 or float(sample.block.trials.mean()) >= LEAST_VOTES:
+        return found
+    return replace(found, interval=(1, found.interval[1]))
+
+
+def _ratio_sd(model: RowModel, size: float) -> float:
+    """Return the standard deviation of the logarithm of the size, as far as the ratio of disagreements is not known."""
+    # The agreement of a mixture alone is not anchored, and nothing that anchors one need be loaded.
+    if isinstance(model, Mixture) or not isinstance(model, AnchoredAgreement):
+        return 0.0
+    return BY_LOG * model.ratio.sd_at(size)
+
+
+@record
+class SizeLuck:
+    """What the size by agreement owes to the members that were trained: another seed gives another one.
+
+    Attributes
+    ----------
+    outputs : ndarray, shape (n_members, n_sampled)
+        The output of each member whose mean determines the label.
+    counted : ndarray of bool, shape (n_members, n_sampled)
+    slopes_by : ndarray, shape (n_sampled,)
+        Sign of each row's outputs, times its relative weight.
+    n_rows : float
+        Number of rows of the whole data.
+    """
+
+    outputs: NDArray[Any]
+    counted: NDArray[np.bool_]
+    slopes_by: FloatArray
+    n_rows: float
+
+    def log_sd(self, model: RowModel, size: int, confidence: float) -> float:
+        """Return the standard deviation over seeds of the logarithm of a size, by the delta method."""
+        apart, further = 1.0 - model_agreement(model, [size, 2 * size + 1])
+        if not 0.0 < further < apart:
+            return 0.0
+        # Towards the infinite ensemble's label, an output makes the other label rarer on either side.
+        side = 1.0 - 2.0 * model.error_by_point([np.inf])[0]
+        slopes = row_means(model, (side * model.slope_by_point(size))[None])[0]
+        variance = luck_variance(self.outputs, self.counted, slopes * self.slopes_by, self.n_rows)
+        by_log = np.log((2 * size + 1) / size) / np.log(apart / further)
+        # Of one member, the disagreement may be far below the one that is allowed.
+        return float(by_log * np.sqrt(variance) / max(apart, 1.0 - confidence))
+
+
+def gap_doubts(
+    model: RowModel,
+    tally: SupportTally | MarginTally,
+    sample: Sample,
+    weight: RowWeight,
+    n_members: int,
+    settings: ResolvedOptions,
+) -> tuple[str, ...]:
+    """Return a doubt where too few votes leave open whether rows have close votes at all.
+
+    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
+    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Of more
+    than two labels, the votes for the true label are compared with all others.
+
+    Parameters
+    ----------
+    model : RowModel
+        Of two labels, that of hard votes is compared.
+    tally : SupportTally or MarginTally
+    sample : Sample
+    weight : RowWeight
+    n_members : int
+    settings : ResolvedOptions
+        There is a doubt only where the size is wanted by the agreement.
+    """
+    votes = float(sample.block.trials.mean())
+    if settings.criterion != "agreement" or votes < LEAST_VOTES:
+        return ()
+    if isinstance(tally, MarginTally):
+        return _gap_doubts_of_labels(tally, sample, weight, n_members, votes)
+    if not isinstance(model, Mixture) or model.votes_per_member != 1.0:
+        return ()
+    rough = rougher_than_known(model)
+    if rough is None or not _are_fewer_close(model, rough, n_members) or are_alike(sample):
+        return ()
+    smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (model, rough))
+    return (
+        f"The agreement of {100 * (1 - smooth_apart):.4g} % and the size by it assume that the members' votes are "
+        f"distributed smoothly over the rows, which {votes:.3g} votes a row cannot confirm. Under a weaker assumption "
+        f"the agreement is {100 * (1 - rough_apart):.4g} %, and if no row has close votes it is higher still, and the "
+        "size much too large. Train four times as many members, or use criterion='probability'.",
+    )
+
+
+def _gap_doubts_of_labels(
+    tally: MarginTally, sample: Sample, weight: RowWeight, n_members: int, votes: float
+) -> tuple[str, ...]:
+    """Return a doubt where fewer rows than assumed may have as many votes for the true label as for all others."""
+    if not are_votes(sample.block):
+        return ()
+    smooth = mixture_of_counts(tally.wrong_labels, tally.trials, weight, 1.0)
+    known = as_rough_as_known(smooth)
+    # Margins have no rougher density, so that what the rows know does not change the agreement.
+    rough = rougher_than_known(known) or known
+    if smooth.density is None or not _are_fewer_close(smooth, rough, n_members) or are_alike(sample):
+        return ()
+    return (
+        "The agreement and the size by it assume that the members' votes are distributed smoothly over the rows, which "
+        f"{votes:.3g} votes a row do not confirm: fewer rows may have about as many votes for their label as for the "
+        "others. The agreement may then be higher, and the size much too large. Train four times as many members, or "
+        "use criterion='probability'.",
+    )
+
+
+def _are_fewer_close(smooth: Mixture, rough: Mixture, n_members: int) -> bool:
+    """Return whether fewer rows have close votes by a rougher density than by a smooth one, beyond what is usual."""
+    smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (smooth, rough))
+    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / np.sqrt(max(smooth_apart * smooth.counts.sum(), 1e-9))
+    return bool(rough_apart <= smooth_apart * 2.0**-usual)
+
+
+def member_variance(
+    model: RowModel, contests: RowModel | None, tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight
+) -> float:
+    """Return the chance that a member's label is not the infinite ensemble's, from its labels on the sampled rows."""
+    if counts_hard_votes(tally):
+        return float(1.0 - model_agreement(model, [1])[0])
+    share = sample.weight / sample.weight.sum()
+    found = float(share @ member_dissent(model, contests, sample))
+    if isinstance(tally, SupportTally):
+        return found
+    # How often members differ from the other members is known of all rows, and little else differs from row to row.
+    of_all = mean_share(tally, lambda part: part.dissent, weight.total)
+    of_sample = float(share @ (tally.dissent[sample.rows] / tally.trials[sample.rows]))
+    return float(np.clip(found + of_all - of_sample, 0.0, 1.0))
+
+
+BRIER = "mean Brier score of the probabilities"
+# The order in which criteria replace one whose size is not known.
+INSTEAD = ("probability", "excess_error", "agreement")
+# Rounding of sums of probabilities.
+CLOSE_TO_SHARE = 1e-6
+# A row with chances of one half for two labels has this error and, halved for two labels, this Brier score.  Losses of
+# the infinite ensemble below that of one such row are made of rounding and of the tails of the fitted distribution.
+UNDECIDED = 0.5
+# Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
+RARE = 10.0
+
+
+def with_criteria(
+    estimates: Estimates,
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    groups: NDArray[np.integer] | None,
+    n_rows: float,
+    settings: ResolvedOptions,
+) -> Estimates:
+    """Return the estimates with the size by every criterion, and the recommendation by the chosen one.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        With the recommendation of the task: by agreement for labels, by the excess error for values.
+    adapter : EnsembleAdapter
+    sample : Sample
+        Of the rows that can be used.
+    groups : ndarray of int, shape (n_sampled,), or None
+    n_rows : float
+        Number of all rows that can be used.
+    settings : ResolvedOptions
+    """
+    own = estimates.recommendation
+    of_metric = () if estimates.metric_size is None else (estimates.metric_size,)
+    if adapter.info.task == "regression":
+        return _chosen(estimates, (own, *of_metric), settings)
+    assert estimates.error_draws is not None
+    by_error = without_lower_end(
+        _error_size(estimates.error_draws, n_rows, adapter.n_members, own.agreement, settings), sample
+    )
+    by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
+    criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
+    return _chosen(estimates, (*criteria, *of_metric), settings)
+
+
+def _chosen(estimates: Estimates, criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> Estimates:
+    criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
+    return replace(estimates, criteria=criteria, recommendation=choose_criterion(criteria, settings))
+
+
+def choose_criterion(criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> SizeRecommendation:
+    """Return the recommendation by the chosen criterion, or by another one if that has no size and none was named."""
+    by_name: dict[str, SizeRecommendation] = {found.criterion: found for found in criteria}
+    wanted = by_name.get(settings.criterion)
+    if wanted is not None and (wanted.is_known or not settings.chooses_criterion):
+        return wanted
+    names = [name for name in INSTEAD if name in by_name]
+    return next((by_name[name] for name in names if by_name[name].is_known), criteria[0])
+
+
+def _error_size(
+    found: ErrorDraws, n_rows: float, n_members: int, agreement: float | None, settings: ResolvedOptions
+) -> SizeRecommendation:
+    """Return the smallest size from which on the error is at most ``1 + tolerance`` times that of the infinite one."""
+    tolerance, max_size = settings.tolerance, settings.max_size
+    if found.error[-1] < UNDECIDED / n_rows:
+        return excess_recommendation(
+            "excess_error", "error", None, (1, None), _not_known, agreement, n_members, settings
+        )
+    close = found.close_size(tolerance)
+    size = None if np.isinf(close) else int(close)
+    low, high = size_interval(found.close_size_draws(tolerance), settings.interval_level, max_size)
+    if size is not None:
+        low, high = min(low, size), None if high is None else max(high, size)
+    interval = (low, high if size is not None else None)
+    return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
+
+
+def rare_label_caution(
+    found: SizeRecommendation, criteria: Sequence[SizeRecommendation], labels: Sequence[LabelBasis]
+) -> tuple[str, ...]:
+    """Return a warning where the wanted agreement hardly depends on the rarest label.
+
+    Parameters
+    ----------
+    found : SizeRecommendation
+        The one that the report recommends; by another criterion than the agreement there is no warning.
+    criteria : sequence of SizeRecommendation
+        Those of all criteria: the one by the probabilities is named where its size is known.
+    labels : sequence of LabelBasis
+    """
+    n_rows = sum(basis.n_rows for basis in labels)
+    if found.confidence is None or not n_rows:
+        return ()
+    rarest = min((basis for basis in labels if basis.n_rows), key=lambda basis: basis.n_rows)
+    share = rarest.n_rows / n_rows
+    if share >= RARE * (1.0 - found.confidence):
+        return ()
+    has_better = any(other.criterion == "probability" and other.is_known for other in criteria)
+    advice = " Use criterion='probability'." if has_better else ""
+    return (
+        f"Only {100 * share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
+        f"{100 * found.confidence:.4g} % hardly depends on it: the recommended size may be far too small for this "
+        f"label, for rankings and for probabilities.{advice}",
+    )
+
+
+def probability_size(
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    groups: NDArray[np.integer] | None,
+    agreement: float | None,
+    settings: ResolvedOptions,
+) -> SizeRecommendation | None:
+    """Return the smallest size whose Brier score is at most ``1 + tolerance`` times that of the infinite ensemble.
+
+    None where the model's scores are no probabilities, or too few rows have two members.  Without a size where the
+    infinite ensemble's Brier score is below that of one undecided row among them: nothing is relative to it.
+    """
+    settings = replace(settings, tolerance=settings.probability_tolerance)
+    inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
+    if inverse_link is not None and not _are_shares(inverse_link(sample.mean_outputs())):
+        return None
+    loss = brier_loss(sample, inverse_link, groups)
+    if loss is None:
+        return None
+    assert loss.moments is not None
+    of_one_row = UNDECIDED / loss.moments.n_rows / (2.0 if sample.block.n_labels == 2 else 1.0)
+    is_known = loss.asymptote >= of_one_row and (loss.member_variance > 0 or inverse_link is None)
+    if not is_known:
+        return excess_recommendation(
+            "probability", BRIER, None, (1, None), _not_known, agreement, adapter.n_members, settings
+        )
+    size = loss.recommended_size(settings.tolerance, settings.max_size)
+    interval = loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level)
+    return excess_recommendation(
+        "probability", BRIER, size, interval, loss.excess, agreement, adapter.n_members, settings
+    )
+
+
+def _not_known(sizes: ArrayLike) -> FloatArray:
+    return np.full(np.shape(sizes), np.nan)
+
+
+def _are_shares(values: NDArray[np.float64]) -> bool:
+    return bool(np.all((values >= -CLOSE_TO_SHARE) & (values <= 1.0 + CLOSE_TO_SHARE)))

@@ -1,0 +1,991 @@
+r"""The variance of predictions and of metrics over training sets and seeds.
+
+The closed form of metrics that depend on squared or logarithmic losses of the rows only.
+
+To the first order in 1/B the mean of either loss is :math:`L_\infty + v/B`, with a limit and a term of one member from
+each row.  The rows' terms give the limits of both, with long tails, and the members' own give the luck of the members.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.contract import CountsDraws, EnsembleAdapter
+from ens_plugin.adapters.members import DrawCounts, model_errors
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.unwrap import unwrap
+from ens_plugin.analysis.arguments import granted_threads
+from ens_plugin.analysis.metric_rows import MetricRows
+from ens_plugin.analysis.metrics import squared_error
+from ens_plugin.analysis.rows import target_array
+from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
+from ens_plugin.core.intervals import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
+from ens_plugin.core.jackknife import (
+    FEWEST_MEMBERS,
+    SquaredCovariance,
+    left_out_covariances,
+    squared_covariance,
+    variance_over_seeds,
+)
+from ens_plugin.core.losses import (
+    SquaredLoss,
+    expected_log_loss,
+    fit_moments,
+    inverse_probability,
+    member_terms,
+    relative_variance,
+    term_moments,
+    vote_variances,
+)
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import RowBlock, both_scores, count_members
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
+from ens_plugin.errors import BagError, InputError, TooFewMembersError
+from ens_plugin.records import record
+
+__all__ = [
+    "FEWEST_ROWS",
+    "PredictionSpread",
+    "SpreadKind",
+    "TrainingDraws",
+    "TrainingVariance",
+    "blocks_of_rows",
+    "cautions_of_formula",
+    "cautions_of_noise",
+    "cautions_of_rows",
+    "cautions_of_sampling",
+    "closed_form",
+    "deletion_scale",
+    "log_terms",
+    "member_log_terms",
+    "member_predictions",
+    "metric_sd_over_seeds",
+    "prediction_spread",
+    "read_draws",
+    "training_variance",
+    "with_linear_logarithm",
+]
+
+FEWEST_ROWS = 30
+
+
+def cautions_of_sampling(adapter: EnsembleAdapter, draws: DrawCounts, n_units: int) -> tuple[str, ...]:
+    """Return the warnings about few rows or groups, `n_units` of them, and about weights taken from them."""
+    cautions = []
+    if n_units < FEWEST_ROWS:
+        cautions.append(
+            f"Only {counted(n_units, 'row or group was', 'rows or groups were')} drawn from the population: every "
+            "estimate is imprecise."
+        )
+    if draws.chance is not None:
+        cautions.append(
+            "Rows were drawn by weight: each row is assumed to have the same weight in other training sets."
+        )
+    if getattr(adapter.model, "class_weight", None) == "balanced":
+        cautions.append(
+            "class_weight='balanced' takes the share of each label from the whole training set; the variance of these "
+            "shares over training sets is not corrected for."
+        )
+    return tuple(cautions)
+
+
+def cautions_of_formula(draws: DrawCounts, oob_chance: FloatArray | None) -> tuple[str, ...]:
+    """Return the warnings about the jackknives that these bags allow."""
+    cautions = []
+    if draws.rule == "with_replacement":
+        cautions.append(
+            "The infinitesimal jackknife tends to be too small where members choose among few features or split to the "
+            "last row (0.66 to 1.01 times the truth was measured), the jackknife after the bootstrap too large (1.17 "
+            "to 1.59 times)."
+        )
+        if oob_chance is None:
+            cautions.append(
+                "Some rows are in nearly every bag, or not as often as expected by chance: the jackknife after the "
+                "bootstrap is left out."
+            )
+    elif draws.rule == "without_replacement":
+        share = 1 - float(oob_chance.mean()) if oob_chance is not None else 1.0
+        cautions.append(
+            f"Bags were drawn without replacement and hold {share:.0%} of the rows; the formula is exact for a small "
+            "share, and tends to be too large for a large one (1.80 times the truth was measured at 63 %)."
+        )
+    else:
+        cautions.append(
+            "Bags are known as a mask, without repetitions: this is the jackknife after the bootstrap, which tends to "
+            "be too large (1.17 to 1.59 times the truth was measured). Pass index arrays, each row as often as it was "
+            "drawn."
+        )
+    return tuple(cautions)
+
+
+def cautions_of_rows(n_repeated: int, n_rows: int) -> tuple[str, ...]:
+    """Return a warning that some training rows equal an earlier one; an empty tuple where none does."""
+    if not n_repeated:
+        return ()
+    return (
+        f"{counted(n_repeated, 'equals', 'equal', of=f'{n_rows} training rows')} an earlier "
+        "one. If they are copies, the variance is too small: pass groups, in which equal rows have one group.",
+    )
+
+
+def cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -> tuple[str, ...]:
+    """Return a warning that too few members make single variances noisy, with how many to train; empty where enough."""
+    mean, spread = float(variance.mean()), float(noise.mean())
+    if spread == 0 or spread <= 0.5 * mean:
+        return ()
+    negative = np.count_nonzero(variance < 0)
+    found = (
+        f"{n_members} members are too few to estimate the variance of a single prediction: noise {spread:.3g} against "
+    )
+    found += f"a mean of {mean:.3g}" + (f", {negative} of {variance.size} negative" if negative else "")
+    advice = f"about {n_members * spread / (0.5 * mean):.0f}" if mean > 0.1 * spread else "many more"
+    return (f"{found}. Train {advice} members, or use only the mean over the rows.",)
+
+
+ROWS_OF_LUCK = 1000
+STEP = 1e-4
+LEAST_RELATIVE_WEIGHT = 0.25
+
+
+def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> SquaredLoss | None:
+    """Return the closed form of the mean loss that a metric depends on.
+
+    Parameters
+    ----------
+    rows : MetricRows
+    groups : ndarray of int, shape (n_sampled,), or None
+        Groups of rows that count as one draw.
+
+    Returns
+    -------
+    SquaredLoss or None
+        None for other metrics, where members do not differ, and where fewer than two rows or groups have two members.
+    """
+    weight = np.ones(rows.trials.size) if rows.weight is None else rows.weight
+    chosen = np.flatnonzero((rows.trials > 1) & (weight > 0))
+    units = chosen if groups is None else groups[chosen]
+    if rows.losses == "" or np.unique(units).size < 2:
+        return None
+    weight = weight[chosen]
+    terms = _squared_terms(rows, chosen) if rows.losses == "squared" else _log_terms(rows, chosen, weight)
+    if terms is None:
+        return None
+    at_members, slope = terms
+    own_groups = None if groups is None else units
+    found = fit_moments(term_moments(at_members, slope, rows.trials[chosen], weight, own_groups))
+    if found.member_variance <= 0:
+        return None
+    return replace(found, luck=_luck_of_members(rows, chosen, weight))
+
+
+def _squared_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the squared error of rows with all of their members, and the variance of one member."""
+    return squared_error(rows.sample.block.target[chosen], rows.mean[chosen]), _per_member(rows, rows.squares, chosen)
+
+
+def _log_terms(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return the log loss of rows with all of their members, and its slope in 1/B.
+
+    A row of probability 0 has the one of the loss that is expected of it, and the variance of votes.
+    """
+    codes = rows.sample.block.target[chosen].astype(np.intp)
+    mean = np.minimum(rows.finite[chosen, codes], 1.0)
+    variance = _per_member(rows, rows.own_squares, chosen)
+    variance = np.where(rows.own_probability[chosen] > 0.0, variance, mean * (1.0 - mean))
+    return log_terms(mean, variance, rows.trials[chosen], weight)
+
+
+def _per_member(rows: MetricRows, squares: FloatArray, chosen: IntArray) -> FloatArray:
+    return np.asarray(squares[chosen] / (rows.trials[chosen] - 1.0))
+
+
+def log_terms(
+    mean: FloatArray, variance: FloatArray, trials: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray] | None:
+    r"""Return each row's log loss with all of its members to the first order, and its slope in 1/B.
+
+    Parameters
+    ----------
+    mean, variance, trials : ndarray, shape (n_rows,)
+        As for :func:`ens_plugin.core.losses.relative_variance`.
+    weight : ndarray, shape (n_rows,)
+        Weight of each row in the mean loss, above 0.  The share c is that of all rows alike.
+
+    Returns
+    -------
+    at_members, slope : ndarray, shape (n_rows,)
+        None where no member differs from the others.
+
+    Notes
+    -----
+    The slope is :math:`c(1/p - 1)/2`.  Rows also determine the share c that all have in common, to which a row counts
+    whatever its weight: what each adds to it is added to its slope, over its weight.  This leaves the mean and gives
+    the slopes the spread of their mean over samples of rows.  Rows of next to no weight count as of a quarter of the
+    mean weight here: their slopes would be taken for a long tail.
+    """
+    share = relative_variance(mean, variance, trials)
+    if share <= 0.0:
+        return None
+    inverse = inverse_probability(mean, trials / share - 1.0)
+    slope = share * (inverse - 1.0) / 2.0
+    votes, precision = vote_variances(mean, variance, trials)
+    by_share = float(np.average(slope, weights=weight)) * mean.size / (share * float(precision @ votes))
+    relative = np.maximum(weight / weight.mean(), LEAST_RELATIVE_WEIGHT)
+    added = by_share * precision * (variance - share * votes) / relative
+    slope = slope + added - np.average(added, weights=weight)
+    return expected_log_loss(mean, trials, share, np.inf) + slope / trials, slope
+
+
+def _luck_of_members(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> float:
+    """Return the standard deviation of the mean slope by which members were trained, as far as all rows share it."""
+    is_squared = rows.losses == "squared"
+    some = np.sort(np.random.default_rng(0).permutation(chosen.size)[:ROWS_OF_LUCK])
+    if not is_squared:
+        some = some[rows.own_probability[chosen[some]] > 0.0]
+    part, own = rows.sample.select(chosen[some]), weight[some]
+    block = part.block
+    terms = _squares_of_members(part) if is_squared else member_log_terms(_own_outputs(block), block.counted)
+    return math.sqrt(shared_luck_variance(terms, block.counted, own / own.mean(), chosen.size))
+
+
+def _squares_of_members(part: Sample) -> FloatArray:
+    """Return the influence of each member on the variance of each row, shape (n_members, n_rows), up to a constant."""
+    block = part.block
+    if block.n_labels:
+        # Of two labels the Brier score is that of one of them.
+        return member_terms(block) * (2.0 if block.n_labels == 2 else 1.0)
+    return np.asarray(np.square(block.outputs - part.mean_outputs()) * influence_on_variance(block.trials))
+
+
+def _own_outputs(block: RowBlock) -> FloatArray:
+    """Return each member's probability of each row's label, shape (n_members, n_rows)."""
+    codes = block.target.astype(np.intp)
+    if block.outputs.ndim == 2:
+        return np.asarray(block.outputs == codes, dtype=np.float64)
+    return np.asarray(block.outputs[:, np.arange(codes.size), codes], dtype=np.float64)
+
+
+def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
+    """Return the part of each member in the mean slope of the log loss, to the first order.
+
+    Parameters
+    ----------
+    own : ndarray, shape (n_members, n_rows)
+        Probability of the label of each row.
+    counted : ndarray of bool, shape (n_members, n_rows)
+        True where the member counts for the row.
+
+    Returns
+    -------
+    ndarray, shape (n_members, n_rows)
+        Up to a constant of each row.  Of members that do not count, any value.
+    """
+    trials = count_members(counted)
+    mean = np.minimum(np.where(counted, own, 0.0).sum(axis=0) / trials, 1.0)
+    apart = own - mean
+    squares = np.square(apart)
+    variance = np.where(counted, squares, 0.0).sum(axis=0) / (trials - 1.0)
+    share = relative_variance(mean, variance, trials)
+    if share <= 0.0:
+        return np.zeros(own.shape)
+    concentration, (votes, weight) = trials / share - 1.0, vote_variances(mean, variance, trials)
+    slope = share * float(inverse_probability(mean, concentration).mean() - 1.0) / 2.0
+    by_share = slope * mean.size * weight / (share * float(weight @ votes))
+    down, up = mean * (1.0 - STEP), np.minimum(mean * (1.0 + STEP), 1.0)
+    by_mean = inverse_probability(up, concentration) - inverse_probability(down, concentration)
+    by_mean *= share / 2.0 / (up - down)
+    by_mean -= by_share * (share * (1.0 - 2.0 * mean) + 2.0 * (variance - share * votes) / (mean + 1.0 / trials))
+    return np.asarray(by_share * influence_on_variance(trials) * squares + by_mean * apart)
+
+
+# With 16 the estimate is noisier, and on fresh rows higher for it.
+N_SPLITS = 24
+FEWEST_MEMBERS_OF_METRIC = 4
+PART_ROWS = 1024
+# As for the 0-1 error and the squared error, see core/uncertainty/pair_covariance.py.
+OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
+
+
+def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
+    r"""Return the standard deviation over seeds of a metric of the whole ensemble; NaN where it is not known.
+
+    For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.
+
+    Parameters
+    ----------
+    rows : MetricRows
+    groups : ndarray of int, shape (n_sampled,), or None
+        Group of each sampled row.
+    rng : numpy Generator
+
+    Returns
+    -------
+    float
+        NaN for fewer than 4 members, for members that predict together by another rule than the mean, and where most
+        halves leave no member for the rows of a label.
+
+    Notes
+    -----
+    Members are independent draws given the training rows, so the metric of one half of them and that of the other
+    differ as those of two seeds at half the size; the variance at the whole size is
+    :math:`\mathrm{E}(\theta' - \theta'')^2 / 4`.  Where all rows have the same halves, this is the variance v on these
+    rows.  Where each row or group has halves of its own, what rows have in common cancels, and the rest is the rows'
+    own luck u.  On new rows the variance is as in section 6 of ``docs/methods.md``,
+    :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share of the members that are out of bag for a row.
+    """
+    n_members = rows.sample.block.counted.shape[0]
+    if n_members < FEWEST_MEMBERS_OF_METRIC or rows.combine is not None:
+        return float("nan")
+    first = np.argsort(rng.random((N_SPLITS, n_members)), axis=1) < n_members // 2
+    sums, counts = _sums_by_half(rows, first)
+    together = _variance([_difference(rows, sums[:, split], counts[:, split]) for split in range(N_SPLITS)])
+    if rows.sample.block.counted.all():
+        return float(np.sqrt(together))
+    own_splits = _splits_of_rows(rows, groups, rng)
+    separate = _variance([_difference(rows, _of_split(sums, own), _of_split(counts, own)) for own in own_splits])
+    if np.isnan(together) or np.isnan(separate):
+        return float("nan")
+    # Of the pairs of rows with splits of their own, one in N_SPLITS has the same.
+    own = max((N_SPLITS * separate - together) / (N_SPLITS - 1.0), 0.0)
+    own_at_size = own * float(rows.trials[rows.known].mean()) / n_members
+    return float(np.sqrt(max(together - own + OWN_LUCK * own_at_size, LEAST_OWN_LUCK * own_at_size)))
+
+
+def with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return probabilities whose logarithms differ from those of `whole` by as much as their first derivative.
+
+    Where a few members alone predict the label of a row, its probability without them is 0, and its logarithm would
+    outweigh all other rows: the variance would be that of this row in place of the ensemble's.
+    """
+    positive = whole > 0.0
+    change = np.where(positive, output / np.where(positive, whole, 1.0) - 1.0, 0.0)
+    return np.asarray(np.minimum(whole * np.exp(change), 1.0))
+
+
+def _variance(differences: list[float]) -> float:
+    """Return the variance at the whole size from differences of halves; NaN where most have no value."""
+    if np.isnan(differences).mean() > 0.5:
+        return float("nan")
+    return float(np.nanmean(np.square(differences))) / 4.0
+
+
+def _splits_of_rows(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> IntArray:
+    """Return a split for each row or group, as often as there are splits, each time the next; shape (24, n_rows)."""
+    n_rows = rows.sample.block.counted.shape[1]
+    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
+    start = rng.integers(0, N_SPLITS, int(unit.max()) + 1)[unit]
+    return np.asarray((start + np.arange(N_SPLITS)[:, None]) % N_SPLITS)
+
+
+def _of_split(values: FloatArray, split: IntArray) -> FloatArray:
+    """Return the values of one split for each row, from values of shape (2, n_splits, n_rows, ...)."""
+    # On a flat axis, take is three times as fast as two indices.
+    flat = values.reshape(2, -1, *values.shape[3:])
+    return flat.take(split * split.size + np.arange(split.size), axis=1)
+
+
+def _sums_by_half(rows: MetricRows, first: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return the summed outputs and the numbers of members of both halves of each split.
+
+    Parameters
+    ----------
+    rows : MetricRows
+    first : ndarray of bool, shape (n_splits, n_members)
+        Members of the first halves.
+
+    Returns
+    -------
+    sums : ndarray, shape (2, n_splits, n_rows) or (2, n_splits, n_rows, n_labels)
+    counts : ndarray, shape (2, n_splits, n_rows)
+    """
+    taken = np.vstack([first, np.ones(first.shape[1], dtype=np.bool_)]).astype(np.float64)
+    parts = [
+        (taken @ values.reshape(values.shape[0], -1), taken @ counted) for values, counted in _counted_outputs(rows)
+    ]
+    sums, counts = (np.concatenate(found, axis=1) for found in zip(*parts, strict=True))
+    halves = np.stack([sums[:-1], sums[-1] - sums[:-1]]).reshape(2, -1, *rows.mean.shape)
+    return halves, np.stack([counts[:-1], counts[-1] - counts[:-1]])
+
+
+def _counted_outputs(rows: MetricRows) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield the outputs of some rows at a time, 0 where a member does not count, and 1 where it does."""
+    block, is_values = rows.sample.block, rows.mean.ndim == rows.sample.block.outputs.ndim - 1
+    for start in range(0, rows.mean.shape[0], PART_ROWS):
+        part = slice(start, start + PART_ROWS)
+        outputs, counted = block.outputs[:, part], block.counted[:, part].astype(np.float64)
+        values = outputs if is_values else outputs[..., None] == np.arange(block.n_labels)
+        yield values * counted.reshape(*counted.shape, *(1,) * (values.ndim - 2)), counted
+
+
+def _difference(rows: MetricRows, sums: FloatArray, counts: FloatArray) -> float:
+    """Return the metric of the first halves less that of the second; NaN where it has no value.
+
+    Parameters
+    ----------
+    rows : MetricRows
+    sums : ndarray, shape (2, n_rows) or (2, n_rows, n_labels)
+        Summed outputs of the halves of each row.
+    counts : ndarray, shape (2, n_rows)
+        Numbers of members.
+    """
+    known = np.flatnonzero(counts.min(axis=0) > 0)
+    if not _has_value(rows, known):
+        return float("nan")
+    per_row = counts[:, known].reshape(2, known.size, *(1,) * (sums.ndim - 2))
+    outputs = [rows.inverse_link(mean) for mean in sums[:, known] / per_row]
+    if rows.losses == "log":
+        outputs = [with_linear_logarithm(output, rows.linked[known]) for output in outputs]
+    first, second = (rows.linked_value(output, known) for output in outputs)
+    return first - second
+
+
+def _has_value(rows: MetricRows, chosen: NDArray[np.intp]) -> bool:
+    """Return whether some rows have all labels, or of a target of values two, without which r2 has no value."""
+    if rows.metric.is_joint:
+        return chosen.size > 1
+    target, n_labels = rows.sample.block.target, rows.sample.block.n_labels
+    if not n_labels:
+        return chosen.size > 0 and (np.ptp(target[chosen]) > 0 or np.ptp(target[rows.known]) == 0)
+    present, left = (np.bincount(target[own].astype(np.intp), minlength=n_labels) > 0 for own in (rows.known, chosen))
+    return bool((left >= present).all())
+
+
+CELLS = 4_000_000
+LINK_STEP = 1e-6
+# Below this chance to be out of bag, a row's jackknife rests on too few members.
+SMALLEST_OOB_CHANCE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingVariance:
+    """Variance of an ensemble's predictions over training sets, of one size and one population.
+
+    The arrays have shape (n_rows,) for regression, (n_rows, n_labels) for classification.
+
+    Attributes
+    ----------
+    prediction : ndarray of float64
+        Mean of the members: the value, or the probability of each label (share of votes, where members vote).
+    variance : ndarray of float64
+        Variance over training sets of what infinitely many members would predict, by the infinitesimal jackknife
+        without the members' noise.  Where the truth is small it may be negative.
+    uncorrected : ndarray of float64
+        The same with the members' noise, which makes it too large.
+    jackknife : ndarray of float64 or None
+        The same as `variance` by the jackknife after the bootstrap, which tends to be too large where `variance`
+        tends to be too small; None where it cannot be computed or is `variance` itself.
+    seed_variance : ndarray of float64
+        Variance over seeds of `prediction`, given this training set.  The variance of `prediction` over training
+        sets and seeds is ``variance + seed_variance``.
+    noise : ndarray of float64
+        Standard deviation of `variance` over seeds: its error from the finite number of members.
+    classes : ndarray of shape (n_labels,) or None
+    n_members, n_training_rows : int
+    warnings : tuple of str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import ens_plugin
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(50, random_state=0).fit(X, y)
+    >>> found = ens_plugin.training_variance(forest, X, X[:3])
+    >>> found.variance.shape, found.n_members, found.n_training_rows
+    ((3,), 50, 442)
+    """
+
+    prediction: FloatArray
+    variance: FloatArray
+    uncorrected: FloatArray
+    jackknife: FloatArray | None
+    seed_variance: FloatArray
+    noise: FloatArray
+    classes: NDArray[Any] | None
+    n_members: int
+    n_training_rows: int
+    warnings: tuple[str, ...]
+
+    @property
+    def mean_variance(self) -> float | FloatArray:
+        """Mean of `variance` over the rows: a number, or one for each label."""
+        mean: FloatArray = self.variance.mean(axis=0)
+        return float(mean) if self.classes is None else mean
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Square root of `variance`, of the shape of `prediction`; 0 where that is negative."""
+        root: FloatArray = np.sqrt(np.maximum(self.variance, 0.0))
+        return root
+
+
+def training_variance(
+    model: Any, X_train: Any, X_new: Any, *, y_train: ArrayLike | None = None, groups: ArrayLike | None = None
+) -> TrainingVariance:
+    """Return the variance of an ensemble's predictions over training sets, without training another ensemble.
+
+    The variance in a report's ``bias_variance`` is over seeds, given the training set.  This one is over training
+    sets: other draws of as many rows from the same population.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.analyze`, trained on random bags; not XGBoost's with more than two labels.  A
+        CustomEnsemble comes from :meth:`ens_plugin.CustomEnsemble.from_estimators`.
+    X_train : array-like of shape (n_training_rows, n_features)
+        Exactly the training rows, in training order.
+    X_new : array-like of shape (n_rows, n_features)
+        The rows to predict.
+    y_train : array-like of shape (n_training_rows,), optional
+        The training target.  With it, other rows than the training rows and repeated rows are recognised more surely.
+    groups : array-like of shape (n_training_rows,), optional
+        The group of each training row, where groups and not rows were drawn from the population independently.
+
+    Returns
+    -------
+    TrainingVariance
+
+    Raises
+    ------
+    BagError
+        If how often each member drew each row is not known, or members do not have bags of their own.
+    TooFewMembersError
+        If there are fewer than 4 members.
+    DataMismatchError
+        If `X_train` are not the training rows in training order, as far as this can be checked.
+    InputError
+        If `groups` does not fit the training rows, or there are fewer than 2 groups.
+
+    Notes
+    -----
+    ``docs/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
+    training rows; their mean needs fewer.  Memory: one byte for each member and training row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import ens_plugin
+    >>> X, y = make_friedman1(120, noise=1.0, random_state=0)
+    >>> forest = RandomForestRegressor(200, random_state=0).fit(X, y)
+    >>> found = ens_plugin.training_variance(forest, X, X[:20])
+    >>> found.variance.shape, bool(found.mean_variance < found.uncorrected.mean())
+    ((20,), True)
+    """
+    with model_errors(model), granted_threads(1):
+        return _estimated(read_draws(model, X_train, X_new, y_train, groups))
+
+
+@record
+class TrainingDraws:
+    """An ensemble, how often its members drew each training row, and the rows to predict.
+
+    Attributes
+    ----------
+    adapter : EnsembleAdapter
+    features, new : prepared rows
+        Those of training, and those to predict.
+    draws : DrawCounts
+        Of the training rows.
+    units : DrawCounts
+        Of what was drawn from the population independently: rows, or groups of rows.
+    codes : ndarray of int, shape (n_training_rows,)
+        The unit of each training row.
+    oob_chance : ndarray of float64, shape (n_units,), or None
+        Chance of each unit to be out of bag for a member; None where unknown or too small.
+    n_repeated : int
+        Training rows that are equal to an earlier one, where rows are the units.
+    """
+
+    adapter: EnsembleAdapter
+    features: Any
+    new: Any
+    draws: DrawCounts
+    units: DrawCounts
+    codes: NDArray[np.intp]
+    oob_chance: FloatArray | None
+    n_repeated: int
+
+    def sampled_cautions(self) -> tuple[str, ...]:
+        """Return the warnings about how units were sampled, whatever is estimated from them."""
+        return cautions_of_sampling(self.adapter, self.draws, self.units.counts.shape[1])
+
+    def repeated_cautions(self) -> tuple[str, ...]:
+        """Return a warning about rows that are equal to an earlier one, if there are any."""
+        return cautions_of_rows(self.n_repeated, self.draws.counts.shape[1])
+
+
+def read_draws(model: Any, X_train: Any, X_new: Any, y_train: Any, groups: Any) -> TrainingDraws:
+    """Return how often members drew the training rows, after the checks of :func:`training_variance`."""
+    ensemble, rows = unwrap(model, X_train)
+    adapter = find_adapter(ensemble)
+    if adapter.n_members < FEWEST_MEMBERS:
+        raise TooFewMembersError(
+            f"This {type(ensemble).__name__} has {counted(adapter.n_members, 'member')}; the variance over training "
+            f"sets needs at least {FEWEST_MEMBERS}, and some hundreds to be precise. Train more members."
+        )
+    new = adapter.prepare(unwrap(model, X_new)[1])
+    features = adapter.prepare(rows)
+    labels = None if y_train is None else target_array(y_train, "y_train")
+    draws = _draw_counts(adapter, rows, features, labels)
+    _check_own_bags(draws, ensemble)
+    codes = _group_codes(groups, features.shape[0])
+    units = draws if codes is None else _by_group(draws, codes)
+    n_repeated = _repeated(features, labels) if codes is None else 0
+    own = np.arange(features.shape[0]) if codes is None else codes
+    return TrainingDraws(adapter, features, new, draws, units, own, _oob_chance(units), n_repeated)
+
+
+def _draw_counts(adapter: EnsembleAdapter, rows: Any, features: Any, labels: Any) -> DrawCounts:
+    if isinstance(adapter, CountsDraws):
+        return adapter.draw_counts(rows, features, labels)
+    raise BagError(
+        f"How often each member of this {type(adapter.model).__name__} drew each training row is not known, and the "
+        "variance over training sets is estimated from these counts. Pass an ensemble of scikit-learn, LightGBM or "
+        "XGBoost, or ens_plugin.CustomEnsemble.from_estimators(models, row_indices)."
+    )
+
+
+def _estimated(known: TrainingDraws) -> TrainingVariance:
+    adapter, units, oob_chance = known.adapter, known.units, known.oob_chance
+    counts, n_units = units.counts, units.counts.shape[1]
+    parts = []
+    for block in blocks_of_rows(adapter, known.new.shape[0]):
+        outputs = member_predictions(adapter, known.new[block])
+        shape = outputs.shape[1:]
+        flat = outputs.reshape(outputs.shape[0], -1)
+        infinitesimal = None
+        if units.rule == "with_replacement":
+            infinitesimal = squared_covariance(counts, flat, np.ones(n_units))
+        deleted = None
+        if oob_chance is not None:
+            deleted = squared_covariance(counts == 0, flat, deletion_scale(oob_chance))
+        chosen = infinitesimal or deleted
+        assert chosen is not None
+        jackknife = deleted.unbiased if infinitesimal is not None and deleted is not None else None
+        columns = (flat.mean(axis=0), *_columns(chosen), variance_over_seeds(flat), jackknife)
+        parts.append([None if column is None else column.reshape(shape) for column in columns])
+    prediction, variance, uncorrected, noise, seed_variance, jackknife = (
+        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    assert prediction is not None and variance is not None and noise is not None  # noqa: PT018
+    assert uncorrected is not None and seed_variance is not None  # noqa: PT018
+    return TrainingVariance(
+        prediction=prediction,
+        variance=variance,
+        uncorrected=uncorrected,
+        jackknife=jackknife,
+        seed_variance=seed_variance,
+        noise=noise,
+        classes=adapter.classes,
+        n_members=adapter.n_members,
+        n_training_rows=known.draws.counts.shape[1],
+        warnings=(
+            *known.sampled_cautions(),
+            *cautions_of_formula(known.draws, oob_chance),
+            *known.repeated_cautions(),
+            *cautions_of_noise(variance, noise, adapter.n_members),
+        ),
+    )
+
+
+def deletion_scale(oob_chance: FloatArray) -> FloatArray:
+    """Return the factors with which absences give the jackknife after the bootstrap."""
+    n_units = oob_chance.size
+    scale: FloatArray = np.sqrt((n_units - 1) / n_units) / oob_chance
+    return scale
+
+
+def _columns(found: SquaredCovariance) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return found.unbiased, found.raw, found.noise
+
+
+def blocks_of_rows(adapter: EnsembleAdapter, n_new: int) -> list[slice]:
+    """Return slices of the new rows, so small that their outputs and covariances fit into memory."""
+    if n_new == 0:
+        raise InputError("X_new has no rows; pass the rows to predict.")
+    n_labels = 1 if adapter.classes is None else len(adapter.classes)
+    height = max(1, CELLS // (adapter.n_members * n_labels))
+    return [slice(start, min(start + height, n_new)) for start in range(0, n_new, height)]
+
+
+def member_predictions(adapter: EnsembleAdapter, features: Any) -> FloatArray:
+    """Return the members' outputs in the form that the ensemble averages: values, or one number for each label."""
+    outputs = adapter.outputs(features)
+    if adapter.classes is None:
+        return outputs.astype(np.float64)
+    if adapter.output_kind == "labels":
+        votes: FloatArray = (outputs[:, :, None] == np.arange(len(adapter.classes))).astype(np.float64)
+        return votes
+    if adapter.output_kind == "probabilities":
+        return outputs.astype(np.float64)
+    return _linked(adapter, both_scores(outputs) if outputs.ndim == 2 else outputs.astype(np.float64))
+
+
+def _linked(adapter: EnsembleAdapter, scores: FloatArray) -> FloatArray:
+    """Return scores as probabilities, by the inverse link linearised at the members' mean."""
+    mean = scores.mean(axis=0)
+    center = adapter.inverse_link(mean)
+    linked: FloatArray = np.broadcast_to(center, (scores.shape[0], *center.shape)).astype(np.float64)
+    for label in range(mean.shape[1]):
+        step = np.zeros(mean.shape[1])
+        step[label] = LINK_STEP
+        slope: FloatArray = (adapter.inverse_link(mean + step) - adapter.inverse_link(mean - step)) / (2 * LINK_STEP)
+        linked += (scores[:, :, label] - mean[:, label])[:, :, None] * slope
+    return linked
+
+
+def _check_own_bags(draws: DrawCounts, model: Any) -> None:
+    """Raise BagError if members share a bag, as LightGBM's with bagging_freq above 1: they are not independent."""
+    n_members, n_rows = draws.counts.shape
+    distinct = len({member.tobytes() for member in draws.counts})
+    if distinct < n_members and n_rows >= FEWEST_ROWS:
+        raise BagError(
+            f"The {n_members} members of this {type(model).__name__} have {counted(distinct, 'different bag')}. The "
+            "variance over training sets can be estimated only if each member has its own bag. Train with a new bag "
+            "for each member (of LightGBM: bagging_freq=1)."
+        )
+
+
+def _group_codes(groups: ArrayLike | None, n_rows: int) -> NDArray[np.intp] | None:
+    if groups is None:
+        if n_rows < 2:
+            raise InputError(f"X_train has {counted(n_rows, 'row')}; the variance over training sets needs at least 2.")
+        return None
+    values = as_array(groups, "groups")
+    if values.shape != (n_rows,):
+        raise InputError(
+            f"groups has shape {values.shape}, but X_train has {counted(n_rows, 'row')}; pass one group per row."
+        )
+    distinct, codes = np.unique(values, return_inverse=True)
+    if distinct.size < 2:
+        raise InputError("groups names one group; the variance over training sets needs at least 2.")
+    return np.asarray(codes, dtype=np.intp).reshape(-1)
+
+
+def _by_group(draws: DrawCounts, groups: NDArray[np.intp]) -> DrawCounts:
+    """Return how often each group was drawn: as often as each row if they were always drawn together, else the sum."""
+    if draws.rule != "with_replacement":
+        raise BagError(
+            "groups are supported only for bags drawn with replacement, and these were drawn without. Train with a "
+            "bootstrap, or leave groups out and take one row of each group for training."
+        )
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    counts = draws.counts[:, order]
+    most, fewest = (extreme.reduceat(counts, starts, axis=1) for extreme in (np.maximum, np.minimum))
+    if np.array_equal(most, fewest):
+        return DrawCounts(most, draws.rule)
+    n_rows = groups.size
+    chance = np.full(n_rows, 1 / n_rows) if draws.chance is None else draws.chance
+    summed = np.add.reduceat(counts, starts, axis=1, dtype=np.uint64)
+    return DrawCounts(summed, draws.rule, np.bincount(groups, weights=chance).astype(np.float64))
+
+
+def _oob_chance(draws: DrawCounts) -> FloatArray | None:
+    """Return the chance of each row, or group, to be out of bag for a member; None where unknown or too small."""
+    counts = draws.counts
+    if draws.rule == "with_replacement":
+        n_rows = counts.shape[1]
+        chance = np.full(n_rows, 1 / n_rows) if draws.chance is None else draws.chance
+        sizes = counts.sum(axis=1, dtype=np.int64)
+        oob: FloatArray = np.mean([(1 - chance) ** size for size in np.unique(sizes)], axis=0)
+        return oob if oob.min() >= SMALLEST_OOB_CHANCE and _is_as_expected(counts, oob) else None
+    pooled = np.count_nonzero(counts == 0) / counts.size
+    oob = np.full(counts.shape[1], pooled)
+    if pooled == 0 or not _is_as_expected(counts, oob):
+        raise BagError(
+            "The members' bags were not drawn with equal chances for all rows, and without counts of repeated draws "
+            "the variance over training sets cannot be estimated. Pass the rows of each member as index arrays, each "
+            "row as often as it was drawn, or draw all rows with equal chances."
+        )
+    return oob
+
+
+def _is_as_expected(counts: NDArray[np.number], oob_chance: FloatArray) -> bool:
+    """Return whether rows are out of bag as often as `oob_chance` predicts, within five standard deviations."""
+    n_members = counts.shape[0]
+    found = np.count_nonzero(counts == 0, axis=0)
+    squares = (found - n_members * oob_chance) ** 2 / (n_members * oob_chance * (1 - oob_chance))
+    return bool(abs(squares.mean() - 1) < 5 * np.sqrt(2 / squares.size) + 2 / n_members or squares.mean() < 1)
+
+
+def _repeated(features: Any, y: NDArray[Any] | None) -> int:
+    """Return how many rows are equal to an earlier one, target included where it is given."""
+    if not isinstance(features, np.ndarray):
+        return 0
+    rows = np.ascontiguousarray(features)
+    targets = [b""] * len(rows) if y is None else [repr(value).encode() for value in y.reshape(-1).tolist()]
+    return len(rows) - len({row.tobytes() + target for row, target in zip(rows, targets, strict=True)})
+
+
+SpreadKind: TypeAlias = Literal["estimate", "upper bound", "unknown"]
+
+# Predictions, of new and of training rows each, that the ratio is estimated from.
+POOLED = 150
+# By how much the infinitesimal jackknife is too small at most: members that depend on the presence of a row alone.
+LARGEST_SHORTFALL = 2.0
+# Times the present members; a ratio that is hardly known does not show how many it takes.
+MOST_ADVISED = 20.0
+
+
+@record
+class PredictionSpread:
+    """Standard errors of the predictions of new rows.
+
+    Attributes
+    ----------
+    standard_error : ndarray of float64, shape (n_rows,) or (n_rows, n_labels)
+    kind : {"estimate", "upper bound", "unknown"}
+    cautions : tuple of str
+    """
+
+    standard_error: FloatArray
+    kind: SpreadKind
+    cautions: tuple[str, ...]
+
+
+class _Pool(NamedTuple):
+    """Members' predictions of some rows, shape (n_members, n_rows, n_labels), and the members that count for each."""
+
+    predictions: FloatArray
+    used: NDArray[np.bool_]
+
+
+def prediction_spread(known: TrainingDraws) -> PredictionSpread:
+    """Return the standard errors of the predictions of the new rows, over training sets and seeds.
+
+    Notes
+    -----
+    Single variances over training sets are noisy, from few members and from the few training rows that a prediction
+    rests on.  Their ratio to the variance over members differs less from row to row than either, so that it is taken
+    over many rows together: rows to predict, and training rows, predicted by members that were trained without them.
+    """
+    pool = _joined([_new_rows(known), _training_rows(known)])
+    flat = pool.predictions.reshape(known.adapter.n_members, -1)
+    used = np.repeat(pool.used, pool.predictions.shape[2], axis=1)
+    member_variances = np.array([_member_variance(flat, one) for one in _member_sets(used)])
+    variances = _training_variances(known, flat, used)
+    enough = np.isfinite(variances).all(axis=0)
+    n_used = np.count_nonzero(used, axis=0)[enough].astype(np.float64)
+    ratio = pooled_ratio(variances[:, enough], member_variances[:, enough], n_used**2)
+    typical = np.nanmean(member_variances[0].reshape(pool.predictions.shape[1:]), axis=0)
+    kind, cautions = _judged(known, ratio)
+    value = min(ratio.value if ratio.is_estimated else ratio.upper, _largest_ratio(known))
+    own = _variances_over_members(known.adapter, known.new)
+    variance = pooled_variance(own, typical, value) + own / known.adapter.n_members
+    error = np.sqrt(variance)
+    return PredictionSpread(error[:, 0] if known.adapter.classes is None else error, kind, cautions)
+
+
+def _new_rows(known: TrainingDraws) -> _Pool:
+    predictions = _by_label(known.adapter, known.new[_evenly(known.adapter, known.new.shape[0])])
+    return _Pool(predictions, np.ones(predictions.shape[:2], dtype=bool))
+
+
+def _training_rows(known: TrainingDraws) -> _Pool:
+    chosen = _evenly(known.adapter, known.codes.size)
+    return _Pool(_by_label(known.adapter, known.features[chosen]), known.units.counts[:, known.codes[chosen]] == 0)
+
+
+def _joined(pools: list[_Pool]) -> _Pool:
+    return _Pool(
+        np.concatenate([pool.predictions for pool in pools], axis=1),
+        np.concatenate([pool.used for pool in pools], axis=1),
+    )
+
+
+def _evenly(adapter: EnsembleAdapter, n_rows: int) -> NDArray[np.intp]:
+    """Return evenly spaced rows, fewer of them where each has many predictions."""
+    n_chosen = min(n_rows, -(-POOLED // _n_labels(adapter)))
+    return np.asarray(np.arange(n_chosen) * n_rows // n_chosen, dtype=np.intp)
+
+
+def _n_labels(adapter: EnsembleAdapter) -> int:
+    return 1 if adapter.classes is None else len(adapter.classes)
+
+
+def _by_label(adapter: EnsembleAdapter, rows: NDArray[np.generic]) -> FloatArray:
+    predictions = member_predictions(adapter, rows)
+    return predictions.reshape(*predictions.shape[:2], -1)
+
+
+def _member_sets(used: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Return the members that count for each prediction: all of them, and all but those of each part."""
+    part = np.arange(used.shape[0])[:, None] % N_PARTS
+    return [used, *(used & (part != one) for one in range(N_PARTS))]
+
+
+def _member_variance(predictions: FloatArray, used: NDArray[np.bool_]) -> FloatArray:
+    """Return the variance over the members that count for each prediction; NaN for fewer than two."""
+    n_used = np.count_nonzero(used, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviation = predictions - np.sum(predictions * used, axis=0) / n_used
+        return np.asarray(np.sum(deviation**2 * used, axis=0) / np.where(n_used > 1, n_used - 1, np.nan))
+
+
+def _variances_over_members(adapter: EnsembleAdapter, new: NDArray[np.generic]) -> FloatArray:
+    return np.concatenate(
+        [_by_label(adapter, new[block]).var(axis=0, ddof=1) for block in blocks_of_rows(adapter, new.shape[0])]
+    )
+
+
+def _training_variances(known: TrainingDraws, predictions: FloatArray, used: NDArray[np.bool_]) -> FloatArray:
+    """Return the variances over training sets, of all members and without each part; NaN of too few members.
+
+    The mean of both jackknives, whose biases have opposite signs; of the one that there is, corrected for its bias.
+    """
+    counts, oob_chance = known.units.counts, known.oob_chance
+    deleted = infinitesimal = None
+    if oob_chance is not None:
+        deleted = left_out_covariances(counts == 0, predictions, used, deletion_scale(oob_chance), N_PARTS)
+    if known.units.rule == "with_replacement":
+        infinitesimal = left_out_covariances(counts, predictions, used, np.ones(counts.shape[1]), N_PARTS)
+    if infinitesimal is None:
+        assert deleted is not None
+        assert oob_chance is not None
+        # By so much it is too large for the nearest neighbour's target among the rows that a member drew.
+        return np.asarray((1.0 + oob_chance.mean()) / 2.0 * deleted)
+    return infinitesimal * LARGEST_SHORTFALL if deleted is None else (infinitesimal + deleted) / 2.0
+
+
+def _largest_ratio(known: TrainingDraws) -> float:
+    """Return the ratio of members that are means of their rows; what rows do together adds to variances over members.
+
+    By s of n rows it is s/n with replacement, s/(n - s) without.
+    """
+    if known.units.rule == "with_replacement":
+        return float(known.units.counts.mean())
+    assert known.oob_chance is not None
+    oob_chance = float(known.oob_chance.mean())
+    return (1.0 - oob_chance) / oob_chance
+
+
+def _judged(known: TrainingDraws, ratio: TrainingRatio) -> tuple[SpreadKind, tuple[str, ...]]:
+    """Return what the standard errors are, and the warnings about them."""
+    cautions = [*known.sampled_cautions(), *known.repeated_cautions()]
+    n_members = known.adapter.n_members
+    if known.oob_chance is None:
+        cautions.append(
+            "The standard errors are an upper bound: some rows are in nearly every bag, or not as often as expected "
+            "by chance, so that only the infinitesimal jackknife is known, and it is doubled. Draw rows with equal "
+            "chances for an estimate."
+        )
+    if not ratio.is_estimated:
+        cautions.append(
+            f"The standard errors are an upper bound: {n_members} members are too few to estimate the variance over "
+            f"training sets, so that the upper end of its 95 % interval is taken. {_advice(ratio, n_members)}"
+        )
+    return "estimate" if ratio.is_estimated and known.oob_chance is not None else "upper bound", tuple(cautions)
+
+
+def _advice(ratio: TrainingRatio, n_members: int) -> str:
+    factor = ratio.members_needed
+    wanted = f"about {rounded_up(n_members * factor)}" if factor < MOST_ADVISED else "many more"
+    return f"Train {wanted} members for an estimate."

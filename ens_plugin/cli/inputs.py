@@ -1,0 +1,642 @@
+"""Tables, models and options as the command line names them, and their analysis."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import wraps
+from lzma import LZMAError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.library import NativeInterface
+from ens_plugin.adapters.registry import find_library
+from ens_plugin.adapters.unwrap import inner_ensemble
+from ens_plugin.analysis.options import (
+    CLASSIFICATION_ESTIMATORS,
+    CRITERIA,
+    REGRESSION_ESTIMATORS,
+    AnalysisOptions,
+    metric_of_label,
+)
+from ens_plugin.cli.console import only_results_on_stdout, paragraph, progress_bar, quiet_libraries, use_store
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.tracking.models import is_uri, load_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "KINDS",
+    "Analysis",
+    "AnalysisRequest",
+    "ModelRows",
+    "analysis_arguments",
+    "analysis_of",
+    "column_texts",
+    "feature_arguments",
+    "is_read_in_two_ways",
+    "left_out_note",
+    "load_requested",
+    "model_and_rows",
+    "read_table",
+    "row_arguments",
+    "rows_for_model",
+]
+
+PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".ftr")
+COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")
+CSV = tuple(f".csv{ending}" for ending in COMPRESSED)
+TSV = tuple(f".tsv{ending}" for ending in COMPRESSED)
+KINDS = "csv, tsv, parquet or feather"  # in words
+UNREADABLE = (OSError, ValueError, ImportError)
+DAMAGED = (EOFError, zlib.error, LZMAError, BadZipFile)  # of compressed files, in the libraries' own kinds of error
+
+
+def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
+    """Read a csv, tsv, parquet or feather file, numbers to the last bit, and return it as a data frame.
+
+    Parameters
+    ----------
+    path : str or Path
+        Ends in ``.csv`` or ``.tsv`` (possibly compressed: ``.csv.gz``), ``.parquet`` or ``.feather``.
+    exact : bool, default=True
+        False: numbers of text files as ``pandas.read_csv`` reads them by default, which before pandas 3.1 was with
+        another last bit for many.
+
+    Returns
+    -------
+    DataFrame, shape (n_rows, n_columns)
+
+    Raises
+    ------
+    InputError
+        If there is no such file, its name ends otherwise, it is a folder, it is not a complete file of the kind in
+        its name, or it has no rows.
+
+    Examples
+    --------
+    >>> read_table("rows.csv")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv, tsv, parquet or feather file.
+    """
+    path = Path(path)
+    if os.path.isdir(path):
+        raise InputError(
+            f"The data file {str(path)!r} is a folder, such as Spark writes. Write the rows to one {KINDS} file, "
+            "training rows in the order of training."
+        )
+    if not os.path.isfile(path):
+        raise InputError(f"There is no data file {str(path)!r}. Pass a {KINDS} file.")
+    if not path.name.lower().endswith((*PARQUET, *FEATHER, *CSV, *TSV)):
+        raise InputError(
+            f"The name of the data file {str(path)!r} ends in no format that can be read. Convert the file to {KINDS}."
+        )
+    try:
+        frame = _read(path, exact)
+    except (*UNREADABLE, *DAMAGED) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"The data file {str(path)!r} cannot be read: {reason}. Check that it is complete and really "
+            f"{_form(path.name.lower())}."
+        ) from error
+    if frame.empty:
+        raise InputError(f"The data file {str(path)!r} has no rows. Pass the rows to analyse the model on.")
+    return frame
+
+
+def column_texts(path: str | Path, name: str) -> pd.Series[Any] | None:
+    """Return a column of a csv or tsv file that :func:`read_table` has read, as the texts that are in the file.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+        Of the column.
+
+    Returns
+    -------
+    Series of str, or None
+        None for files of other formats, which keep the kind of each value.
+    """
+    path = Path(path)
+    if not path.name.lower().endswith((*CSV, *TSV)):
+        return None
+    frame = _read_text(path, usecols=lambda column: column == name, dtype=str, keep_default_na=False)
+    return frame[name] if name in frame.columns else None
+
+
+def is_read_in_two_ways(path: str | Path) -> bool:
+    """Return whether :func:`read_table` may read other numbers with `exact` than without."""
+    import pandas as pd
+
+    return Path(path).name.lower().endswith((*CSV, *TSV)) and bool(_exact_floats(pd.__version__))
+
+
+def _read(path: Path, exact: bool) -> pd.DataFrame:
+    import pandas as pd
+
+    name = path.name.lower()
+    if name.endswith(PARQUET):
+        return pd.read_parquet(path)
+    if name.endswith(FEATHER):
+        return pd.read_feather(path)
+    return _read_text(path, **(_exact_floats(pd.__version__) if exact else {}))
+
+
+def _read_text(path: Path, **options: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.read_csv(path, sep="," if path.name.lower().endswith(CSV) else "\t", **options)
+    return frame
+
+
+def _form(name: str) -> str:
+    if name.endswith((*CSV, *TSV)):
+        return f"a {'csv' if name.endswith(CSV) else 'tsv'} table with one header line, in UTF-8"
+    return "parquet" if name.endswith(PARQUET) else "feather"
+
+
+def _exact_floats(pandas_version: str) -> dict[str, Any]:
+    """Return options by which read_csv keeps every bit: one bit can decide which leaf of a tree a row is in."""
+    release = tuple(int(part) for part in pandas_version.split(".")[:2])
+    # From 3.1 the default parser is exact and the option is deprecated.
+    return {"float_precision": "round_trip"} if release < (3, 1) else {}
+
+
+MAX_NAMES = 20
+
+
+class ModelRows(NamedTuple):
+    """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Columns of the features.
+    left_out : tuple of str
+        Columns that the model was not trained on.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    sample_weight: NDArray[np.float64] | None
+    groups: NDArray[Any] | None = None
+    names: Sequence[str] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def rows_for_model(
+    frame: pd.DataFrame,
+    model: Any,
+    *,
+    target: str,
+    sample_weight: str | None = None,
+    groups: str | None = None,
+    drop: Sequence[str] = (),
+    features: Sequence[str] = (),
+    path: str | None = None,
+) -> ModelRows:
+    """Return a table as the features that `model` was trained on, the target, the weights and the groups.
+
+    Features are ordered by the names that the model was trained on, as it keeps them
+    (``feature_names_in_``, or a booster's own list); columns that it does not know are left out.  A model that was
+    trained without names gets a plain array, in the order of `features`, or else of the file.  Columns of text become
+    categories where a booster was trained on categories.
+
+    Parameters
+    ----------
+    frame : DataFrame, shape (n_rows, n_columns)
+    model : fitted model
+    target : str
+        Column with the true labels or values.
+    sample_weight : str, optional
+        Column with the rows' weights.
+    groups : str, optional
+        Column with the group of each row.
+    drop : sequence of str, default=()
+        Columns to leave out; each may be several names with commas between them.
+    features : sequence of str, default=()
+        The only columns to take as features, named as in `drop`; all that are left if empty.
+    path : str, optional
+        File that the table was read from, for the labels of a model that was trained on texts: a csv file does not
+        tell ``None`` from a missing label, nor ``007`` from a number.
+
+    Returns
+    -------
+    ModelRows
+
+    Raises
+    ------
+    InputError
+        If `target`, `sample_weight`, `groups`, or one of `drop` or `features` is not a column, or weights or features
+        are not numbers where they have to be.
+    DataMismatchError
+        If features are missing, or the model was trained without names on another number of features.
+    UnsupportedModelError
+        If stages of a Spark pipeline come before the ensemble: they take a DataFrame of Spark.
+    """
+    inner_ensemble(model)
+    y = _as_trained(_column(frame, target, "target"), model, path).to_numpy()
+    rest = frame.drop(columns=[target])
+    weights = None
+    if sample_weight is not None:
+        weights = _numeric(_column(rest, sample_weight, "sample weight"))
+        rest = rest.drop(columns=[sample_weight])
+    together = None
+    if groups is not None:
+        together = _column(rest, groups, "group").to_numpy()
+        rest = rest.drop(columns=[groups])
+    chosen = _chosen(rest, drop, features)
+    known = _trained_names(model)
+    if known is None:
+        return ModelRows(_plain_features(chosen, model), y, weights, together, [str(name) for name in chosen.columns])
+    X, left_out = _named_features(chosen, known)
+    if inner_ensemble(model) is model:
+        # The steps of a pipeline take the columns as they are in the file.
+        X = _interface(model).with_categories(model, X)
+    return ModelRows(X, y, weights, together, list(X.columns), left_out)
+
+
+def left_out_note(columns: Sequence[str]) -> str:
+    """Return a sentence on columns that were left out, because the model was not trained on them.
+
+    Examples
+    --------
+    >>> left_out_note(["id"])
+    'Note: the model was not trained on the column id, which is left out.'
+    """
+    are = "column {}, which is" if len(columns) == 1 else "columns {}, which are"
+    return f"Note: the model was not trained on the {are.format(_listed(list(columns)))} left out."
+
+
+def _chosen(frame: pd.DataFrame, drop: Sequence[str], features: Sequence[str]) -> pd.DataFrame:
+    """Return the columns of `features`, or else all, without those of `drop`."""
+    names = [str(column) for column in frame.columns]
+    dropped, wanted = (_split_names(names, given) for given in (drop, features))
+    for name in (*dropped, *wanted):
+        _column(frame, name, "feature")
+    kept = [names.index(name) for name in wanted] if wanted else range(len(names))
+    return frame.iloc[:, [place for place in kept if names[place] not in dropped]]
+
+
+def _split_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return names of columns, of which several may have been given as one text with commas between them."""
+    return [name for text in given for name in ([text] if text in names else text.split(","))]
+
+
+def _column(frame: pd.DataFrame, name: str, role: str) -> pd.Series[Any]:
+    names = [str(column) for column in frame.columns]
+    if name not in names:
+        close = get_close_matches(name, names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"There is no {role} column {name!r} in the data.{hint} Available: {_listed(names)}.")
+    if names.count(name) > 1:
+        raise InputError(f"The data has {names.count(name)} columns called {name!r}. Rename all but the {role}.")
+    return frame.iloc[:, names.index(name)]
+
+
+def _as_trained(labels: pd.Series[Any], model: Any, path: str | None) -> pd.Series[Any]:
+    """Return labels as texts where the model was trained on these texts."""
+    classes = getattr(model, "classes_", None)
+    texts = {label for label in classes.tolist() if isinstance(label, str)} if isinstance(classes, np.ndarray) else None
+    if not texts or _are_among(labels, texts):
+        return labels
+    written = None if path is None else column_texts(path, str(labels.name))
+    if written is not None and _are_among(written, texts):
+        return written
+    numbers = labels.map(str) if labels.dtype.kind in "biu" else labels
+    return numbers if _are_among(numbers, texts) else labels
+
+
+def _are_among(labels: pd.Series[Any], texts: set[str]) -> bool:
+    return labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels) and set(labels) <= texts
+
+
+def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:
+    try:
+        return column.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The sample weight column {column.name!r} is not numeric ({error}). Name a column of numbers."
+        ) from error
+
+
+def _plain_features(features: pd.DataFrame, model: Any) -> NDArray[np.float64]:
+    """Return the features for a model that was trained without names."""
+    n_wanted = _n_trained_on(model, features.shape[1])
+    if features.shape[1] != n_wanted:
+        raise DataMismatchError(
+            f"The model was trained on {counted(n_wanted, 'feature')} without names, and the data has "
+            f"{features.shape[1]} besides the target: {_listed(list(features.columns))}. Leave the others out with "
+            "--drop, or name the features in training order with --features."
+        )
+    texts = [name for name, kind in features.dtypes.items() if kind.kind not in "biuf"]
+    if texts:
+        raise InputError(
+            f"The model was trained on plain arrays, and these columns are not numbers: {_listed(texts)}. "
+            "Encode them as they were for training, or leave them out with --drop."
+        )
+    return features.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _trained_names(model: Any) -> list[str] | None:
+    """Return the names of the features a model was trained on; None if it was trained without names."""
+    ensemble = inner_ensemble(model)
+    names = _interface(ensemble).feature_names(ensemble)
+    found = getattr(model, "feature_names_in_", None)
+    if model is ensemble:
+        return names
+    if found is None:
+        return None
+    # A wrapper has the names of its ensemble, also those that the library generated.
+    is_repeated = np.array_equal(found, getattr(ensemble, "feature_names_in_", ()))
+    return names if is_repeated else [str(name) for name in found]
+
+
+def _n_trained_on(model: Any, default: int) -> int:
+    """Return the number of features of a model that was trained without names."""
+    found = _interface(model).n_features(model)
+    return default if found is None else found
+
+
+def _interface(model: Any) -> type[NativeInterface]:
+    return find_library(model, NativeInterface) or NativeInterface
+
+
+def _named_features(features: pd.DataFrame, known: list[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the columns that the model was trained on, in its order, and the names of the others."""
+    names = [str(name) for name in features.columns]
+    features = features.set_axis(names, axis="columns")
+    wanted = _file_names(names, known)
+    missing = [name for name in wanted if name not in names]
+    others = tuple(name for name in names if name not in wanted)
+    if missing:
+        found = f"missing: {_listed(missing)}" + (f"; not in the model: {_listed(list(others))}" if others else "")
+        raise DataMismatchError(
+            f"The columns are not the {counted(len(known), 'feature')} the model was trained on ({found}). "
+            "Pass a file with these features and the target."
+        )
+    doubled = [name for name in wanted if names.count(name) > 1]
+    doubled += [name for name in others if name.replace(" ", "_") in wanted]
+    if doubled:
+        raise DataMismatchError(
+            f"The data has more than one column for the feature {doubled[0]!r}. Leave out all but one with --drop."
+        )
+    return features[wanted], others
+
+
+def _file_names(names: list[str], known: list[str]) -> list[str]:
+    """Return the model's feature names as the file spells them: LightGBM replaces blanks by underscores."""
+    spelled = {name.replace(" ", "_"): name for name in names}
+    return [name if name in names else spelled.get(name, name) for name in known]
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(str(name) for name in names[:MAX_NAMES]) or "none"
+    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
+
+
+Argument = Callable[[Callable[..., None]], Callable[..., None]]
+
+ESTIMATORS = ("auto", *dict.fromkeys((*CLASSIFICATION_ESTIMATORS, *REGRESSION_ESTIMATORS)))
+PLACES = ("model", "data", "target", "sample_weight", "groups", "drop", "features", "tracking_uri")
+OPTIONS = ("metric", "criterion", "confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
+
+
+@dataclass(frozen=True)
+class AnalysisRequest:
+    """Arguments common to the commands that analyse a model; see ``ens-plugin analyze --help``.
+
+    Attributes
+    ----------
+    model : str
+        Path or URI.
+    data : str
+        Path of the rows.
+    target : str
+        Column with the true labels or values.
+    sample_weight, groups : str or None
+        Columns with the weights and the groups of the rows.
+    drop, features : tuple of str
+        Columns that are no features, and those that are; all others are features if `features` is empty.  Each may be
+        several names with commas between them.
+    tracking_uri : str or None
+    options : AnalysisOptions
+        Without the weights and the groups, which are in the file.
+    """
+
+    model: str
+    data: str
+    target: str
+    sample_weight: str | None
+    groups: str | None
+    drop: tuple[str, ...]
+    features: tuple[str, ...]
+    tracking_uri: str | None
+    options: AnalysisOptions
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The arguments of :func:`ens_plugin.cli.rows_for_model` that name columns."""
+        return {name: getattr(self, name) for name in ("target", "sample_weight", "groups", "drop", "features")}
+
+
+FEATURES = (
+    click.option(
+        "--drop",
+        multiple=True,
+        metavar="COL",
+        help="Columns that are no features: COL,COL or the option several times.",
+    ),
+    click.option(
+        "--features",
+        multiple=True,
+        metavar="COL",
+        help="The columns that are features, in training order: COL,COL or the option several times.",
+    ),
+)
+MODEL_AND_ROWS = (
+    click.argument("model"),
+    click.option("--data", required=True, metavar="FILE", help=f"File with the rows: {KINDS}."),
+    click.option("--target", required=True, metavar="COL", help="Column with the true labels or values."),
+)
+COLUMNS = (
+    click.option("--sample-weight", metavar="COL", help="Column with the weights of the rows."),
+    click.option(
+        "--groups",
+        metavar="COL",
+        help="Column with the group of each row: a patient, a machine. It is not a feature.",
+    ),
+    *FEATURES,
+)
+MEANS = (
+    click.option("--n-jobs", type=int, help="Threads to use; -1 for all. Never changes the result."),
+    click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default."),
+)
+ARGUMENTS = (
+    *MODEL_AND_ROWS,
+    click.option(
+        "--holdout",
+        is_flag=True,
+        help="The rows were not used for training. Without this they are the exact training rows, in order.",
+    ),
+    click.option(
+        "--metric",
+        metavar="NAME",
+        help="Name of a scorer of scikit-learn, such as roc_auc, average_precision, neg_log_loss or r2, that curve and "
+        "recommended size are of. By default the 0-1 error, or the mean squared error.",
+    ),
+    click.option(
+        "--positive-label",
+        metavar="LABEL",
+        help="The positive one of two labels, for a --metric that is about it, such as f1 or average_precision. "
+        "By default 1, as in scikit-learn, or the rarer label where neither is 1.",
+    ),
+    click.option(
+        "--criterion",
+        type=click.Choice(CRITERIA),
+        default=AnalysisOptions.criterion,
+        show_default=True,
+        help="What the recommended size has to meet: the agreement of labels, the error, the Brier score of "
+        "probabilities, or --metric. auto: the agreement if --confidence is given; else the metric, if one is given; "
+        "else the Brier score for labels, and the error for values.",
+    ),
+    click.option(
+        "--confidence",
+        type=float,
+        default=AnalysisOptions.confidence,
+        help="Classification: wanted mean agreement with the infinite ensemble; 0.99 if only --criterion is given.",
+    ),
+    click.option(
+        "--tolerance",
+        type=float,
+        default=AnalysisOptions.tolerance,
+        help="Wanted excess of the error or the Brier score, relative to the infinite ensemble's; by default 0.01 for "
+        "an error and 0.005 for a Brier score. Or distance of the metric: a difference for scores with a largest value "
+        "(by default 1 % of what it has above chance), else 0.01 times the infinite ensemble's.",
+    ),
+    click.option(
+        "--max-size",
+        type=int,
+        default=AnalysisOptions.max_size,
+        show_default=True,
+        help="Largest ensemble size considered.",
+    ),
+    click.option(
+        "--estimator",
+        type=click.Choice(ESTIMATORS),
+        default=AnalysisOptions.estimator,
+        show_default=True,
+        help="How the error curve is estimated.",
+    ),
+    *COLUMNS,
+    click.option(
+        "--random-state",
+        type=int,
+        default=AnalysisOptions.random_state,
+        show_default=True,
+        help="Seed of the resampling.",
+    ),
+    *MEANS,
+)
+ROW_ARGUMENTS = (*MODEL_AND_ROWS, *COLUMNS, *MEANS)
+
+
+def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the shared arguments, which are passed to `command` as one AnalysisRequest."""
+
+    @wraps(command)
+    def with_request(holdout: bool, positive_label: str | None, **values: Any) -> None:
+        chosen = {name: values.pop(name) for name in OPTIONS}
+        if positive_label is not None:
+            if chosen["metric"] is None:
+                raise click.UsageError("--positive-label is the label that a metric is about. Add --metric.")
+            chosen["metric"] = metric_of_label(chosen["metric"], positive_label)
+        options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
+        command(request=_request(values, options), **values)
+
+    return _with_arguments(with_request, ARGUMENTS)
+
+
+def row_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the arguments that name a model and its training rows, which it gets as one `request`."""
+
+    @wraps(command)
+    def with_request(n_jobs: int | None, **values: Any) -> None:
+        command(request=_request(values, AnalysisOptions(n_jobs=n_jobs)), **values)
+
+    return _with_arguments(with_request, ROW_ARGUMENTS)
+
+
+def feature_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options that choose columns as features."""
+    return _with_arguments(command, FEATURES)
+
+
+def _request(values: dict[str, Any], options: AnalysisOptions) -> AnalysisRequest:
+    """Return a request from the values of the arguments, which are taken out of `values`."""
+    return AnalysisRequest(options=options, **{name: values.pop(name) for name in PLACES})
+
+
+def _with_arguments(command: Callable[..., None], arguments: Sequence[Argument]) -> Callable[..., None]:
+    for argument in reversed(arguments):
+        command = argument(command)
+    return command
+
+
+class Analysis(NamedTuple):
+    """A model, the rows it was analysed on, the options with their weights and groups, and the report."""
+
+    model: Any
+    rows: ModelRows
+    options: AnalysisOptions
+    report: EnsembleReport
+
+
+def analysis_of(request: AnalysisRequest) -> Analysis:
+    """Load a model, read its rows, and return the analysis.
+
+    Raises
+    ------
+    EnsPluginError
+        If the model cannot be loaded or analysed.
+    """
+    from ens_plugin.analysis.analyze import run_analysis
+
+    with only_results_on_stdout():
+        model, rows = model_and_rows(request)
+        options = replace(request.options, sample_weight=rows.sample_weight, groups=rows.groups)
+        report = run_analysis(model, rows.X, rows.y, options, progress=progress_bar)
+    return Analysis(model, rows, options, report)
+
+
+def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:
+    """Return the model of a request, loaded, and its rows."""
+    frame = read_table(request.data)
+    model = load_requested(request)
+    rows = rows_for_model(frame, model, **request.columns, path=request.data)
+    if rows.left_out:
+        paragraph(left_out_note(rows.left_out))
+    return model, rows
+
+
+def load_requested(request: AnalysisRequest) -> Any:
+    """Load and return the model of a request."""
+    if not is_uri(request.model):
+        return load_model(request.model)
+    with quiet_libraries():
+        use_store(request.tracking_uri)
+        return load_model(request.model)

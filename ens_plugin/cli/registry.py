@@ -1,0 +1,321 @@
+"""The commands for registered models: judge a version by a policy, and cut one to its recommended size."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from numpy.typing import ArrayLike
+
+from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, progress_bar, quiet_libraries, use_store
+from ens_plugin.cli.inputs import (
+    AnalysisRequest,
+    analysis_of,
+    is_read_in_two_ways,
+    left_out_note,
+    read_table,
+    rows_for_model,
+)
+from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.registry.gating import Audit, audit_to_file, audit_to_log, audited_errors, gate_request, run_gate
+from ens_plugin.registry.policy import GateDecision
+from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
+from ens_plugin.registry.server import GateWorker, gate_app
+from ens_plugin.report.text import escaped_markdown, printable, wrapped
+from ens_plugin.tracking.connection import check_server, scratch_folder, tracking_errors
+from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.models import VersionAddress, check_alias, is_uri
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "RowFile",
+    "as_json",
+    "as_markdown",
+    "as_text",
+    "decide",
+    "rightsized",
+    "rows_from_file",
+    "serve",
+]
+
+BACKLOG = 1024
+
+# MLflow itself retries each call for minutes, in which a job prints nothing.
+PATIENCE = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    # A server that is overloaded may ask for any time.
+    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
+}
+
+
+class RowFile(NamedTuple):
+    """The options of a gate that describe a file with rows.
+
+    Attributes
+    ----------
+    target : str or None
+        Column with the true labels or values.
+    holdout : bool
+    drop, features : tuple of str
+        As of :class:`ens_plugin.cli.inputs.AnalysisRequest`.
+    """
+
+    target: str | None
+    holdout: bool
+    drop: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
+    """Read a file and return its rows, which are split into features and target for each model; None without a file.
+
+    Raises
+    ------
+    click.UsageError
+        If there are options for rows without a file, or no target with it.
+    InputError
+        If the file cannot be read.
+    """
+    if path is None:
+        if any(file):
+            raise click.UsageError("--target, --holdout, --drop and --features are for the rows of --data. Add --data.")
+        return None
+    target = file.target
+    if target is None:
+        raise click.UsageError("--data needs --target, the column with the true labels or values.")
+    noted: set[tuple[str, ...]] = set()
+
+    def split(frame: pd.DataFrame, model: Any) -> tuple[Any, ArrayLike]:
+        rows = rows_for_model(frame, model, target=target, drop=file.drop, features=file.features, path=path)
+        # The baseline mostly lacks the same columns as the candidate.
+        if rows.left_out and rows.left_out not in noted:
+            noted.add(rows.left_out)
+            paragraph(left_out_note(rows.left_out))
+        return rows.X, rows.y
+
+    other = (lambda model: split(read_table(path, exact=False), model)) if is_read_in_two_ways(path) else None
+    return Rows(partial(split, read_table(path)), "holdout" if file.holdout else "oob", other)
+
+
+def decide(
+    model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
+    audit_log: Path | None, tracking_uri: str | None,
+) -> GateDecision:  # fmt: skip
+    """Return the decision of the gate on a version; audit lines are appended to a file, or "-" for stderr.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.gate`.
+    """
+    audit = audit_to_log if audit_log is None else _audit(audit_log)
+    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
+        uri = use_store(tracking_uri)
+        with audited_errors(request, audit):
+            # Called before the retries are limited, which would switch this check off.
+            check_server(uri)
+        with _patience():
+            return run_gate(request, audit)
+
+
+def serve(
+    policy: Path, *, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret: str,
+    host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
+) -> None:  # fmt: skip
+    """Wait for registry webhooks until interrupted, and run the gate on every version they name.
+
+    Before that, the versions are judged that were registered while no server listened.
+
+    Raises
+    ------
+    EnsPluginError
+        If an argument is wrong, or the tracking server cannot be reached at the start.
+    """
+    uvicorn = _server_library()
+    audit = notice if audit_log is None else _audit(audit_log)
+    if baseline is not None:
+        check_alias(baseline, "baseline")
+    if on_alias is not None and on_alias == promote:
+        raise InputError(
+            f"The gate would judge its own promotions to {promote!r} again. Use another alias for --on-alias."
+        )
+    results = sys.stdout
+    read = gate_request("models:/any/1", policy, baseline=None, rows=None, promote=promote, prefix=prefix)
+
+    def judge(version: VersionAddress) -> None:
+        beside = None if baseline is None else VersionAddress(version.name, None, baseline)
+        try:
+            click.echo(run_gate(replace(read, candidate=version, baseline=beside), audit).summary(), file=results)
+        except EnsPluginError as error:
+            paragraph(f"No verdict on {version}: {error}")
+
+    worker = GateWorker(judge)
+    app = gate_app(worker, secret, on_alias)
+    with only_results_on_stdout(), quiet_libraries():
+        check_server(use_store(tracking_uri))
+        with _patience():
+            notice(f"Listening on {host}:{port}.")
+            _catch_up(worker, on_alias)
+            uvicorn.run(app, host=host, port=port, log_level="warning", http=_protocol(), backlog=BACKLOG)
+
+
+def _catch_up(worker: GateWorker, on_alias: str | None) -> None:
+    """Have a worker judge the versions that were registered while no server listened."""
+    import mlflow
+
+    from ens_plugin.registry.server import missed_versions
+
+    with tracking_errors(mlflow.get_registry_uri()):
+        missed = missed_versions(mlflow.MlflowClient(), on_alias)
+    if missed:
+        were = counted(len(missed), "version was", "versions were")
+        notice(f"{were} registered while no gate server listened, and will be judged now.")
+    for version in missed:
+        if not worker.submit(version):
+            notice(f"Too many versions wait: judge {version} with `ens-plugin gate`.")
+
+
+def _audit(audit_log: Path) -> Audit:
+    return notice if str(audit_log) == "-" else audit_to_file(audit_log)
+
+
+def _server_library() -> Any:
+    """Import and return uvicorn, an optional dependency that the server runs on.
+
+    Raises
+    ------
+    InputError
+        If uvicorn or starlette is not installed.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise InputError(
+            f"gate-server needs uvicorn and starlette, and {error.name or 'one of them'} is not installed: "
+            "pip install 'ens-plugin[server]'."
+        ) from error
+    return uvicorn
+
+
+def _protocol() -> Any:
+    from ens_plugin.registry.server import PatientProtocol
+
+    return PatientProtocol
+
+
+@contextmanager
+def _files_in_one_folder() -> Iterator[None]:
+    """Set MLflow's temporary folder inside the block to one that the next gate removes if this process is killed."""
+    before = tempfile.tempdir
+    with scratch_folder() as folder:
+        tempfile.tempdir = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Limit MLflow's retries to about a minute inside the block, unless the user has set them."""
+    ours = {name: value for name, value in PATIENCE.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+SCHEMA_VERSION = 1
+TEXT_LIMIT = 300
+
+
+def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
+    """Load a model, cut it to its recommended size, log and register the smaller one, and return the outcome.
+
+    Raises
+    ------
+    EnsPluginError
+        If the model cannot be analysed, cut or logged.
+    """
+    check_name(register)
+    source = _source(request)
+    found = analysis_of(replace(request, model=source.uri))
+    with only_results_on_stdout(), quiet_libraries():
+        return rightsize_analysed(
+            source, found.model, found.rows.X, found.rows.y, found.options, found.report, register, progress_bar
+        )
+
+
+def _source(request: AnalysisRequest) -> ModelSource:
+    if not is_uri(request.model):
+        return find_source(request.model)
+    with only_results_on_stdout(), quiet_libraries():
+        use_store(request.tracking_uri)
+        return find_source(request.model)
+
+
+def as_json(found: Rightsizing) -> str:
+    """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/reference/json.md``."""
+    recommendation, logged = found.report.recommendation, found.logged
+    content: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "source": found.source,
+        "outcome": found.outcome,
+        "passed": found.passed,
+        "n_members": found.report.n_members,
+        "size": recommendation.size,
+        "interval": recommendation.interval,
+        "reason": recommendation.reason,
+        "checks": [asdict(check) for check in found.checks],
+        "savings": None if found.savings is None else asdict(found.savings),
+        "model": None if logged is None else {**logged._asdict(), "uri": logged.uri},
+    }
+    return json.dumps(content, indent=1, allow_nan=False)
+
+
+def as_text(found: Rightsizing) -> str:
+    """Return the outcome of a rightsizing as text, at most 80 columns wide."""
+    lines = wrapped(found.sentence)
+    lines += wrapped(printable(found.report.recommendation.reason))
+    if found.checks:
+        lines += ["", *(line for check in found.checks for line in wrapped(check.text, later="  "))]
+    lines += savings_lines(found.savings)
+    if found.logged is not None:
+        lines += ["", *(line for sentence in _places(found) for line in wrapped(sentence, later="  "))]
+    return "\n".join(lines)
+
+
+def as_markdown(found: Rightsizing) -> str:
+    """Return the outcome of a rightsizing in Markdown, with all text of the model and the registry escaped."""
+    lines = [
+        f"**{escaped_markdown(found.sentence, TEXT_LIMIT)}**",
+        "",
+        escaped_markdown(found.report.recommendation.reason, 400),
+    ]
+    lines += savings_markdown_lines(found.savings)
+    details = [*(check.text for check in found.checks), *_places(found)]
+    lines += [*([""] if details else []), *(f"- {escaped_markdown(detail, 400)}" for detail in details)]
+    return "\n".join(lines)
+
+
+def _places(found: Rightsizing) -> list[str]:
+    return [] if found.logged is None else found.logged.sentences("--register NAME")

@@ -1,0 +1,463 @@
+"""Which rows each member was trained on, and whether rows are those of the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, hstack
+from scipy.sparse.csgraph import maximum_bipartite_matching
+from scipy.special import bdtrc, gammaln
+
+from ens_plugin.core.validation import BoolArray, FloatArray
+
+__all__ = [
+    "BagProof",
+    "Bags",
+    "are_records_of",
+    "are_wrong_too_often",
+    "chance_to_match",
+    "drawn_share_of_error",
+    "is_lower_where_drawn",
+    "match_training_rows",
+    "may_be_known",
+    "would_be_records_of",
+]
+
+
+@dataclass(frozen=True)
+class BagProof:
+    """What a comparison with the trained members proved: that the rows, or the target, are those of the training.
+
+    Attributes
+    ----------
+    rows : bool
+        Whether other rows than the training rows, in training order, would have been detected.
+    target : bool
+        Whether another target would have been detected.
+
+    Examples
+    --------
+    >>> from ens_plugin.adapters import BagProof, Bags
+    >>> bags = Bags.from_mask([[True, False, True]]).with_proof(BagProof(target=False))
+    >>> bags.proof.rows, bags.proof.target
+    (True, False)
+    """
+
+    rows: bool = True
+    target: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """In-bag indicators of every member, packed eight rows to the byte.
+
+    Attributes
+    ----------
+    bits : ndarray of uint8, shape (n_members, ceil(n_rows / 8))
+        ``np.packbits`` of each member's in-bag indicator.
+    n_rows : int
+        Number of training rows.
+    proof : BagProof
+        By default nothing is proved; :meth:`with_proof` states what was.
+
+    Examples
+    --------
+    Two members were trained on rows 0 and 2, and on rows 1 and 2, of four:
+
+    >>> from ens_plugin.adapters import Bags
+    >>> bags = Bags.from_indices([[0, 2, 2], [1, 2]], n_rows=4)
+    >>> bags.in_bag().astype(int).tolist()
+    [[1, 0, 1, 0], [0, 1, 1, 0]]
+    """
+
+    bits: NDArray[np.uint8]
+    n_rows: int
+    proof: BagProof = BagProof(rows=False, target=False)
+
+    @classmethod
+    def from_indices(cls, members: Iterable[ArrayLike], n_rows: int) -> Bags:
+        """Return the bags packed from the training rows that each member drew, reading one member at a time.
+
+        Parameters
+        ----------
+        members : iterable of array-like of int
+            Rows of each member, in any order, repeated or not.  One member at a time is in memory.
+        n_rows : int
+            Number of training rows.
+        """
+        packed = []
+        for rows in members:
+            in_bag = np.zeros(n_rows, dtype=bool)
+            in_bag[np.asarray(rows, dtype=np.intp)] = True
+            packed.append(np.packbits(in_bag))
+        return cls(np.stack(packed), n_rows)
+
+    @classmethod
+    def from_mask(cls, in_bag: ArrayLike) -> Bags:
+        """Return the bags packed from a boolean array of shape (n_members, n_rows), True where in bag."""
+        mask = np.asarray(in_bag, dtype=bool)
+        return cls(np.packbits(mask, axis=1), mask.shape[1])
+
+    @classmethod
+    def stack(cls, parts: Iterable[Bags], n_members: int, n_rows: int) -> Bags:
+        """Return the bags of several groups of members on the same rows as one, reading one part at a time."""
+        bits = np.empty((n_members, -(-n_rows // 8)), dtype=np.uint8)
+        start = 0
+        for part in parts:
+            bits[start : start + part.n_members] = part.bits
+            start += part.n_members
+        return cls(bits, n_rows)
+
+    def with_proof(self, proof: BagProof) -> Bags:
+        """Return the same bags with another proof."""
+        return replace(self, proof=proof)
+
+    def take(self, rows: NDArray[np.intp]) -> Bags:
+        """Return the bags restricted to some of the rows, by position, unpacking one member at a time."""
+        bits = np.stack([np.packbits(self.member(index)[rows]) for index in range(self.n_members)])
+        return Bags(bits, int(rows.size), self.proof)
+
+    def part(self, rows: slice) -> Bags:
+        """Return the bags of a contiguous block of rows that starts at a whole byte, without copying them."""
+        return Bags(self.bits[:, rows.start // 8 : -(-rows.stop // 8)], rows.stop - rows.start, self.proof)
+
+    def by_group(self, groups: NDArray[np.integer]) -> Bags:
+        """Return bags in which a row is in bag if any row of its group is, unpacking one member at a time.
+
+        Parameters
+        ----------
+        groups : ndarray of int, shape (n_rows,)
+            Group of each row, numbered from 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ens_plugin.adapters import Bags
+        >>> Bags.from_mask([[True, False, False, False]]).by_group(np.array([0, 1, 0, 1])).in_bag().tolist()
+        [[True, False, True, False]]
+        """
+        bits = np.empty_like(self.bits)
+        for index in range(self.n_members):
+            drawn = np.zeros(int(groups.max()) + 1, dtype=bool)
+            drawn[groups[self.member(index)]] = True
+            bits[index] = np.packbits(drawn[groups])
+        return Bags(bits, self.n_rows, self.proof)
+
+    def at(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return the in-bag indicators of any rows, by position, shape (n_members, len(rows)).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ens_plugin.adapters import Bags
+        >>> Bags.from_mask([[True, False, True]]).at(np.array([2, 1])).tolist()
+        [[True, False]]
+        """
+        bit = np.right_shift(np.uint8(128), (rows & 7).astype(np.uint8))
+        drawn = self.bits.take(rows >> 3, axis=1)
+        drawn &= bit
+        return np.asarray(drawn != 0)
+
+    @property
+    def n_members(self) -> int:
+        """Return the number of members."""
+        return int(self.bits.shape[0])
+
+    def in_bag(self, rows: slice | None = None) -> NDArray[np.bool_]:
+        """Return the in-bag indicators of a contiguous block of rows, as booleans of shape (n_members, rows)."""
+        start, stop, _ = (rows or slice(None)).indices(self.n_rows)
+        first_byte = start // 8
+        unpacked = np.unpackbits(self.bits[:, first_byte : -(-stop // 8)], axis=1)
+        return unpacked[:, start - 8 * first_byte : stop - 8 * first_byte].view(np.bool_)
+
+    def member(self, index: int) -> NDArray[np.bool_]:
+        """Return the in-bag indicator of one member, shape (n_rows,)."""
+        return np.unpackbits(self.bits[index], count=self.n_rows).view(np.bool_)
+
+
+# The limits are strict because fresh rows match more often than by chance: members that drew a similar row are right.
+FEWEST_INFORMATIVE = 8
+MOST_COMPARED = 100
+LARGEST_CHANCE = 1e-4
+# Rows that match a training row more often than not are not compared.
+EVEN_CHANCE = 0.5
+MOST_LEFT_OUT = 0.75
+# Standard deviations by which the row with most out-of-bag members may exceed the mean.
+MOST_DEVIATIONS = 6.0
+PART_ROWS = 65_536
+# Changed rows: rows and standard errors from which a difference is not chance, and the largest share of the error.
+FEWEST_COMPARED = 30
+FEWEST_STANDARD_ERRORS = 6.0
+LARGEST_SHARE = 0.8
+# Records that occur as often as this in a table are compared with those that occur less often.
+COMPARED_COUNTS = (1, 2, 3)
+FEWEST_RECORDS, RECORDS_CHANCE = 6, 1e-9
+# Bound on the expected number of records that a table holds and none was found of, with a confidence of 98 %.
+UNSEEN = 4.0
+# Fresh rows may be from a part of the table whose records are by so much likelier to be in it.
+LIKELIER = 3.0
+
+
+def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
+    """Return whether :func:`match_training_rows` could find a match, decided without bags.
+
+    It could not if more members are wrong about a row than can have left out a training row, nor with fewer than
+    eight informative rows.  For bags of less than a quarter of the rows the result is False: members that drew no row
+    similar to a fresh one are wrong about it, and it would match.
+
+    Parameters
+    ----------
+    wrong : ndarray of bool, shape (n_members, n_rows)
+        True where a member is wrong about a row.
+    left_out : float
+        Share of the training rows that one bag leaves out.
+    n_trained : int
+        Number of training rows.
+    """
+    n_members, counts = wrong.shape[0], wrong.sum(axis=0)
+    mean = n_members * left_out
+    if left_out > MOST_LEFT_OUT or are_wrong_too_often(wrong, left_out):
+        return False
+    # The chance is smallest for equal numbers, because C(m, w) is convex in m.
+    least = n_trained * chance_to_match(counts, np.array([int(mean)]), n_members)
+    return bool(np.count_nonzero(_are_informative(counts, least, mean)) >= FEWEST_INFORMATIVE)
+
+
+def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
+    """Return whether, about some row, more members are wrong than can have left out a training row.
+
+    Parameters
+    ----------
+    wrong : ndarray of bool, shape (n_members, n_rows)
+    left_out : float
+        Share of the training rows that one bag leaves out.
+    """
+    mean = wrong.shape[0] * left_out
+    return bool(wrong.sum(axis=0).max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)))
+
+
+def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
+    r"""Return whether every row matches a training row of its own that all members wrong about the row left out.
+
+    Training rows do, in any order and number, if members are right about the rows in their bags (fully grown trees).
+    Only the rows that most members are wrong about are compared.  At least eight of them must be informative: half as
+    many members are wrong about them as leave out a training row, and a match cannot be chance (see
+    :func:`chance_to_match`).  Otherwise the result is False.
+
+    Parameters
+    ----------
+    wrong : ndarray of bool, shape (n_members, n_rows)
+        True where a member is wrong about a row.
+    bags : Bags
+        Bags of the training rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> in_bag = rng.random((60, 200)) < 0.63
+    >>> unlike = rng.random((60, 200)) < 0.9
+    >>> match_training_rows((~in_bag & unlike)[:, ::-2], Bags.from_mask(in_bag))
+    True
+    >>> match_training_rows(rng.permuted(~in_bag & unlike, axis=0), Bags.from_mask(in_bag))
+    False
+    """
+    counts, left_out = wrong.sum(axis=0), _left_out(bags)
+    chance = chance_to_match(counts, left_out, bags.n_members)
+    doubtful = np.flatnonzero(chance < EVEN_CHANCE)
+    compared = doubtful[np.argsort(-counts[doubtful], kind="stable")[:MOST_COMPARED]]
+    if (
+        np.count_nonzero(_are_informative(counts[compared], chance[compared], float(left_out.mean())))
+        < FEWEST_INFORMATIVE
+    ):
+        return False
+    match = maximum_bipartite_matching(_matches(wrong[:, compared], bags), perm_type="column")
+    return bool((match >= 0).all())
+
+
+def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], n_members: int) -> NDArray[np.float64]:
+    r"""Return a bound on the chance that members picked at random have all left out the same training row.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (n_rows,)
+        Number of members picked.
+    left_out : ndarray of int, shape (n_training_rows,)
+        Number of members that left out each training row.
+    n_members : int
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+        :math:`\min(1, \sum_j \binom{m_j}{w} / \binom{M}{w})` for w of M members, of which :math:`m_j` left out row j.
+
+    Examples
+    --------
+    >>> chance_to_match(np.array([0, 1, 2]), np.array([2, 1]), 4).round(4)
+    array([1.    , 0.75  , 0.1667])
+    """
+    picked, place = np.unique(counts, return_inverse=True)
+    available, rows = np.unique(left_out, return_counts=True)
+    possible = available[:, None] >= picked
+    log_share = _log_choose(np.where(possible, available[:, None], picked), picked) - _log_choose(
+        np.full_like(picked, n_members), picked
+    )
+    chance = rows @ np.where(possible, np.exp(log_share), 0.0)
+    return np.asarray(np.minimum(chance, 1.0)[place])
+
+
+def drawn_share_of_error(errors: FloatArray, in_bag: BoolArray) -> float:
+    """Return the error of the members that drew a row, over that of the members that did not, on average over rows.
+
+    Each row's errors are divided by their mean, so that no row outweighs the others.
+
+    Parameters
+    ----------
+    errors : ndarray of float, shape (n_members, n_rows)
+        Error of each member about each row, at least 0.
+    in_bag : ndarray of bool, shape (n_members, n_rows)
+        Whether the member drew the training row at the same position.
+
+    Returns
+    -------
+    float
+        NaN where no row has errors and both kinds of members.
+
+    Examples
+    --------
+    >>> drawn_share_of_error(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[True, False], [False, True]]))
+    0.0
+    """
+    drawn, left_out = _relative_errors(errors, in_bag)
+    return float(drawn.sum() / left_out.sum()) if left_out.any() else np.nan
+
+
+def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
+    """Return whether members err less about the rows at the positions they drew than chance explains.
+
+    About rows that the members were not trained on, the bags hold no information: for every row, the expected
+    difference between members that drew its position and members that did not is 0.
+
+    Parameters
+    ----------
+    errors : ndarray of float, shape (n_members, n_rows)
+        Error of each member about each row, at least 0.
+    in_bag : ndarray of bool, shape (n_members, n_rows)
+        Whether the member drew the training row at the same position.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> in_bag, errors = rng.random((20, 200)) < 0.6, rng.random((20, 200))
+    >>> is_lower_where_drawn(errors, in_bag), is_lower_where_drawn(np.where(in_bag, 0.5 * errors, errors), in_bag)
+    (False, True)
+    """
+    drawn, left_out = _relative_errors(errors, in_bag)
+    differences = left_out - drawn
+    if differences.size < FEWEST_COMPARED:
+        return False
+    standard_error = float(differences.std(ddof=1)) / np.sqrt(differences.size)
+    is_clear = float(differences.mean()) > FEWEST_STANDARD_ERRORS * standard_error
+    return bool(is_clear and drawn_share_of_error(errors, in_bag) <= LARGEST_SHARE)
+
+
+def are_records_of(sample: NDArray[np.integer], table: NDArray[np.integer]) -> bool:
+    r"""Return whether the records of a sample are so often among those of a table that they are some of its rows.
+
+    Parameters
+    ----------
+    sample, table : ndarrays of int, shapes (n_sample,) and (n_table,)
+        Number of each row's record, which is equal where the rows are.
+
+    Notes
+    -----
+    A fresh row's record occurs c times in the table with a chance of about :math:`(c + 1) f_{c + 1} / n`, where
+    :math:`f_c` records of the n rows occur c times (Good and Turing): as often as a row of the table is equal to c
+    others.  That of a row of the table occurs c times with a chance of :math:`c f_c / n`.  For c = 1, 2 and 3, the
+    records that occur c times are compared with those that occur less often.  Fresh rows from some part of all rows
+    may be among frequent records more often than others; so the odds of the chance are taken three times as large.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.geometric(0.005, size=800)
+    >>> are_records_of(rng.permutation(rows[:400]), rows[:400]), are_records_of(rows[400:], rows[:400])
+    (True, False)
+    """
+    occurring = np.bincount(_counts(table, np.unique(sample)))
+    return any(_are_too_many(occurring, count, odds) for count, odds in _odds_of_fresh_rows(table))
+
+
+def would_be_records_of(n_sample: int, table: NDArray[np.integer]) -> bool:
+    """Return whether :func:`are_records_of` would recognise so many of the rows of a table, drawn at random.
+
+    Examples
+    --------
+    >>> would_be_records_of(20, np.arange(100)), would_be_records_of(20, np.arange(100) % 10)
+    (True, False)
+    """
+    occurring = np.bincount(_counts(table, np.unique(table)), minlength=max(COMPARED_COUNTS) + 1)
+    expected = np.floor(occurring * np.minimum(np.arange(occurring.size) * n_sample / table.size, 1.0))
+    return any(_are_too_many(expected, count, odds) for count, odds in _odds_of_fresh_rows(table))
+
+
+def _are_too_many(occurring: NDArray[Any], count: int, odds: float) -> bool:
+    """Return whether more records occur `count` times, and not less often, than such odds explain."""
+    at, below = int(occurring[count : count + 1].sum()), int(occurring[:count].sum())
+    return bool(at >= FEWEST_RECORDS and bdtrc(at - 1, at + below, odds / (1.0 + odds)) < RECORDS_CHANCE)
+
+
+def _odds_of_fresh_rows(table: NDArray[np.integer]) -> Iterator[tuple[int, float]]:
+    """Yield some counts, and the largest odds that a fresh row's record occurs so often in a table, and not less."""
+    last = max(COMPARED_COUNTS) + 1
+    rows = np.bincount(_counts(table, np.unique(table)), minlength=last + 1)[: last + 1] * np.arange(last + 1)
+    for count in COMPARED_COUNTS:
+        yield count, LIKELIER * (rows[count + 1] + UNSEEN) / max(rows[: count + 1].sum(), 1)
+
+
+def _counts(table: NDArray[np.integer], records: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return how often each of some records occurs in a table."""
+    found, counts = np.unique(table, return_counts=True)
+    place = np.minimum(np.searchsorted(found, records), found.size - 1)
+    return np.where(found[place] == records, counts[place], 0)
+
+
+def _are_informative(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:
+    """Return which rows would hardly match by chance; `left_out` is the mean number of members that left out a row."""
+    return np.asarray((chance < LARGEST_CHANCE) & (counts >= left_out / 2))
+
+
+def _log_choose(n: NDArray[np.integer], k: NDArray[np.integer]) -> NDArray[np.float64]:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+def _left_out(bags: Bags) -> NDArray[np.int64]:
+    """Return the number of members that left out each training row, shape (n_training_rows,)."""
+    counts = np.full(bags.n_rows, bags.n_members, dtype=np.int64)
+    for member in range(bags.n_members):
+        counts -= bags.member(member)
+    return counts
+
+
+def _matches(wrong: BoolArray, bags: Bags) -> csr_matrix:
+    """Return which training rows were left out by all members wrong about a row, shape (n_rows, n_training_rows)."""
+    parts = []
+    for start in range(0, bags.n_rows, PART_ROWS):
+        in_bag = bags.in_bag(slice(start, min(start + PART_ROWS, bags.n_rows))).astype(np.float32)
+        parts.append(csr_matrix(wrong.T.astype(np.float32) @ in_bag == 0.0))
+    return csr_matrix(hstack(parts))
+
+
+def _relative_errors(errors: FloatArray, in_bag: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return each row's mean error of the members that drew it, and of the others, both over that of all members.
+
+    Rows without errors, or with members of one kind only, are left out.
+    """
+    mean = errors.mean(axis=0)
+    chosen = in_bag.any(axis=0) & ~in_bag.all(axis=0) & (mean > 0.0)
+    relative, in_bag = errors[:, chosen] / mean[chosen], in_bag[:, chosen]
+    n_drawn, drawn = in_bag.sum(axis=0), (relative * in_bag).sum(axis=0)
+    return drawn / n_drawn, (relative.sum(axis=0) - drawn) / (len(errors) - n_drawn)

@@ -1,0 +1,377 @@
+"""Differences between ensembles on the same rows, with their noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
+
+from ens_plugin.core.intervals import SD_INFLATION, density_error_sd, posterior_error_sd, wilson_interval
+from ens_plugin.core.row_model import RowModel, model_error
+from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, count_members, parts_of
+from ens_plugin.core.validation import FloatArray, as_weight
+
+__all__ = [
+    "OUT_OF_BAG_FACTOR",
+    "Difference",
+    "agreement_interval",
+    "deconvolution_variance",
+    "influence_on_variance",
+    "interval_over_seeds",
+    "luck_variance",
+    "mean_difference",
+    "row_losses",
+    "separate_difference",
+    "share_difference",
+    "shared_luck_variance",
+    "squared_losses_at",
+]
+
+
+def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
+    r"""Return the variance of the measured mean loss over seeds and bags, without each row's own part.
+
+    Parameters
+    ----------
+    outputs : ndarray, shape (n_members, n_sampled)
+        The output of each member whose mean determines the loss, for a random subset of the rows.
+    counted : ndarray of bool, shape (n_members, n_sampled)
+        True where the output counts: the member is out of bag for the row, or the row is held out.
+    slopes : ndarray, shape (n_sampled,)
+        Derivative of each row's expected loss in its mean output.
+    n_rows : float
+        Number of rows of the whole data.
+
+    Returns
+    -------
+    float
+        :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with
+        :math:`e_{ti} = w_i (h_{ti} - \bar h_i) \sqrt{n_i / (n_i - 1)} / n_i` for the members that count.
+
+    Examples
+    --------
+    >>> outputs = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> round(shared_luck_variance(outputs, np.ones((4, 2), dtype=bool), np.ones(2), 2), 6)
+    0.041667
+    """
+    return _luck(outputs, counted, slopes, n_rows)[0]
+
+
+def luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
+    r"""Return the variance of the measured mean loss over seeds and bags, with each row's own part.
+
+    The parameters are those of :func:`shared_luck_variance`, and the squares :math:`e_{ti}^2` are not subtracted.
+
+    Examples
+    --------
+    >>> outputs = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> round(luck_variance(outputs, np.ones((4, 2), dtype=bool), np.ones(2), 2), 6)
+    0.083333
+    """
+    return sum(_luck(outputs, counted, slopes, n_rows))
+
+
+def _luck(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> tuple[float, float]:
+    """Return the variance that rows share, and that of the rows on their own."""
+    n_sampled = slopes.size
+    if n_sampled < 2:
+        return 0.0, 0.0
+    n = count_members(counted)
+    factors = np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
+    sums, squares = (_vote_sums if outputs.dtype == np.bool_ else _output_sums)(outputs, counted, n, factors)
+    pairs = float(sums @ sums) - squares
+    shared = max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
+    return shared, squares / (n_sampled * n_rows)
+
+
+def influence_on_variance(trials: FloatArray) -> FloatArray:
+    """Return by what a member's squared deviation is multiplied to show its influence on the variance of all members.
+
+    Deviations of the products from their mean are those of the pseudo-values of the jackknife: without a member, the
+    variance (ddof 1) changes by its squared deviation times :math:`n / ((n - 1)(n - 2))`, less a constant.
+
+    Parameters
+    ----------
+    trials : ndarray
+        Number n of members of each row.  The squared deviations of two members are equal, with any factor.
+
+    Examples
+    --------
+    >>> influence_on_variance(np.array([3.0, 12.0])).tolist()
+    [3.0, 1.2]
+    """
+    return np.asarray(trials / np.maximum(trials - 2.0, 1.0))
+
+
+def _output_sums(
+    outputs: NDArray[Any], counted: NDArray[np.bool_], n: FloatArray, factors: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return each member's sum of deviations from the rows' means times their factors, and the sum of all squares."""
+    values = np.where(counted, outputs, 0.0)
+    parts = np.ascontiguousarray((values - values.sum(axis=0) / np.maximum(n, 1.0)) * counted)
+    parts *= factors
+    return parts.sum(axis=1), float(np.einsum("ti,ti->", parts, parts))
+
+
+def _vote_sums(
+    votes: NDArray[np.bool_], counted: NDArray[np.bool_], n: FloatArray, factors: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return the same sums of votes, whose squares are themselves."""
+    ones = votes & counted
+    share = count_members(ones) / np.maximum(n, 1.0)
+    sums = ones @ factors - counted @ (factors * share)
+    return np.asarray(sums), float(factors**2 @ (n * share * (1.0 - share)))
+
+
+def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) -> float:
+    """Return the variance of an error estimated by a fitted distribution, beyond that of a share of the same rows.
+
+    Parameters
+    ----------
+    model : RowModel
+    size : float
+        Ensemble size.
+    counts_votes : bool
+        Whether the model is fitted to counts of votes or support, not to margins.
+
+    Returns
+    -------
+    float
+        0 where nothing had to be fitted; tends to 0 as the number of members rises.
+    """
+    if model.density is None:
+        return 0.0
+    sd = (density_error_sd if counts_votes else posterior_error_sd)(model, [size])[0] / SD_INFLATION
+    error = float(model_error(model, [size])[0])
+    return max(float(sd**2) - error * (1.0 - error) / float(model.counts.sum()), 0.0)
+
+
+def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:
+    r"""Return the unbiased squared error of each row at an ensemble size; NaN for a row with fewer than two members.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        :math:`(\bar h_i - y_i)^2 - S_i^2 / n_i + S_i^2 / B`.
+
+    Examples
+    --------
+    >>> tally = ValueTally(np.array([2.0]), np.array([1.0]), np.array([0.5]), np.array([0.0]))
+    >>> squared_losses_at(tally, 10)
+    array([0.8])
+    """
+    trials = np.maximum(tally.trials, 1.0)
+    losses = (tally.mean - tally.target) ** 2 - tally.variance / trials + tally.variance / size
+    return np.where(tally.trials >= 2, losses, np.nan)
+
+
+def agreement_interval(
+    first: ArrayLike, second: ArrayLike, weight: ArrayLike | None, level: float
+) -> tuple[float, float, float]:
+    """Return the share of rows to which two models give the same label, with its Wilson interval.
+
+    Parameters
+    ----------
+    first, second : array-like, shape (n_rows,)
+        Labels that the two models predict.
+    weight : array-like, shape (n_rows,), or None
+    level : float
+
+    Returns
+    -------
+    share, lower, upper : float
+        The interval is for Kish's effective number of rows.
+
+    Raises
+    ------
+    InputError
+        If there are not as many weights as rows, one is negative, or all are 0.
+
+    Examples
+    --------
+    >>> [round(value, 3) for value in agreement_interval(["a", "b", "b", "b"], ["a", "b", "b", "a"], None, 0.95)]
+    [0.75, 0.301, 0.954]
+    """
+    same = np.asarray(first) == np.asarray(second)
+    w = as_weight(weight, same.size)
+    n_effective = float(w.sum() ** 2 / (w @ w))
+    share = float(w @ same / w.sum())
+    lower, upper = wilson_interval(share, np.sqrt(share * (1.0 - share) / n_effective), n_effective, level)
+    return share, float(lower), float(upper)
+
+
+def interval_over_seeds(
+    error: float, interval: tuple[float, float], algorithmic_sd: float, level: float
+) -> tuple[float, float]:
+    r"""Return an interval of an error over samples of rows, widened to cover the variation over seeds.
+
+    Parameters
+    ----------
+    error : float
+        Inside `interval`.
+    interval : tuple of float
+        Over samples of rows, at `level`.
+    algorithmic_sd : float
+        Standard deviation over seeds.
+    level : float
+
+    Returns
+    -------
+    lower, upper : float
+        Each end moved out from its distance d to `error` to :math:`\sqrt{d^2 + (z \, \mathrm{sd})^2}`.
+
+    Examples
+    --------
+    >>> interval_over_seeds(0.5, (0.2, 0.9), 0.0, 0.95)
+    (0.2, 0.9)
+    """
+    seeds = float(ndtri(0.5 + level / 2.0)) * algorithmic_sd
+    lower, upper = interval
+    return error - float(np.hypot(error - lower, seeds)), error + float(np.hypot(upper - error, seeds))
+
+
+# Bound on the variance of a mean of out-of-bag losses, in variances of a mean of as many independent ones.
+OUT_OF_BAG_FACTOR = 2.0
+
+
+class Difference(NamedTuple):
+    """A difference of two mean losses, with the limits of its interval."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+
+def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArray:
+    """Return the 0-1 error or squared error, on each row, of the mean output of its out-of-bag members.
+
+    Parameters
+    ----------
+    tally : SupportTally, MarginTally or ValueTally
+    target : ndarray of int, shape (n_rows,), optional
+        Label codes; if given, the first of two labels wins a tie of supports, as in the libraries.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        Any other tie counts as half an error; NaN for a row without out-of-bag members.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> trials, wrong = np.array([3.0, 3.0, 2.0, 0.0]), np.array([1.0, 2.0, 1.0, 0.0])
+    >>> row_losses(SupportTally(trials, wrong, wrong, wrong))
+    array([0. , 1. , 0.5, nan])
+    >>> row_losses(SupportTally(trials, wrong, wrong, wrong), np.array([0, 0, 1, 1]))
+    array([ 0.,  1.,  1., nan])
+    """
+    losses = np.empty(tally.n_rows)
+    for rows, part in parts_of(tally):
+        losses[rows] = _losses(part, None if target is None else target[rows])
+    return losses
+
+
+def _losses(tally: AnyTally, target: NDArray[Any] | None) -> FloatArray:
+    if isinstance(tally, ValueTally):
+        losses = (tally.mean - tally.target) ** 2
+    elif isinstance(tally, SupportTally):
+        excess = tally.wrong - tally.trials / 2.0
+        losses = _zero_one(excess) if target is None else np.where(excess == 0.0, target == 1, excess > 0.0)
+    else:
+        losses = _zero_one(-tally.mean)
+    return np.where(tally.trials > 0, losses, np.nan)
+
+
+def _zero_one(excess: FloatArray) -> FloatArray:
+    return np.asarray((np.sign(excess) + 1.0) / 2.0)
+
+
+def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:
+    r"""Return the difference of two shares of wrong labels on the same rows, with its interval.
+
+    Parameters
+    ----------
+    candidate, baseline : ndarray, shape (n_rows,)
+        0-1 errors.
+    level : float
+        Level of the interval.
+
+    Returns
+    -------
+    Difference
+        Candidate minus baseline.
+
+    Notes
+    -----
+    Agresti and Min (2005): the estimate is the plain :math:`\bar d`; for the interval, half a row is added
+    to each cell of the table of both losses, so that its width is positive also where the ensembles never differ.
+    With :math:`N' = N + 2` and :math:`d' = \sum d / N'` it is
+    :math:`d' \pm z \sqrt{(\sum d^2 + 1)/N' - d'^2} / \sqrt{N'}`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = share_difference(np.zeros(100), np.zeros(100), 0.95)
+    >>> found.estimate, round(found.upper, 4)
+    (0.0, 0.0192)
+    """
+    difference = candidate - baseline
+    n = difference.size + 2.0
+    centre = float(difference.sum()) / n
+    variance = (float(difference @ difference) + 1.0) / n - centre**2
+    half = float(ndtri(0.5 + level / 2.0)) * math.sqrt(variance / n)
+    return Difference(float(difference.mean()), max(centre - half, -1.0), min(centre + half, 1.0))
+
+
+def mean_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:
+    """Return the difference of two mean losses on the same rows, with Student's interval.
+
+    Parameters
+    ----------
+    candidate, baseline : ndarray, shape (n_rows,)
+        Losses on any scale; at least two rows.
+    level : float
+        Level of the interval.
+
+    Returns
+    -------
+    Difference
+        Candidate minus baseline.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_difference(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 1.0]), 0.95).estimate
+    1.0
+    """
+    difference = candidate - baseline
+    estimate = float(difference.mean())
+    sd = float(difference.std(ddof=1))
+    half = float(stdtrit(difference.size - 1, 0.5 + level / 2.0)) * sd / math.sqrt(difference.size)
+    return Difference(estimate, estimate - half, estimate + half)
+
+
+def separate_difference(candidate: Difference, baseline: Difference) -> Difference:
+    """Return the difference of two independent estimates, with the widest interval that their intervals allow.
+
+    Parameters
+    ----------
+    candidate, baseline : Difference
+        An estimate with its interval.
+
+    Returns
+    -------
+    Difference
+        Candidate minus baseline.
+
+    Examples
+    --------
+    >>> separate_difference(Difference(3.0, 2.0, 4.0), Difference(1.0, 0.5, 2.5))
+    Difference(estimate=2.0, lower=-0.5, upper=3.5)
+    """
+    return Difference(
+        candidate.estimate - baseline.estimate, candidate.lower - baseline.upper, candidate.upper - baseline.lower
+    )

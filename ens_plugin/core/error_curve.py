@@ -1,0 +1,409 @@
+"""An error by the number of members, its limit, and the size from which on it is near enough to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.core.validation import (
+    FloatArray,
+    IntArray,
+    as_counts,
+    as_probability,
+    as_sizes,
+    as_weight,
+    pair_index,
+    row_parts,
+    sums_by_code,
+    whole_counts,
+)
+from ens_plugin.core.votes import majority_curve, soft_majority_error, subset_majority_error
+from ens_plugin.core.weights import RowWeight, as_row_weight
+from ens_plugin.errors import InputError
+from ens_plugin.records import record
+
+__all__ = [
+    "ERROR_FACTOR",
+    "Extrapolation",
+    "agreement",
+    "binomial_curve",
+    "extrapolate",
+    "hypergeometric_curve",
+    "hypergeometric_limit",
+    "is_tied",
+    "previous_odd_size",
+    "recommended_size",
+    "smallest_odd_size",
+    "subset_sizes",
+]
+
+ROWS_PER_DROPPED_ROW = 10
+
+
+def binomial_curve(
+    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
+) -> FloatArray:
+    r"""Return the plug-in estimate of the error at each size: shares of wrong votes taken as probabilities (2007).
+
+    Parameters
+    ----------
+    wrong, trials : array-like, shape (n_rows,)
+        Wrong members and out-of-bag members of each row.
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes, whole numbers or infinity.
+    weight : array-like, shape (n_rows,), or RowWeight, optional
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+        :math:`\sum_i w_i \pi(k_i/n_i, B) / \sum_i w_i` (2007 eq. 7, 11).  Biased, mostly upwards;
+        the bias vanishes as the number of members grows (2007 eq. 9-10).
+
+    Raises
+    ------
+    InputError
+        If shapes differ, counts or sizes are out of range, or anything is not finite.
+
+    Examples
+    --------
+    >>> binomial_curve([0, 1, 2], [3, 3, 3], [1, 3]).round(4)
+    array([0.3333, 0.3333])
+    """
+    k, n = as_counts(wrong, trials)
+    w = as_row_weight(weight, k.size).total
+    probability, index = np.unique(k / n, return_inverse=True)
+    shares = np.bincount(index, w) / w.sum()
+    return majority_curve(probability, shares, sizes)
+
+
+def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
+    """Return the largest odd size such that at least 90 % of the rows have as many members (0 if there is none).
+
+    Parameters
+    ----------
+    trials : array-like, shape (n_entries,)
+    rows : ndarray, shape (n_entries,), or None
+        Number of rows of each entry; None for one each.
+    """
+    n = np.asarray(trials, dtype=np.float64)
+    found = whole_counts(n) if rows is None else None
+    if found is not None:
+        n, rows = found
+    if rows is None:
+        n = np.sort(n)
+        place = n.size // ROWS_PER_DROPPED_ROW
+    else:
+        order = np.argsort(n, kind="stable")
+        last = np.cumsum(rows[order])
+        n, place = n[order], int(np.searchsorted(last, last[-1] // ROWS_PER_DROPPED_ROW, side="right"))
+    largest = int(n[place])
+    return largest if largest % 2 else max(largest - 1, 0)
+
+
+def hypergeometric_curve(
+    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
+) -> FloatArray:
+    r"""Return the unbiased estimate of the error at small sizes: the mean over all subsets of the members.
+
+    Parameters
+    ----------
+    wrong, trials : array-like, shape (n_rows,)
+        Wrong members and out-of-bag members of each row, whole numbers.
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes.  Rows with fewer members than a size do not enter its mean.
+    weight : array-like, shape (n_rows,), or RowWeight, optional
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+        Weighted mean over rows of :math:`P[\mathrm{Hypergeom}(n_i, k_i, B) > B/2]`.
+
+    Raises
+    ------
+    InputError
+        If fewer than 90 % of the rows have as many members as a size; the message has the
+        largest size that can be estimated.
+
+    Examples
+    --------
+    >>> hypergeometric_curve([1, 2], [5, 5], [1, 3, 5])
+    array([0.3 , 0.15, 0.  ])
+    """
+    k, n = as_counts(wrong, trials)
+    row_weight = as_row_weight(weight, k.size)
+    wanted = as_sizes(sizes)
+    limit = hypergeometric_limit(n, row_weight.rows)
+    odd = 2.0 * np.ceil(wanted / 2.0) - 1.0
+    if odd.max() > limit:
+        raise InputError(
+            f"size {wanted.max():g} is above {limit}, the largest size for which 90 % of the rows have enough "
+            "out-of-bag members; pass smaller sizes, or use estimator='deconvolved', which reaches every size."
+        )
+    k_pair, n_pair, shares = _pairs(k, n, row_weight.total)
+    tails = subset_majority_error(k_pair, n_pair, int(odd.max()))
+    rows = tails[((odd - 1) // 2).astype(np.int64)]
+    is_reached = ~np.isnan(rows)
+    return np.asarray((np.where(is_reached, rows, 0.0) @ shares) / (is_reached @ shares))
+
+
+def _pairs(k: FloatArray, n: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the distinct pairs of k and n, and the weight of the rows of each."""
+    index = pair_index(k, n)
+    pairs = np.empty((2, int(index.max()) + 1))
+    for part in row_parts(k.size):
+        pairs[:, index[part]] = k[part], n[part]
+    return pairs[0], pairs[1], sums_by_code(index, weight, pairs.shape[1])
+
+
+STRAIGHT_RANGE = 2
+CURVED_RANGE = 3
+MAX_SUBSET_SIZES = 16
+ERROR_FACTOR = 3.0
+
+
+@record
+class Extrapolation:
+    r"""Curve through subset averages of a metric, continued by a straight line fitted to the larger subsets.
+
+    The line is one in the inverse, 1/(size + offset).
+
+    Attributes
+    ----------
+    sizes : ndarray of int, shape (n_sizes,)
+    averages : ndarray, shape (..., n_sizes)
+        Mean of the metric over subsets of each size.
+    straight, curved : ndarray, shape (..., 3)
+        Coefficients of 1, the inverse and its square of a line and of a parabola.
+    line_by_average : ndarray, shape (2, n_sizes)
+        Derivatives of the first two coefficients of the line in each average.
+    offset : float
+    """
+
+    sizes: IntArray
+    averages: FloatArray
+    straight: FloatArray
+    curved: FloatArray
+    line_by_average: FloatArray
+    offset: float = 0.0
+
+    @property
+    def inverses(self) -> FloatArray:
+        """Return the inverse of each size of the averages."""
+        return np.asarray(1.0 / (self.sizes + self.offset))
+
+    def inverse(self, sizes: ArrayLike) -> FloatArray:
+        """Return the inverse of each size, infinity allowed."""
+        return np.asarray(1.0 / (as_sizes(sizes) + self.offset))
+
+    def at(self, sizes: ArrayLike) -> FloatArray:
+        """Return the metric at each size, infinity allowed; at the sizes of the averages, the averages themselves."""
+        return self._through_averages(self.straight, self.inverse(sizes))
+
+    def model_error(self, sizes: ArrayLike) -> FloatArray:
+        """Return a bound on the line's error: three times its distance from the parabola; 0 up to the largest subset.
+
+        Notes
+        -----
+        The metric is an average of smooth functions of means, so its expansion starts with 1/size, and the line
+        omits the higher powers.  Where these matter, the parabola deviates from the line by the first of them.
+        """
+        apart = self.apart(sizes)
+        return np.asarray(np.where(self.inverse(sizes) < self.inverses[-1], ERROR_FACTOR * np.abs(apart), 0.0))
+
+    def apart(self, sizes: ArrayLike) -> FloatArray:
+        """Return the parabola less the line at each size."""
+        inverse = self.inverse(sizes)
+        return self._through_averages(self.curved, inverse) - self._through_averages(self.straight, inverse)
+
+    def order_variance(self, sizes: ArrayLike, covariance: FloatArray) -> FloatArray:
+        """Return the metric's variance at each size, from the averages' covariance over orders of the members."""
+        inverse = self.inverse(sizes)
+        by_average = self._weights(inverse)
+        return np.asarray(np.maximum(np.einsum("si,ij,sj->s", by_average, covariance, by_average), 0.0))
+
+    def _weights(self, inverse: FloatArray) -> FloatArray:
+        """Return the metric's derivatives at each size with respect to the averages, shape (n_sizes, n_averages)."""
+        n_known = self.sizes.size
+        line: FloatArray = self.line_by_average[0] + inverse[:, None] * self.line_by_average[1]
+        residual = np.eye(n_known) - self.line_by_average[0] - self.line_by_average[1] * self.inverses[:, None]
+        return np.asarray(line + (residual.T @ self._between(inverse)).T)
+
+    def _through_averages(self, coefficients: FloatArray, inverse: FloatArray) -> FloatArray:
+        residual = self.averages - _polynomial(coefficients, self.inverses)
+        return np.asarray(_polynomial(coefficients, inverse) + residual @ self._between(inverse))
+
+    def _between(self, inverse: FloatArray) -> FloatArray:
+        """Return the share that each average has in a straight line between two of them, 0 towards infinity.
+
+        Returns
+        -------
+        ndarray, shape (n_averages, n_sizes)
+        """
+        known = np.append(0.0, self.inverses[::-1])
+        corners = np.eye(known.size)[:0:-1]
+        return np.array([np.interp(inverse, known, corner) for corner in corners])
+
+
+def _polynomial(coefficients: FloatArray, inverse: FloatArray) -> FloatArray:
+    constant, slope, curvature = (coefficients[..., place : place + 1] for place in range(3))
+    return np.asarray(constant + inverse * (slope + inverse * curvature))
+
+
+def subset_sizes(limit: int) -> IntArray:
+    """Return the sizes of subsets to average over: at most 16, log-spaced, up to `limit`."""
+    return np.unique(np.geomspace(1, limit, MAX_SUBSET_SIZES).astype(np.int64))
+
+
+def extrapolate(sizes: IntArray, averages: FloatArray, offset: float = 0.0) -> Extrapolation:
+    """Fit a line in 1/(size + offset) to the averages from half the largest size on, and a parabola from a third on.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (n_sizes,)
+        Ascending.
+    averages : ndarray, shape (..., n_sizes)
+    offset : float, default=0.0
+
+    Examples
+    --------
+    >>> fit = extrapolate(np.array([1, 2, 4]), np.array([3.0, 2.0, 1.5]))
+    >>> fit.at([4, 8, float("inf")]).round(3), fit.model_error([float("inf")]).round(3)
+    (array([1.5 , 1.25, 1.  ]), array([0.]))
+    """
+    line, parabola = (
+        _projection(sizes, offset, span, degree) for span, degree in ((STRAIGHT_RANGE, 1), (CURVED_RANGE, 2))
+    )
+    return Extrapolation(sizes, averages, averages @ line.T, averages @ parabola.T, line[:2], offset)
+
+
+def _projection(sizes: IntArray, offset: float, span: int, degree: int) -> FloatArray:
+    """Return the matrix from averages to the coefficients of a least-squares polynomial, shape (3, n_sizes)."""
+    degree = min(degree, sizes.size - 1)
+    first = min(int(np.searchsorted(sizes, sizes[-1] / span)), sizes.size - degree - 1)
+    columns = (1.0 / (sizes[first:, None] + offset)) ** np.arange(degree + 1)
+    found = np.zeros((3, sizes.size))
+    found[: degree + 1, first:] = np.linalg.pinv(columns)
+    return found
+
+
+def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
+    """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error.
+
+    Parameters
+    ----------
+    sizes : array-like, shape (n_sizes,)
+        Ensemble sizes, or infinity.
+    ties_to : float
+        Largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
+
+    Examples
+    --------
+    >>> previous_odd_size([1, 2, 3, 4], ties_to=2.0)
+    array([1., 1., 3., 4.])
+    """
+    return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))
+
+
+def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
+    """Return which sizes are even and at most `ties_to`, shape as `sizes`.
+
+    Examples
+    --------
+    >>> is_tied([1, 2, 3, 4], ties_to=2.0).tolist()
+    [False, True, False, False]
+    """
+    wanted = np.asarray(sizes, dtype=np.float64)
+    # The remainder of infinity is NaN, which is unequal to 0.
+    with np.errstate(invalid="ignore"):
+        return np.asarray((wanted % 2 == 0) & (wanted <= ties_to))
+
+
+def agreement(probability: ArrayLike, weight: ArrayLike | None, sizes: ArrayLike) -> FloatArray:
+    r"""Return the mean probability that an ensemble of each size predicts the infinite ensemble's label.
+
+    Parameters
+    ----------
+    probability : array-like, shape (n_points,)
+        Probabilities of one vote, of rows or of the points of a fitted distribution.
+    weight : array-like, shape (n_points,), or None
+        Weights of the points; None for equal ones.
+    sizes : array-like, shape (n_sizes,)
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+        :math:`A(T) = \sum_i w_i I_{\max(p_i, 1-p_i)}(\lfloor T/2 \rfloor + 1, T - \lfloor T/2 \rfloor)`
+        (2013 eq. 9 and 17); even sizes as the odd size below.
+
+    Raises
+    ------
+    InputError
+        If a probability is outside [0, 1], or shapes or sizes are wrong.
+
+    Examples
+    --------
+    >>> agreement([0.1, 0.9], None, [1, 3]).round(3)
+    array([0.9  , 0.972])
+    """
+    p = as_probability(probability, "probability")
+    w = as_weight(weight, p.size)
+    return 1.0 - majority_curve(np.minimum(p, 1.0 - p), w / w.sum(), sizes)
+
+
+def recommended_size(
+    probability: ArrayLike, weight: ArrayLike | None = None, confidence: float = 0.99, max_size: int = 20001
+) -> int | None:
+    """Return the smallest odd size whose agreement with the infinite ensemble is at least `confidence`.
+
+    Parameters
+    ----------
+    probability, weight
+        As for :func:`agreement`.
+    confidence : float, default=0.99
+        Wanted agreement, strictly between 0.5 and 1.
+    max_size : int, default=20001
+
+    Returns
+    -------
+    int or None
+        None if the size is above `max_size`.
+
+    Raises
+    ------
+    InputError
+        If `confidence` is outside (0.5, 1) or anything else is out of range.
+
+    Examples
+    --------
+    >>> recommended_size([0.1, 0.2, 0.4])
+    87
+    """
+    p = as_probability(probability, "probability")
+    w = as_weight(weight, p.size)
+    folded, index = np.unique(np.minimum(p, 1.0 - p), return_inverse=True)
+    shares = np.bincount(index, w) / w.sum()
+
+    def mean_agreement(size: float) -> float:
+        return float(1.0 - soft_majority_error(folded, [size])[0] @ shares)
+
+    return smallest_odd_size(mean_agreement, confidence, max_size)
+
+
+def smallest_odd_size(mean_agreement: Callable[[float], float], confidence: float, max_size: int) -> int | None:
+    """Return the smallest odd size at which an increasing function reaches `confidence`; None if above `max_size`."""
+    if not 0.5 < confidence < 1.0:
+        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {confidence}.")
+    if max_size < 1:
+        raise InputError(f"max_size must be at least 1, got {max_size}.")
+    low, high = 0, (int(max_size) - 1) // 2
+    if mean_agreement(2 * high + 1) < confidence:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if mean_agreement(2 * middle + 1) >= confidence:
+            high = middle
+        else:
+            low = middle + 1
+    return 2 * low + 1

@@ -1,0 +1,830 @@
+r"""Intervals of an error, from the rows and from the seeds of the members.
+
+Limits of the mean of losses whose distribution has a long tail, from statistics that merge over parts of the rows.
+
+Two corrections of the normal interval are made, and the larger upper limit is taken: Hall's transformation, which
+needs the third moment, and a Pareto tail fitted to the largest values, which allows for larger losses than any in
+the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import gammainc, gammaincinv, ndtr, ndtri
+
+from ens_plugin.core.anchoring import Anchor, mean_error
+from ens_plugin.core.row_model import (
+    Density,
+    RowModel,
+    cell_weights,
+    design,
+    group_means,
+    mean_posterior,
+    posterior_products,
+)
+from ens_plugin.core.validation import FloatArray
+from ens_plugin.records import record
+
+__all__ = [
+    "N_PARTS",
+    "ErrorDraws",
+    "FittedTail",
+    "LargestValues",
+    "PosteriorDraws",
+    "TrainingRatio",
+    "algorithmic_variance",
+    "combine_draws",
+    "density_error_sd",
+    "density_gradient",
+    "draw_errors",
+    "draw_posteriors",
+    "dyadic_variance",
+    "fit_tail",
+    "hall_limits",
+    "largest_values",
+    "odd_grid",
+    "pooled_ratio",
+    "pooled_variance",
+    "posterior_error_sd",
+    "size_draws",
+    "size_interval",
+    "size_of_approach",
+    "spread_sizes",
+    "wilson_interval",
+]
+
+SD_INFLATION = 1.1
+N_DRAWS = 200
+ROUNDING = 1e-14
+N_SIZES = 72
+SUM_ROWS = 512
+
+
+def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
+    r"""Return the standard deviation, over samples of rows, of an error computed from the fitted density.
+
+    Parameters
+    ----------
+    model : RowModel
+    sizes : array-like, shape (n_sizes,)
+
+    Returns
+    -------
+    ndarray, shape (n_sizes,)
+        1.1 times the larger of :math:`\sqrt{e(1-e)/N}` and the Laplace approximation
+        :math:`\sqrt{h^\top H^{-1} h}`, :math:`h = Q^\top (g \cdot (\pi - e))`.
+    """
+    wrong = model.error_by_point(sizes)
+    share = model.point_weights
+    error = np.tensordot(wrong, share, axes=1)
+    naive = _naive_sd(model, error)
+    if model.density is None:
+        return np.asarray(SD_INFLATION * naive)
+    gradient = density_gradient(model, model.density, wrong)
+    return np.asarray(SD_INFLATION * np.maximum(naive, _laplace_sd(model.density, gradient)))
+
+
+def density_gradient(model: RowModel, density: Density, wrong: FloatArray) -> FloatArray:
+    r"""Return the derivatives of errors of the density in its coefficients, :math:`Q^\top (g \cdot (\pi - e))`.
+
+    Parameters
+    ----------
+    model : RowModel
+    density : Density
+        That of the model.
+    wrong : ndarray, shape (n_sizes, n_points)
+        ``model.error_by_point`` of the sizes.
+
+    Returns
+    -------
+    ndarray, shape (n_sizes, n_coefficients)
+    """
+    share = model.point_weights
+    error = np.tensordot(wrong, share, axes=1)
+    by_point = wrong * (share / np.maximum(share, 1e-300))
+    return np.asarray((density.weights * (by_point - error[:, None])) @ design())
+
+
+def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
+    r"""Return the standard deviation, over samples of rows, of an error averaged over the rows' posteriors.
+
+    Parameters
+    ----------
+    model : RowModel
+        A model whose density is not None.
+    sizes : array-like, shape (n_sizes,)
+
+    Returns
+    -------
+    ndarray, shape (n_sizes,)
+        1.1 times :math:`\sqrt{e(1-e)/N + h^\top H^{-1} h}`, h the mean over rows of the posterior
+        covariance of :math:`\pi` with the columns of the log-density.
+    """
+    assert model.density is not None
+    wrong = model.error_by_point(sizes)
+    error = np.tensordot(wrong, model.point_weights, axes=1)
+    columns = design()
+    products = posterior_products(model, model.density.maximum.row_means)
+    covariances = mean_posterior(model, model.density.weights)[:, None] * columns - products.T
+    gradient = np.tensordot(wrong, covariances, axes=1)
+    return np.asarray(SD_INFLATION * np.hypot(_naive_sd(model, error), _laplace_sd(model.density, gradient)))
+
+
+def _naive_sd(model: RowModel, error: FloatArray) -> FloatArray:
+    """Return the binomial standard deviation of an error that is a share of the rows, shape as `error`."""
+    return np.asarray(np.sqrt(np.clip(error * (1.0 - error), 0.0, None) / model.counts.sum()))
+
+
+def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
+    """Return the standard deviation of functions of the density's coefficients from the gradients of the functions."""
+    return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", gradient, density.covariance, gradient)))
+
+
+def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
+    r"""Return the Wilson interval of a share whose standard deviation is `sd`.
+
+    The effective number of rows is :math:`e(1-e)/\mathrm{sd}^2`, at most `n_rows`; `n_rows` where the share is 0 or 1.
+
+    Returns
+    -------
+    lower, upper : ndarrays
+
+    Examples
+    --------
+    >>> lower, upper = wilson_interval([0.0], [0.0], 100, 0.95)
+    >>> float(upper[0].round(3))
+    0.037
+    """
+    e = np.asarray(error, dtype=np.float64)
+    spread = e * (1.0 - e)
+    variance = np.maximum(np.asarray(sd, dtype=np.float64) ** 2, spread / np.asarray(n_rows, dtype=np.float64))
+    # An error within rounding of 0 or 1 is treated as 0 or 1.
+    certain = (spread <= ROUNDING) | (variance <= 0)
+    n = np.where(certain, n_rows, spread / np.where(certain, 1.0, variance))
+    z = float(ndtri(0.5 + level / 2.0))
+    centre = (e + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(np.clip(spread, 0.0, None) / n + z**2 / (4 * n**2))
+    return np.clip(centre - half, 0.0, e), np.clip(centre + half, e, 1.0)
+
+
+class PosteriorDraws(NamedTuple):
+    """Draws of a model's density from its Laplace approximation, and what belongs to each.
+
+    Attributes
+    ----------
+    steps : ndarray, shape (n_draws, n_coefficients)
+        By which the coefficients of the density are changed.
+    means : ndarray, shape (n_draws, n_points)
+        Mean posterior of the rows under each density.
+    levels : ndarray, shape (n_draws, 1)
+        Independent uniform numbers, for what is drawn given the density.
+    """
+
+    steps: FloatArray
+    means: FloatArray
+    levels: FloatArray
+
+
+def draw_posteriors(model: RowModel, random_state: int, n_draws: int = N_DRAWS) -> PosteriorDraws | None:
+    """Draw densities from the Laplace approximation of a model's density; None for a point mass."""
+    if model.density is None:
+        return None
+    rng = np.random.default_rng(random_state)
+    factor = np.linalg.cholesky(model.density.covariance)
+    steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
+    means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
+    return PosteriorDraws(steps, means, rng.random((n_draws, 1)))
+
+
+def size_draws(
+    model: RowModel,
+    confidence: float,
+    max_size: int,
+    random_state: int,
+    n_draws: int = N_DRAWS,
+    *,
+    drawn: PosteriorDraws | None = None,
+) -> FloatArray:
+    """Return draws of the recommended size from its posterior, shape (n_draws,); infinity where above `max_size`.
+
+    For each, a density is drawn from its Laplace approximation, then the rows' parameters from their
+    posteriors under that density.  The share of rows that disagree is then a sum of independent terms,
+    whose posterior is taken as a gamma distribution with the exact mean and variance.
+
+    `drawn` are the :func:`draw_posteriors` of a model of the same density, where they are known already.
+    """
+    drawn = draw_posteriors(model, random_state, n_draws) if drawn is None else drawn
+    if drawn is None:
+        return np.ones(n_draws)
+    sizes = odd_grid(max_size)
+    disagreement = 1.0 - model.agreement_by_point(sizes)
+    variance = _disagreement_variance(model, disagreement)
+    mean = np.maximum(np.tensordot(drawn.means, disagreement, axes=([1], [1])), 1e-12)
+    levels = drawn.levels
+    shape, scale = mean**2 / variance, variance / mean
+    # The share falls with the size.  A quantile takes ten times as long as a probability: only the two on both sides of
+    # the wanted share are computed.
+    is_below = levels <= gammainc(shape, (1.0 - confidence) / scale)
+    first = np.argmax(is_below, axis=1)[:, None]
+    around = np.hstack([np.maximum(first - 1, 0), first])
+    shape, scale = (np.take_along_axis(each, around, axis=1) for each in (shape, scale))
+    shares = np.asarray(gammaincinv(shape, levels) * scale)
+    found = _size_between(sizes[around], shares, 1.0 - confidence)
+    return np.where(is_below.any(axis=1), found, np.inf)
+
+
+def spread_sizes(draws: FloatArray, log_sd: float, random_state: int) -> FloatArray:
+    """Return drawn odd sizes, moved by a normal error of their logarithms; infinite ones stay.
+
+    Examples
+    --------
+    >>> spread_sizes(np.array([11.0, np.inf]), 0.0, 0)
+    array([11., inf])
+    """
+    noise = np.random.default_rng([random_state, draws.size]).standard_normal(draws.size)
+    moved = draws * np.exp(log_sd * noise)
+    return np.asarray(2.0 * np.maximum(np.round((moved - 1.0) / 2.0), 0.0) + 1.0)
+
+
+def odd_grid(max_size: int) -> NDArray[np.int64]:
+    """Return log-spaced odd sizes up to `max_size`."""
+    return np.asarray(np.unique((np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1))
+
+
+def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:
+    """Return the variance of the share of rows that disagree, given the posteriors of the rows, shape (n_sizes,)."""
+    squares, means = np.split(group_means(model, np.concatenate([disagreement**2, disagreement])), 2)
+    spread = squares - means**2
+    return np.asarray(np.maximum(spread @ model.counts / model.counts.sum() ** 2, 1e-18))
+
+
+def _size_between(sizes: NDArray[np.int64], shares: FloatArray, wanted: float) -> FloatArray:
+    """Return the odd size at which a decreasing share falls to `wanted`, interpolated in logarithms.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (n_draws, 2)
+        The last size whose share is above `wanted`, and the next one; both the first one where its share is below.
+    shares : ndarray, shape (n_draws, 2)
+    wanted : float
+    """
+    high, low = np.log(np.maximum(shares, 1e-300)).T
+    part = (high - np.log(wanted)) / np.maximum(high - low, 1e-12)
+    log_size = np.log(sizes[:, 0]) + part * np.log(sizes[:, 1] / sizes[:, 0])
+    between = 2.0 * np.ceil((np.exp(log_size) - 1.0) / 2.0 - 1e-9) + 1.0
+    return np.where(sizes[:, 0] == sizes[:, 1], sizes[:, 0], between)
+
+
+def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, int | None]:
+    """Return the ends of the recommended size's interval: the lower at most `max_size`, the upper None if above it."""
+    low, high = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], method="inverted_cdf")
+    return int(min(low, max_size)), None if np.isinf(high) else int(high)
+
+
+def algorithmic_variance(
+    outputs: NDArray[Any],
+    counted: NDArray[np.bool_],
+    slopes: FloatArray,
+    own_variance: FloatArray,
+    size: float,
+    n_rows: float,
+) -> float:
+    r"""Return the variance over seeds of the mean loss of an ensemble of one size on these rows.
+
+    Parameters
+    ----------
+    outputs : ndarray, shape (n_members, n_sampled)
+        The output of each member whose mean determines the loss (support for a wrong label, margin,
+        value), for a random subset of the rows.
+    counted : ndarray of bool, shape (n_members, n_sampled)
+        True where the output counts (the member is out of bag for the row; all for held-out rows).
+    slopes : ndarray, shape (n_sampled,)
+        Derivative of each row's expected loss in the ensemble's mean output, times the row's weight
+        divided by the mean weight.
+    own_variance : ndarray, shape (n_sampled,)
+        Variance over seeds of each row's own loss at that size, times the square of that weight.
+    size : float
+        Ensemble size B.
+    n_rows : float
+        Number of rows of the whole data, of which the sampled ones are a random subset.
+
+    Returns
+    -------
+    float
+        :math:`\sum_{i \neq j} w_i w_j C_{ij} / (N^2 B) + \sum_i v_i / N^2`, C the covariance of two
+        rows' outputs over members and v_i a row's own variance; at least 0.
+
+    Notes
+    -----
+    Pairs are not formed: with the number of members out of bag for both rows approximated by
+    :math:`n_i n_j / M`, the double sum is :math:`\sum_t S_t^2 / M` with one sum per member; the
+    diagonal, whose count is exact, is corrected.  The approximation is exact on held-out rows.
+    """
+    n_members, n_sampled = outputs.shape
+    member_sums = np.zeros(n_members)
+    own_in_sums = 0.0
+    for start in range(0, n_sampled, SUM_ROWS):
+        rows = slice(start, start + SUM_ROWS)
+        deviations, n, variance = _deviations(outputs[:, rows], counted[:, rows])
+        scale = slopes[rows] * np.sqrt(n / (n - 1.0)) * n_members / n
+        member_sums += deviations @ scale
+        own_in_sums += float((slopes[rows] ** 2 * variance) @ (n_members / n))
+    pairs = float(member_sums @ member_sums) / n_members - own_in_sums
+    n_pairs = max(n_sampled * (n_sampled - 1.0), 1.0)
+    between = max(pairs, 0.0) * (n_rows - 1.0) / n_rows / n_pairs / size
+    return float(between + own_variance.mean() / n_rows)
+
+
+def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return deviations from each row's mean over the outputs that count, the number of outputs, and their variance.
+
+    Rows with fewer than two such outputs have deviations and variance 0, and 2 as their number.
+    """
+    n = np.count_nonzero(counted, axis=0).astype(np.float64)
+    # In one memory order whatever that of the outputs, because rounding depends on the order.
+    deviations = np.ascontiguousarray(np.where(counted, outputs, 0.0))
+    deviations -= deviations.sum(axis=0) / np.maximum(n, 1.0)
+    deviations *= counted
+    deviations[:, n < 2] = 0.0
+    n = np.maximum(n, 2.0)
+    return deviations, n, np.einsum("ti,ti->i", deviations, deviations) / (n - 1.0)
+
+
+@record
+class ErrorDraws:
+    """The error at a grid of odd sizes, and draws of it from its posterior.
+
+    Attributes
+    ----------
+    sizes : ndarray, shape (n_sizes,)
+        Ascending; the last one is infinity.
+    error : ndarray, shape (n_sizes,)
+    draws : ndarray, shape (n_draws, n_sizes)
+    even_shift : ndarray, shape (n_sizes,), or None
+        What ties of hard votes add to the error at the even size above each size; None where they add nothing.
+    """
+
+    sizes: FloatArray
+    error: FloatArray
+    draws: FloatArray
+    even_shift: FloatArray | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the error of the infinite ensemble is above 0, so that an excess relative to it exists."""
+        return bool(self.error[-1] > 0)
+
+    def excess(self, sizes: ArrayLike) -> FloatArray:
+        """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
+        wanted = 1.0 / np.asarray(sizes, dtype=np.float64)
+        if not self.is_known:
+            return np.full(wanted.shape, np.nan)
+        relative = self.error / self.error[-1] - 1.0
+        return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], relative[::-1]))
+
+    def close_size(self, tolerance: float) -> float:
+        """Return the odd size from which on the error is at most ``1 + tolerance`` times its limit.
+
+        Infinity if the error is above that at every size of the grid, or if the limit is 0.
+
+        Examples
+        --------
+        >>> sizes = np.array([1.0, 3.0, 101.0, np.inf])
+        >>> found = ErrorDraws(sizes, 0.1 + 0.05 / sizes, np.empty((0, 4)))
+        >>> found.close_size(0.1), found.close_size(0.001)
+        (5.0, inf)
+        """
+        return float(_first_close(self.sizes, self.error[None], tolerance)[0]) if self.is_known else np.inf
+
+    def close_size_draws(self, tolerance: float) -> FloatArray:
+        """Return :meth:`close_size` of each draw, shape (n_draws,)."""
+        return _first_close(self.sizes, self.draws, tolerance)
+
+    def spread(self, errors: FloatArray, random_state: int) -> ErrorDraws:
+        """Return the draws spread further by errors of the curve that a jackknife found, shape (n_groups, n_sizes).
+
+        Multiples of the errors have Student's distribution with n_groups - 1 degrees of freedom.
+        """
+        n_errors = errors.shape[0]
+        if n_errors < 2:
+            return self
+        rng = np.random.default_rng([random_state, n_errors])
+        n_draws, freedom = self.draws.shape[0], n_errors - 1
+        scale = np.sqrt(freedom / rng.chisquare(freedom, (n_draws, 1)))
+        return replace(self, draws=self.draws + scale * rng.standard_normal((n_draws, n_errors)) @ errors)
+
+
+def draw_errors(
+    models: Sequence[RowModel], anchor: Anchor | None, max_size: int, drawn: Sequence[PosteriorDraws | None]
+) -> ErrorDraws:
+    """Return the error of the fitted models by size, with draws of their densities from the Laplace approximation.
+
+    Parameters
+    ----------
+    models : sequence of RowModel
+        Whose errors are averaged.
+    anchor : Anchor or None
+        What subsets of the members add to the models' errors; taken as known.
+    max_size : int
+        Largest size of the grid.
+    drawn : sequence of PosteriorDraws or None
+        :func:`ens_plugin.core.intervals.draw_posteriors` of each model.
+    """
+    sizes = np.append(odd_grid(max_size).astype(np.float64), np.inf)
+    shift = np.zeros(sizes.size) if anchor is None else anchor.at(sizes)
+    draws = np.mean([_model_draws(model, sizes, own) for model, own in zip(models, drawn, strict=True)], axis=0)
+    return ErrorDraws(sizes, mean_error(list(models), sizes) + shift, draws + shift)
+
+
+def _model_draws(model: RowModel, sizes: FloatArray, drawn: PosteriorDraws | None) -> FloatArray:
+    """Return the errors of other rows of the same population: linear in the drawn changes of the density.
+
+    The mean posteriors of the rows vary less the more members there are, because they are about these rows alone.  The
+    errors of the drawn densities themselves vary too much with few members, whose approximation has long tails.
+    """
+    by_point = model.error_by_point(sizes)
+    error = by_point @ model.point_weights
+    if drawn is None or model.density is None:
+        return np.tile(error, (N_DRAWS, 1))
+    return np.asarray(error + drawn.steps @ density_gradient(model, model.density, by_point).T)
+
+
+def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
+    """Return the errors of all rows from those of disjoint parts of them, with their shares of the weight."""
+    # The parts are independent, and their draws came from one seed: each part's are taken in an order of its own.
+    mixed = [part.draws[np.random.default_rng(index).permutation(N_DRAWS)] for index, part in enumerate(parts)]
+    shifts = [np.zeros(part.sizes.size) if part.even_shift is None else part.even_shift for part in parts]
+    return ErrorDraws(
+        parts[0].sizes,
+        np.asarray(share @ np.array([part.error for part in parts])),
+        np.asarray(np.tensordot(share, np.array(mixed), axes=1)),
+        None if all(part.even_shift is None for part in parts) else np.asarray(share @ np.array(shifts)),
+    )
+
+
+def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
+    """Return the odd size from which on each curve stays within the tolerance of its limit, or infinity.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (n_sizes,)
+    errors : ndarray, shape (n_curves, n_sizes)
+    tolerance : float
+    """
+    close = sizes_of_approach(sizes, errors[:, :-1] - (1.0 + tolerance) * np.maximum(errors[:, -1:], 0.0))
+    return np.asarray(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
+
+
+def size_of_approach(sizes: FloatArray, excess: FloatArray) -> float:
+    """Return the size, not rounded, from which on an excess is at most 0; infinity where the last one is above.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (n_sizes,)
+        Ascending; the last one is infinity.
+    excess : ndarray, shape (n_sizes - 1,)
+        At all sizes but infinity; linear in 1/size between them.
+
+    Examples
+    --------
+    >>> size_of_approach(np.array([1.0, 2.0, 4.0, np.inf]), np.array([2.0, 1.0, -1.0]))
+    2.6666666666666665
+    """
+    return float(sizes_of_approach(sizes, excess[None])[0])
+
+
+def sizes_of_approach(sizes: FloatArray, excess: FloatArray) -> FloatArray:
+    """Return :func:`size_of_approach` of several curves; `excess` has shape (n_curves, n_sizes - 1)."""
+    is_far = excess > 0
+    n_finite = excess.shape[1]
+    last = n_finite - 1 - np.argmax(is_far[:, ::-1], axis=1)
+    found = np.where(is_far.any(axis=1), np.inf, sizes[0])
+    curve = np.flatnonzero(is_far.any(axis=1) & (last < n_finite - 1))
+    here, beyond = last[curve], last[curve] + 1
+    part = excess[curve, here] / (excess[curve, here] - excess[curve, beyond])
+    found[curve] = 1.0 / (1.0 / sizes[here] + part * (1.0 / sizes[beyond] - 1.0 / sizes[here]))
+    return found
+
+
+N_KEPT = 256
+TAIL_ROWS = (10.0, 64.0)
+TAIL_SHARE = 1.0 / 15.0
+SHAPES = np.linspace(-0.45, 0.95, 29)
+SHAPE_PRIOR = (0.3, 0.35)
+N_SCALES = 25
+SHAPE_ROUNDING = 1e-9
+
+
+@record
+class LargestValues:
+    """The largest values among weighted rows, descending, with their weights; those of disjoint rows merge.
+
+    Attributes
+    ----------
+    values, weights : ndarray, shape (n_kept,)
+        At most 256 values, and their weights.
+    """
+
+    values: FloatArray
+    weights: FloatArray
+
+    def merge(self, other: LargestValues) -> LargestValues:
+        """Return the largest values among the rows of `self` and `other`, which must be disjoint.
+
+        Examples
+        --------
+        >>> ones = np.ones(2)
+        >>> largest_values(np.array([1.0, 5.0]), ones).merge(largest_values(np.array([3.0, 2.0]), ones)).values
+        array([5., 3., 2., 1.])
+        """
+        return largest_values(
+            np.concatenate([self.values, other.values]), np.concatenate([self.weights, other.weights])
+        )
+
+
+def largest_values(values: FloatArray, weights: FloatArray) -> LargestValues:
+    """Return the 256 largest values of the rows with weight; of equal ones those with the largest weights."""
+    rows = np.flatnonzero(weights > 0)
+    if rows.size > N_KEPT:
+        least = np.partition(values[rows], rows.size - N_KEPT)[rows.size - N_KEPT]
+        rows = rows[values[rows] >= least]
+    order = rows[np.lexsort((-weights[rows], -values[rows]))][:N_KEPT]
+    return LargestValues(values[order], weights[order])
+
+
+def hall_limits(skewness: float, level: float) -> tuple[float, float]:
+    r"""Return the distances of the lower and upper limit of a mean from its estimate, in standard errors.
+
+    Parameters
+    ----------
+    skewness : float
+        Skewness of the estimate: that of one value divided by the square root of the number of values.
+    level : float
+
+    Returns
+    -------
+    below, above : float
+        Distances, both positive.
+
+    Notes
+    -----
+    Hall (1992), "On the removal of skewness by transformation": :math:`t + a t^2/3 + a^2 t^3/27 + a/6` is nearly
+    normal for the studentised mean t of skewness a; the limits are its inverse at the normal quantiles.
+
+    Examples
+    --------
+    >>> [round(distance, 3) for distance in hall_limits(0.3, 0.95)]
+    [1.63, 2.65]
+    """
+    z = float(ndtri(0.5 + level / 2.0))
+    if abs(skewness) < 1e-6:
+        return z, z
+    low, high = (3.0 / skewness * (np.cbrt(1.0 + skewness * (t - skewness / 6.0)) - 1.0) for t in (z, -z))
+    return max(float(low), 0.0), max(float(-high), 0.0)
+
+
+@record
+class FittedTail:
+    """Posterior of a mean whose rows above a threshold follow a generalised Pareto distribution.
+
+    Attributes
+    ----------
+    shape : float
+        Posterior mean of the tail's shape; the variance is infinite from 1/2 on, and the mean from 1 on.
+    posterior, centre, spread : ndarray, shape (n_points,)
+        Weights, means and standard deviations of a mixture of normal distributions, one per tail on the grid.
+    """
+
+    shape: float
+    posterior: FloatArray
+    centre: FloatArray
+    spread: FloatArray
+
+    def upper_limit(self, level: float) -> float:
+        """Return the upper end of the interval of the mean at `level`."""
+        wanted = 0.5 + level / 2.0
+        reach = 9.0 * float(self.spread.max())
+        low, high = float(self.centre.min()) - reach, float(self.centre.max()) + reach
+
+        def too_much(share: float) -> float:
+            limit = low + share * (high - low)
+            return float(self.posterior @ ndtr((limit - self.centre) / self.spread)) - wanted
+
+        # As a share of the range, because the search ends at a fixed distance, which small targets are below.
+        return low + float(brentq(too_much, 0.0, 1.0)) * (high - low)
+
+
+def fit_tail(
+    largest: LargestValues, mean: float, variance: float, total_weight: float, n_effective: float
+) -> FittedTail | None:
+    """Fit a generalised Pareto distribution to the excesses of the largest values over a threshold.
+
+    Parameters
+    ----------
+    largest : LargestValues
+    mean, variance : float
+        Weighted mean and variance over all rows.
+    total_weight, n_effective : float
+        Summed weight and effective number of all rows.
+
+    Returns
+    -------
+    FittedTail or None
+        None if there are too few values, or too few that differ.
+
+    Notes
+    -----
+    A fifteenth of the rows, at least 10 and at most 64, are the tail.  The shape has a normal prior with mean 0.3 and
+    standard deviation 0.35, cut at 0.95 so that the mean is finite.  The scale has a flat prior on its logarithm, cut
+    where the mean excess is not within a factor of the observed one: e with 44 rows in the tail or fewer, 2.4 with 64.
+    Without this cut the limit of a long tail would be up to twice as far from the mean.  The mean of the rows below the
+    threshold, and the share of those above, are taken as normal.
+
+    Examples
+    --------
+    >>> losses = np.random.default_rng(0).standard_t(3, size=500) ** 2
+    >>> tail = fit_tail(largest_values(losses, np.ones(500)), losses.mean(), losses.var(), 500.0, 500.0)
+    >>> bool(tail.upper_limit(0.95) > losses.mean() + 2.5 * losses.std() / np.sqrt(500))
+    True
+    """
+    share = largest.weights / total_weight
+    wanted = float(np.clip(TAIL_SHARE * n_effective, *TAIL_ROWS))
+    n_tail = int(np.searchsorted(np.cumsum(share) * n_effective, wanted - 1e-9)) + 1
+    if n_tail >= share.size or wanted > n_effective / 2.0:
+        return None
+    values, share = largest.values[:n_tail], share[:n_tail]
+    threshold = float(largest.values[n_tail])
+    above = float(share.sum())
+    mean_excess = float((values - threshold) @ share) / above
+    if mean_excess <= SHAPE_ROUNDING * abs(threshold) or above >= 1.0:
+        return None
+    reach = min(1.0, 0.25 + 5.0 / float(np.sqrt(above * n_effective)))
+    scales = mean_excess * (1.0 - SHAPES)[:, None] * np.exp(np.linspace(-reach, reach, N_SCALES))
+    prior = -0.5 * ((SHAPES - SHAPE_PRIOR[0]) / SHAPE_PRIOR[1]) ** 2
+    posterior = _log_likelihood(values - threshold, share * n_effective, scales) + prior[:, None]
+    posterior = np.exp(posterior - posterior.max())
+    posterior /= posterior.sum()
+    tail_mean = threshold + scales / (1.0 - SHAPES)[:, None]
+    body = 1.0 - above
+    body_mean = (mean - float(share @ values)) / body
+    squares = variance + mean**2 - float(share @ values**2)
+    body_variance = max(squares / body - body_mean**2, 0.0)
+    noise = (body * body_variance + above * body * (tail_mean - body_mean) ** 2) / n_effective
+    return FittedTail(
+        shape=float(posterior.sum(axis=1) @ SHAPES),
+        posterior=posterior.ravel(),
+        centre=(body * body_mean + above * tail_mean).ravel(),
+        spread=np.maximum(np.sqrt(noise), SHAPE_ROUNDING * mean_excess).ravel(),
+    )
+
+
+def _log_likelihood(excess: FloatArray, counts: FloatArray, scales: FloatArray) -> FloatArray:
+    """Return the log-likelihood of the generalised Pareto distribution at each shape and scale, shape as `scales`."""
+    total = float(counts.sum())
+    found = np.empty_like(scales)
+    for index, shape in enumerate(SHAPES):
+        relative = excess / scales[index][:, None]
+        if abs(shape) < 1e-9:
+            found[index] = -total * np.log(scales[index]) - relative @ counts
+            continue
+        inside = 1.0 + shape * relative
+        logs = np.log(np.where(inside > 0, inside, 1.0)) @ counts
+        value = -total * np.log(scales[index]) - (1.0 + 1.0 / shape) * logs
+        found[index] = np.where((inside > 0).all(axis=1), value, -np.inf)
+    return found
+
+
+def dyadic_variance(terms: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer]) -> float:
+    r"""Return the variance over rows of a sum of terms, each of which belongs to two rows.
+
+    Parameters
+    ----------
+    terms : ndarray of float64, shape (n_terms,)
+        Less their mean.
+    first, second : ndarray of int, shape (n_terms,)
+        The two rows of each term, or their groups, numbered from 0; they may be the same.
+
+    Returns
+    -------
+    float
+        0 for a single row or group, from which nothing is known.
+
+    Notes
+    -----
+    :math:`\frac{G}{G-1} \sum_{s, t} e_s e_t`, over all pairs of terms that share a row, of G rows in all: P. M. Aronow,
+    C. Samii, V. A. Assenova (2015), *Cluster-robust variance estimation for dyadic data*, Political Analysis 23,
+    eq. 3.  Sums of terms by row count the pairs that share both rows twice, which is put right.  The estimate is at
+    least that of the first rows alone, below which only chance takes it where few terms differ from 0.
+
+    Examples
+    --------
+    >>> round(dyadic_variance(np.array([1.0, -1.0, 0.0]), np.array([0, 1, 2]), np.array([0, 1, 2])), 6)
+    3.0
+    """
+    n_rows = int(max(first.max(), second.max())) + 1
+    if np.unique(first).size < 2:
+        return 0.0
+    own = np.bincount(first, terms, n_rows)
+    apart = first != second
+    both = own + np.bincount(second[apart], terms[apart], n_rows)
+    pair = np.minimum(first, second)[apart].astype(np.int64) * n_rows + np.maximum(first, second)[apart]
+    twice = np.bincount(np.unique(pair, return_inverse=True)[1], terms[apart])
+    n_units = np.unique(first).size
+    return float(max(both @ both - twice @ twice, own @ own)) * n_units / (n_units - 1.0)
+
+
+N_PARTS = 8
+# One-sided, of 95 %.
+UPPER = 1.645
+# With this relative deviation of the ratio, that of a standard error is half as large.
+LARGEST_NOISE = 0.3
+
+
+@record
+class TrainingRatio:
+    """Ratio of the variance over training sets to the variance over members, in the mean of many predictions.
+
+    Attributes
+    ----------
+    value : float
+    sd : float
+        Standard deviation of `value` over members.
+    """
+
+    value: float
+    sd: float
+
+    @property
+    def is_estimated(self) -> bool:
+        """Return whether the members are many enough for more than an upper bound."""
+        return self.sd <= LARGEST_NOISE * self.value
+
+    @property
+    def members_needed(self) -> float:
+        """Return how many times the members it takes until `is_estimated` is true; infinite where unknown."""
+        return self.sd / (LARGEST_NOISE * self.value) if self.value > 0.0 else np.inf
+
+    @property
+    def upper(self) -> float:
+        """Return the upper end of a one-sided 95 % interval; at least 0."""
+        return max(self.value, 0.0) + UPPER * self.sd
+
+
+def pooled_ratio(variances: FloatArray, member_variances: FloatArray, weight: FloatArray) -> TrainingRatio:
+    """Return the ratio of weighted means of the variances, and its standard deviation by a jackknife over members.
+
+    Parameters
+    ----------
+    variances, member_variances : ndarray, shape (n_parts + 1, n_predictions)
+        Over training sets, and over members: of all members, then without each part of them.
+    weight : ndarray, shape (n_predictions,)
+
+    Returns
+    -------
+    TrainingRatio
+        Without predictions nothing is known: 0, with an infinite standard deviation.
+
+    Examples
+    --------
+    >>> found = pooled_ratio(np.array([[1.0], [1.0], [2.0]]), np.full((3, 1), 10.0), np.ones(1))
+    >>> found.value, round(found.sd, 4), found.is_estimated, round(found.upper, 3)
+    (0.1, 0.05, False, 0.182)
+    """
+    if not variances.size:
+        return TrainingRatio(0.0, np.inf)
+    over_members = member_variances @ weight
+    ratios = np.divide(variances @ weight, over_members, out=np.zeros(over_members.size), where=over_members > 0)
+    return TrainingRatio(float(ratios[0]), float(np.sqrt(ratios.size - 2.0) * np.std(ratios[1:])))
+
+
+def pooled_variance(member_variance: FloatArray, typical: FloatArray | float, ratio: float) -> FloatArray:
+    r"""Return the variance over training sets of single predictions, from their variances over members.
+
+    Parameters
+    ----------
+    member_variance : ndarray
+        Variance of the members' predictions.
+    typical : float, or ndarray that broadcasts
+        Its mean over many rows.
+    ratio : float
+        Variance over training sets by variance over members.
+
+    Notes
+    -----
+    Where each member predicts the target of one of k rows, of variance :math:`\sigma^2`, the variance over members is
+    :math:`\sigma^2 (k - 1)/k`, and that of their mean over training sets :math:`\sigma^2/k`: the ratio :math:`\rho` is
+    :math:`1/(k - 1)`.  A variance over members thus has :math:`1/\rho` degrees of freedom, which are few, and the
+    typical variance counts as one more.
+
+    Examples
+    --------
+    >>> pooled_variance(np.array([0.0, 4.0]), 2.0, 0.25).tolist()
+    [0.1, 0.9]
+    """
+    return np.asarray(ratio * (member_variance + ratio * typical) / (1.0 + ratio))

@@ -1,0 +1,947 @@
+r"""Losses of mean outputs in closed form: squared, Brier and log loss, and limits of predictions.
+
+The Brier score of an ensemble's mean probabilities, as a function of its size.
+
+A probability is a mean over members, so the score of a row is a squared loss: its expected value is that of the
+infinite ensemble plus the variance of one member divided by the size, :math:`\mathrm{BS}_\infty + V/B`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import field, replace
+from functools import cached_property
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.polynomial.laguerre import laggauss
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, exp1
+from scipy.stats import norm
+
+from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
+from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
+from ens_plugin.core.pair_covariance import mean_terms, shared_terms, terms_of_variance
+from ens_plugin.core.sample import Sample, ScoreBlock
+from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares_over_members
+from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight, counted
+from ens_plugin.core.weights import group_sums
+from ens_plugin.errors import InputError
+from ens_plugin.records import record
+
+if TYPE_CHECKING:
+    from ens_plugin.core.pair_covariance import LossOfRows
+
+__all__ = [
+    "LossMoments",
+    "SquaredLoss",
+    "brier_loss",
+    "brier_terms",
+    "brier_terms_of_scores",
+    "expected_log_loss",
+    "fit_moments",
+    "inverse_probability",
+    "loss_moments",
+    "member_terms",
+    "relative_variance",
+    "residual_limits",
+    "residuals_at_size",
+    "term_moments",
+    "vote_variances",
+]
+
+LARGEST_LOG = 700.0
+TINY = 1e-200
+ROUNDING = 1e-12
+
+
+@record
+class SquaredLoss:
+    r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
+
+    Attributes
+    ----------
+    raw_asymptote : float
+        Unbiased estimate of the infinite ensemble's mean squared error; can be negative.
+    member_variance : float
+        v, the mean variance of one member.
+    covariance : ndarray, shape (2, 2)
+        Sampling covariance of (raw_asymptote, member_variance) over rows.
+    skewness : ndarray, shape (2,)
+        Skewness of the sampling distributions of both; 0 makes their intervals normal.
+    moments : LossMoments or None
+        Moments of the rows' terms; None where only the figures above are available.
+    luck : float
+        Standard deviation of member_variance by the members that happened to be trained, as far as all rows share it.
+    """
+
+    raw_asymptote: float
+    member_variance: float
+    covariance: FloatArray
+    skewness: FloatArray = field(default_factory=lambda: np.zeros(2))
+    moments: LossMoments | None = None
+    luck: float = 0.0
+
+    @property
+    def asymptote(self) -> float:
+        """Return the estimated asymptote, cut at 0."""
+        return max(self.raw_asymptote, 0.0)
+
+    def error(self, sizes: ArrayLike) -> FloatArray:
+        """Return the mean squared error at each size, at least 0; infinity is allowed."""
+        return np.maximum(self.raw_asymptote + self.member_variance / as_sizes(sizes), 0.0)
+
+    def interval(self, sizes: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
+        """Return the interval of the error on fresh rows at each size, cut at 0.
+
+        Distances of limits from estimates are combined over the two terms, and the luck of the members, as standard
+        deviations are.
+        """
+        inverse = 1.0 / as_sizes(sizes)
+        (below, v_below), (above, v_above) = np.transpose(self.distances(level))
+        error, luck = self.error(sizes), inverse * self.luck * float(norm.ppf(0.5 + level / 2.0))
+        lower = error - np.hypot(_combined(below, inverse * v_below, self._correlation), luck)
+        return np.maximum(lower, 0.0), error + np.hypot(_combined(above, inverse * v_above, self._correlation), luck)
+
+    @cached_property
+    def tails(self) -> tuple[FittedTail | None, ...]:
+        """Return the tails fitted to the rows' terms of the asymptote and of the variance; None for a term without."""
+        if self.moments is None:
+            return None, None
+        return self.moments.fit_tails()
+
+    @property
+    def _correlation(self) -> float:
+        scale = float(np.sqrt(self.covariance[0, 0] * self.covariance[1, 1]))
+        return float(np.clip(self.covariance[0, 1] / scale, -1.0, 1.0)) if scale > 0 else 0.0
+
+    def distances(self, level: float) -> list[tuple[float, float]]:
+        """Return the distances of lower and upper limit from the estimate, for asymptote and member variance."""
+        distances = []
+        for term, value in enumerate((self.raw_asymptote, self.member_variance)):
+            sd = float(np.sqrt(max(self.covariance[term, term], 0.0)))
+            below, above = (sd * distance for distance in hall_limits(float(self.skewness[term]), level))
+            tail = self.tails[term]
+            distances.append((below, above if tail is None else max(above, tail.upper_limit(level) - value)))
+        return distances
+
+    def excess(self, sizes: ArrayLike) -> FloatArray:
+        """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
+        wanted = as_sizes(sizes)
+        if self.asymptote <= 0:
+            return np.full(wanted.shape, np.nan)
+        return np.asarray(self.member_variance / wanted / self.asymptote)
+
+    def recommended_size(self, tolerance: float, max_size: int) -> int | None:
+        """Return the smallest size with an excess error of at most `tolerance` times the asymptote, or None."""
+        if not tolerance > 0:
+            raise InputError(f"tolerance must be positive, got {tolerance}.")
+        if self.member_variance <= 0:
+            return 1
+        if self.asymptote <= 0:
+            return None
+        size = int(np.ceil(self.member_variance / (tolerance * self.asymptote) * (1.0 - 1e-12)))
+        return max(size, 1) if size <= max_size else None
+
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the interval of the recommended size, from the limits of both terms on the scale of logarithms."""
+        if self.member_variance <= 0:
+            return 1, 1
+        if self.asymptote <= 0:
+            return 1, None
+        distances = np.array(self.distances(level))
+        estimates = np.array([self.asymptote, self.member_variance])
+        with np.errstate(divide="ignore"):
+            down = np.log(estimates) - np.log(np.maximum(estimates - distances[:, 0], 0.0))
+        up = np.log1p(distances[:, 1] / estimates)
+        centre = float(np.log(self.member_variance / (tolerance * self.asymptote)))
+        luck = self.luck / self.member_variance * float(norm.ppf(0.5 + level / 2.0))
+        low = centre - float(np.hypot(_combined(up[0], down[1], -self._correlation), luck))
+        high = centre + float(np.hypot(_combined(down[0], up[1], -self._correlation), luck))
+        smallest, largest = np.exp(np.clip([low, high], -LARGEST_LOG, LARGEST_LOG))
+        return (
+            int(np.clip(np.floor(smallest), 1, max_size)),
+            max(int(np.ceil(largest)), 1) if largest <= max_size else None,
+        )
+
+
+def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatArray:
+    """Return the distance from the sum of two correlated estimates to its limit, from the distances of both terms."""
+    one, other = np.asarray(first), np.asarray(second)
+    if np.isinf(one).any() or np.isinf(other).any():
+        return np.asarray(np.maximum(one, other))
+    return np.asarray(np.sqrt(np.maximum(one**2 + other**2 + 2.0 * correlation * one * other, 0.0)))
+
+
+@record
+class LossMoments:
+    """Moments over rows from which the closed form is computed; those of disjoint rows merge.
+
+    Each row has two terms, its unbiased squared error and the variance of its members; their sum is the third column.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows with weight.
+    weight : float
+        Summed weight of the rows.
+    squared_error : float
+        Weighted mean of the squared errors of the rows' mean outputs.
+    centre, variance : ndarray, shape (3,)
+        Weighted mean and variance of the columns.
+    second : ndarray, shape (3, 3)
+        Sums over rows of the squared share of the weight times the deviation to the powers 0, 1, 2, by column.
+    third : ndarray, shape (4, 3)
+        Sums of the cubed share times the deviation to the powers 0 to 3.
+    largest : tuple of two LargestValues
+        Largest values of each of the two terms.
+    """
+
+    n_rows: int
+    weight: float
+    squared_error: float
+    centre: FloatArray
+    variance: FloatArray
+    second: FloatArray
+    third: FloatArray
+    largest: tuple[LargestValues, LargestValues]
+
+    def merge(self, other: LossMoments) -> LossMoments:
+        """Return the moments of the rows of `self` and `other`, which must be disjoint.
+
+        Examples
+        --------
+        >>> first = loss_moments([1.0], [0.5], [10], [1.0])
+        >>> both = first.merge(loss_moments([2.0], [0.5], [10], [1.0]))
+        >>> both.centre.round(3), both.n_rows
+        (array([0.45, 0.5 , 0.95]), 2)
+        """
+        weight = self.weight + other.weight
+        parts = ((self, self.weight / weight), (other, other.weight / weight))
+        centre = self.centre + parts[1][1] * (other.centre - self.centre)
+        return LossMoments(
+            n_rows=self.n_rows + other.n_rows,
+            weight=weight,
+            squared_error=sum(share * part.squared_error for part, share in parts),
+            centre=centre,
+            variance=np.sum([share * (part.variance + (part.centre - centre) ** 2) for part, share in parts], axis=0),
+            second=np.sum([share**2 * _moved(part.second, part.centre - centre) for part, share in parts], axis=0),
+            third=np.sum([share**3 * _moved(part.third, part.centre - centre) for part, share in parts], axis=0),
+            largest=(self.largest[0].merge(other.largest[0]), self.largest[1].merge(other.largest[1])),
+        )
+
+    def fit_tails(self) -> tuple[FittedTail | None, FittedTail | None]:
+        """Return the tail fitted to each of the rows' two terms; None for a term of which too few values differ."""
+        n_effective = 1.0 / float(self.second[0, 0])
+        first, second = (
+            fit_tail(largest, float(centre), float(variance), self.weight, n_effective)
+            for largest, centre, variance in zip(self.largest, self.centre, self.variance, strict=False)
+        )
+        return first, second
+
+    def carriers(self) -> int | None:
+        """Return the smallest number of rows that hold half of the squared error; None if more than 256."""
+        largest = self.largest[0]
+        carried = np.cumsum(largest.values * largest.weights) / self.weight
+        enough = np.flatnonzero(carried > self.squared_error / 2.0)
+        return int(enough[0]) + 1 if enough.size else None
+
+
+def _moved(moments: FloatArray, step: FloatArray) -> FloatArray:
+    """Return moments about a new centre from those about an old one; `step` is the old centre minus the new one."""
+    return np.array(
+        [
+            sum(comb(power, lower) * step ** (power - lower) * moments[lower] for lower in range(power + 1))
+            for power in range(len(moments))
+        ]
+    )
+
+
+def loss_moments(
+    mean: ArrayLike,
+    variance: ArrayLike,
+    trials: ArrayLike,
+    target: ArrayLike,
+    weight: ArrayLike | None = None,
+    groups: NDArray[np.integer] | None = None,
+) -> LossMoments:
+    """Return the moments of rows for the closed form, from the mean and variance of each row's out-of-bag outputs.
+
+    Parameters
+    ----------
+    mean, variance : array-like, shape (n_rows,)
+        Mean and variance (ddof 1) of each row's out-of-bag outputs.
+    trials : array-like, shape (n_rows,)
+        Number of out-of-bag outputs of each row, at least 2.
+    target : array-like, shape (n_rows,)
+    weight : array-like, shape (n_rows,), optional
+    groups : ndarray of int, shape (n_rows,), optional
+        The rows of one group count as one, with their mean terms and summed weight.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, anything is not finite, or a row has fewer than two members.
+    """
+    h = as_values(mean, "mean")
+    s2 = as_values(variance, "variance", h.size)
+    n = as_values(trials, "trials", h.size)
+    y = as_values(target, "target", h.size)
+    w = as_weight(weight, h.size)
+    if n.min() < 2:
+        raise InputError("trials must be at least 2 for every row: a variance needs two members.")
+    return term_moments((h - y) ** 2, s2, n, w, groups)
+
+
+def term_moments(
+    squared: FloatArray,
+    variance: FloatArray,
+    trials: FloatArray,
+    weight: FloatArray,
+    groups: NDArray[np.integer] | None = None,
+) -> LossMoments:
+    """Return the moments of rows for the closed form, from each row's squared error and the variance of its members.
+
+    Parameters
+    ----------
+    squared : ndarray, shape (n_rows,)
+        Squared error of the mean of each row's out-of-bag outputs, summed over the outputs of a row.
+    variance : ndarray, shape (n_rows,)
+        Variance (ddof 1) of these outputs, summed alike.
+    trials : ndarray, shape (n_rows,)
+        Number of out-of-bag members, at least 2.
+    weight : ndarray, shape (n_rows,)
+    groups : ndarray of int, shape (n_rows,), optional
+        The rows of one group count as one, with their mean terms and summed weight.
+    """
+    terms, w = np.stack([squared - variance / trials, variance, squared]), weight
+    if groups is not None:
+        terms, w = _group_terms(terms, w, groups)
+    unbiased, s2, squared = terms
+    deviations = np.stack([unbiased, s2, unbiased + s2])
+    total = float(w.sum())
+    share = w / total
+    centre = deviations @ share
+    deviations -= centre[:, None]
+    # By products: a power takes twenty times as long.
+    squared_share = share * share
+    cubed_share = squared_share * share
+    variance, second, third = np.empty(3), [], []
+    power = np.ones_like(deviations)
+    for exponent in range(4):
+        third.append(power @ cubed_share)
+        if exponent < 3:
+            second.append(power @ squared_share)
+        if exponent == 2:
+            variance = power @ share
+        power *= deviations
+    return LossMoments(
+        n_rows=int(np.count_nonzero(w)),
+        weight=total,
+        squared_error=float(squared @ share),
+        centre=centre,
+        variance=variance,
+        second=np.stack(second),
+        third=np.stack(third),
+        largest=(largest_values(unbiased, w), largest_values(s2, w)),
+    )
+
+
+def _group_terms(terms: FloatArray, weight: FloatArray, groups: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
+    weights = group_sums(weight, groups)
+    sums = np.stack([group_sums(weight * term, groups) for term in terms])
+    return sums[:, weights > 0] / weights[weights > 0], weights[weights > 0]
+
+
+def fit_moments(moments: LossMoments) -> SquaredLoss:
+    r"""Fit the closed form of the mean squared error to the moments of all rows.
+
+    Raises
+    ------
+    InputError
+        If fewer than two rows have weight.
+
+    Notes
+    -----
+    :math:`\mathrm{MSE}_\infty = \overline{(\bar h_i - y_i)^2 - S_i^2/n_i}`, unbiased for every size
+    and linear in 1/B.  E2 - V2 of Wolpert and Macready (1996) with ddof 1.
+    A row's weight enters the covariance beside its own deviation, so weights may depend on the losses.
+
+    Examples
+    --------
+    >>> moments = loss_moments([1.0, 2.0], [0.5, 0.5], [10, 10], [1.0, 1.0])
+    >>> fit_moments(moments).error([1, float("inf")]).round(3)
+    array([0.95, 0.45])
+    """
+    if moments.n_rows < 2:
+        raise InputError(
+            f"target has {counted(moments.n_rows, 'row')} of positive weight; a mean squared error needs at least 2."
+        )
+    squares, cubes = float(moments.second[0, 0]), float(moments.third[0, 0])
+    # What is left of the squared deviations from the weighted mean, where weights do not depend on the losses.
+    first, second, both = moments.second[2] / max(1.0 - 2.0 * cubes / squares + squares, ROUNDING)
+    shared = (both - first - second) / 2.0
+    scale = np.maximum(moments.second[2, :2], TINY) ** 1.5
+    return SquaredLoss(
+        raw_asymptote=float(moments.centre[0]),
+        member_variance=float(moments.centre[1]),
+        covariance=np.array([[first, shared], [shared, second]]),
+        skewness=np.clip(moments.third[3, :2] / scale, -1.0, 1.0),
+        moments=moments,
+    )
+
+
+# Ways to split a row's members into halves; each doubles the length of the alternating pieces.
+N_SPLITS = 4
+N_CLASSES = 2**N_SPLITS
+# Few, so that what is read of them stays in a processor's cache.
+ROWS_AT_ONCE = 256
+ROWS_OF_LUCK = 1000
+# Of scores; bounds the time where labels are many, and of two labels no row is left.
+MOST_PROBABILITIES = 250_000
+FEWEST_ROWS = 100
+
+
+def brier_loss(
+    sample: Sample,
+    inverse_link: Callable[[FloatArray], NDArray[Any]] | None = None,
+    groups: NDArray[np.integer] | None = None,
+) -> SquaredLoss | None:
+    r"""Return the Brier score of an ensemble of any size, from the outputs of its members for a sample of rows.
+
+    Parameters
+    ----------
+    sample : Sample
+        Votes, probabilities or scores; rows with fewer than two members, or without weight, do not count.
+    inverse_link : callable, optional
+        Turns mean scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or
+        probabilities.
+    groups : ndarray of int, shape (n_sampled,), optional
+        Groups of rows that count as one draw.
+
+    Returns
+    -------
+    SquaredLoss or None
+        Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  None where fewer than
+        two rows, or rows of fewer than two groups, count.
+    """
+    counts = (sample.block.trials >= 2) & (sample.weight > 0)
+    if np.count_nonzero(counts) < 2 or (groups is not None and np.unique(groups[counts]).size < 2):
+        return None
+    used = sample if counts.all() else sample.select(np.flatnonzero(counts))
+    if inverse_link is None:
+        (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
+    else:
+        squared, variance, luck = _terms_of_scores(used, inverse_link)
+    trials = used.block.trials
+    moments = term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts])
+    return replace(fit_moments(moments), luck=luck)
+
+
+def _luck_of_members(sample: Sample) -> float:
+    """Return the standard deviation of the mean variance by which members were trained, as far as all rows share it.
+
+    Of trees with one split each, some predict all rows alike far from their means.
+    """
+    part = sample.some_rows(ROWS_OF_LUCK)
+    block, relative = part.block, part.weight / part.weight.mean()
+    if block.is_vote and block.n_labels == 2:
+        terms, relative = block.outputs == 1, relative * _rise_by_vote(block)
+    else:
+        terms = member_terms(block)
+    return math.sqrt(shared_luck_variance(terms, block.counted, relative, sample.rows.size))
+
+
+def _rise_by_vote(block: RowBlock) -> FloatArray:
+    """Return by how much :func:`member_terms` of votes for the second of two labels exceed those for the first."""
+    trials = block.trials
+    first, second = block.support.T / trials
+    return np.asarray((first - second) * influence_on_variance(trials))
+
+
+def _terms_of_scores(
+    sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return each row's Brier score and variance of one member, from raw scores, and the luck of the members.
+
+    Of many labels, only some rows' variances are those of all members.  Those of the other rows come from halves of
+    their members, and are moved by what the halves are off in the former rows: rows share the noise of the halves.
+    """
+    (n_members, n_rows), n_labels = sample.block.counted.shape, sample.block.n_labels
+    n_losses = min(n_labels * (n_labels + 3) // 2, 2 * n_members) + 1
+    rows = sample.random_rows(max(MOST_PROBABILITIES // (n_losses * n_labels), FEWEST_ROWS))
+    exact, luck = _exact_variances(sample if rows.size == n_rows else sample.select(rows), inverse_link)
+    if rows.size == n_rows:
+        mean = sample.block.support / sample.block.trials[:, None]
+        return _score_of_means(sample.block, inverse_link)(mean), exact, luck
+    squared, variance = brier_terms_of_scores(sample.block, inverse_link)
+    weight, off = sample.weight[rows] / sample.weight[rows].sum(), exact - variance[rows]
+    shift = float(weight @ off)
+    variance += shift
+    variance[rows] = exact
+    return squared, variance, math.hypot(luck, math.sqrt(float(weight**2 @ (off - shift) ** 2)))
+
+
+def _exact_variances(sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]) -> tuple[FloatArray, float]:
+    """Return the variance of one member in each row, from all members, and the luck of the members."""
+    block = sample.block
+    n_few = max(ROWS_OF_LUCK // block.n_labels, FEWEST_ROWS)
+    if sample.rows.size <= n_few:
+        variance, shared = shared_terms(*_smooth_loss(block, inverse_link), block.counted, sample.weight)
+        return variance, math.sqrt(shared)
+    few = sample.some_rows(n_few)
+    shared = shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1]
+    if isinstance(block, ScoreBlock):
+        # Of one output by member, the sum over members is that of their variance.
+        mean, loss = block.support[:, 1:] / block.trials[:, None], _score_of_second(block, inverse_link)
+        return terms_of_variance(loss, mean, block.variance / 4.0), math.sqrt(shared)
+    return mean_terms(*_smooth_loss(block, inverse_link), block.counted), math.sqrt(shared)
+
+
+def _smooth_loss(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[LossOfRows, NDArray[Any]]:
+    """Return the Brier score of rows as a function of mean outputs, and these outputs of all members.
+
+    Of two labels whose scores are each other's negative, the outputs are the scores of the second one.
+    """
+
+    def score(rows: slice) -> Callable[[FloatArray], FloatArray]:
+        return _score_of_means(replace(block, target=block.target[rows]), inverse_link)
+
+    def score_of_second(rows: slice) -> Callable[[FloatArray], FloatArray]:
+        return _score_of_second(replace(block, target=block.target[rows]), inverse_link)
+
+    if isinstance(block, ScoreBlock):
+        return score_of_second, block.score[:, :, None] / 2.0
+    second = block.outputs[:, :, 1:]
+    if block.n_labels > 2 or not np.array_equal(block.outputs[:, :, :1], -second):
+        return score, block.outputs
+    return score_of_second, second
+
+
+def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
+    r"""Return each row's Brier score and the variance of one member, from votes or probabilities.
+
+    Parameters
+    ----------
+    block : RowBlock
+        At least two members count for every row.
+
+    Returns
+    -------
+    squared : ndarray, shape (n_rows,)
+        :math:`\sum_k (\bar p_k - y_k)^2` of the mean over the members that count, halved for two labels.
+    variance : ndarray, shape (n_rows,)
+        :math:`\sum_k s_k^2` with ddof 1, halved alike.
+
+    Examples
+    --------
+    >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
+    >>> block = RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)
+    >>> [float(term[0]) for term in brier_terms(block)]
+    [0.0625, 0.25]
+    """
+    trials = block.trials
+    support = block.support
+    squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.counted).sum(axis=1)
+    mean = support / trials[:, None]
+    length = (mean**2).sum(axis=1)
+    variance = np.maximum(squares - trials * length, 0.0) / (trials - 1.0)
+    scale = _scale(block.n_labels)
+    return scale * _squared_error(mean, length, block.target), scale * variance
+
+
+def member_terms(block: RowBlock) -> FloatArray:
+    r"""Return the influence of each member on the variance that :func:`brier_terms` returns, up to a constant by row.
+
+    Of votes or probabilities.
+
+    Parameters
+    ----------
+    block : RowBlock
+        At least two members count for every row.
+
+    Returns
+    -------
+    ndarray, shape (n_members, n_rows)
+        :math:`\sum_k (p_{mk} - \bar p_k)^2 \, n / (n - 2)`, halved for two labels, of n members that count, at least 3.
+        Of members that do not count, any value.
+
+    Examples
+    --------
+    >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
+    >>> member_terms(RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)).ravel()
+    array([0.125, 0.125, 1.125, 0.125])
+    """
+    trials = block.trials
+    mean = block.support / trials[:, None]
+    if block.outputs.ndim == 2:
+        labels = np.where(block.counted, block.outputs, 0)
+        squared = (mean**2).sum(axis=1) - 2.0 * mean[np.arange(trials.size), labels] + 1.0
+    else:
+        squared = np.stack([np.square(outputs - mean).sum(axis=1) for outputs in block.outputs])
+    return np.asarray(_scale(block.n_labels) * squared * influence_on_variance(trials))
+
+
+def brier_terms_of_scores(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return each row's Brier score and what one member adds to it, from raw scores that are averaged.
+
+    The expected score of B members is :math:`\mathrm{BS}_\infty + V/B` up to terms in :math:`1/B^2`.  V follows from
+    the scores of the two halves of a row's members beside that of all.
+
+    Parameters
+    ----------
+    block : RowBlock
+        At least two members count for every row.
+    inverse_link : callable
+        Turns mean scores, shape (n_rows, n_labels), into probabilities.
+
+    Returns
+    -------
+    squared, variance : ndarray, shape (n_rows,)
+        As of :func:`brier_terms`; the variance of a single row can come out negative, that of many rows does not.
+    """
+    squared, variance = np.empty((2, block.target.size))
+    for start in range(0, block.target.size, ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        part = block.like(block.stored[:, rows], block.counted[:, rows], block.target[rows])
+        squared[rows], variance[rows] = _terms_by_halves(part, block.support[rows], inverse_link)
+    return squared, variance
+
+
+def _terms_by_halves(
+    block: RowBlock, support_of_all: FloatArray, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[FloatArray, FloatArray]:
+    trials, score = block.trials, _score_of_means(block, inverse_link)
+    squared = score(support_of_all / trials[:, None])
+    support, number = _sums_by_rank(block)
+    place = np.arange(N_CLASSES)
+    gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
+    for length in 2 ** np.arange(N_SPLITS):
+        odd = (place // length) % 2 == 1
+        halves = [(support[half].sum(axis=0), number[half].sum(axis=0)) for half in (odd, ~odd)]
+        divides = (halves[0][1] > 0) & (halves[1][1] > 0)
+        for total, size in halves:
+            gain += divides * (score(total / np.maximum(size, 1.0)[:, None]) - squared)
+            inverse += divides * (1.0 / np.maximum(size, 1.0) - 1.0 / trials)
+    return squared, gain / inverse
+
+
+def _score_of_means(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the function that gives each row's Brier score, (n_rows,), from mean scores, (n_rows, n_labels)."""
+
+    def score(mean: FloatArray) -> FloatArray:
+        probabilities = np.asarray(inverse_link(mean), dtype=np.float64)
+        return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
+
+    return score
+
+
+def _score_of_second(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the function of :func:`_score_of_means` of the second of two labels' scores, minus the first's."""
+    score = _score_of_means(block, inverse_link)
+    return lambda mean: score(np.concatenate([-mean, mean], axis=1))
+
+
+def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
+    """Return the summed scores, and the number, of a row's members whose ranks are equal modulo 16.
+
+    Every half that a row's members are split into is made of eight of these classes.
+
+    Returns
+    -------
+    support : ndarray, shape (16, n_rows, n_labels)
+    number : ndarray, shape (16, n_rows)
+    """
+    n_rows = block.target.size
+    n_cells = N_CLASSES * n_rows
+    # Modulo 256, a multiple of 16.
+    rank = np.add.accumulate(block.counted.view(np.uint8), axis=0, dtype=np.uint8) - np.uint8(1)
+    place = np.flatnonzero(block.counted)
+    cell = rank.reshape(-1).take(place) % N_CLASSES * np.intp(n_rows) + place % n_rows
+    # Members are added in their order.
+    scores = block.stored.reshape(-1)
+    if isinstance(block, ScoreBlock):
+        half = np.bincount(cell, weights=scores.take(place) / 2.0, minlength=n_cells)
+        support = [-half, half]
+    else:
+        at = place * block.n_labels
+        support = [
+            np.bincount(cell, weights=scores.take(at + label), minlength=n_cells) for label in range(block.n_labels)
+        ]
+    number = np.bincount(cell, minlength=n_cells).astype(np.float64)
+    sums = np.stack(support, axis=1, dtype=np.float64)
+    return sums.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
+
+
+def _squared_error(probabilities: FloatArray, length: FloatArray, target: NDArray[Any]) -> FloatArray:
+    """Return the squared distance of each row's probabilities, of this squared length, from its label's indicators."""
+    rows = np.arange(target.size)
+    of_truth = probabilities[rows, target]
+    return np.asarray(length - of_truth**2 + (1.0 - of_truth) ** 2)
+
+
+def _scale(n_labels: int) -> float:
+    return 0.5 if n_labels == 2 else 1.0
+
+
+LEAST_CONCENTRATION = 0.05
+# From here on the asymptotic series of the exponential integral has an error below 1e-12; its value would underflow.
+FAR, N_TERMS = 40.0, 30
+NODES, WEIGHTS = laggauss(12)
+SMALL = 1e-3
+
+
+def relative_variance(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> float:
+    r"""Return the variance of one member's probability as a share of :math:`p(1-p)`, that of a vote.
+
+    Parameters
+    ----------
+    mean, variance : ndarray, shape (n_rows,)
+        Of the members' probabilities for the label of each row; the variance with divisor n - 1.
+    trials : ndarray, shape (n_rows,)
+        Number of members of each row, at least two.
+
+    Notes
+    -----
+    A ratio of sums.  Rows weigh as their variance does in the log loss, by :math:`1/p^2`, with :math:`1/n` added to p.
+    """
+    votes, weight = vote_variances(mean, variance, trials)
+    total = float(weight @ votes)
+    return float(weight @ variance) / total if total > 0 else 0.0
+
+
+def vote_variances(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the variance that one vote would have in each row, and the weight of the row in :func:`relative_variance`.
+
+    Parameters
+    ----------
+    mean, variance, trials : ndarray, shape (n_rows,)
+    """
+    return mean * (1.0 - mean) + variance / trials, (mean + 1.0 / trials) ** -2.0
+
+
+def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: ArrayLike) -> FloatArray:
+    r"""Return the expected log loss of each row at a size, or at several, infinity allowed.
+
+    Parameters
+    ----------
+    mean : ndarray, shape (n_rows,)
+        Mean probability, over a row's members, of its label; above 0.
+    trials : ndarray, shape (n_rows,)
+    share : float
+        See :func:`relative_variance`.
+    size : float or ndarray, shape (n_sizes,)
+
+    Returns
+    -------
+    ndarray, shape (n_rows,) or (n_sizes, n_rows)
+
+    Notes
+    -----
+    The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, which has their mean p and
+    variance :math:`c\,p(1-p)/B`.  Then :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`.  To the
+    loss with all n members, the difference of this expectation between B and n is added.  Its first term is
+    :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, and :math:`1/\bar p` errs high, so 1/p is replaced by its unbiased estimate
+    :math:`K_n \int_0^\infty e^{-K_n v} / (1 - (1 - \bar p) e^{-v}) \, dv`.
+
+    Examples
+    --------
+    >>> mean, trials = np.array([0.2, 0.5]), np.array([40.0, 40.0])
+    >>> expected_log_loss(mean, trials, 0.3, 40.0).round(3), expected_log_loss(mean, trials, 0.3, np.inf).round(3)
+    (array([1.609, 0.693]), array([1.595, 0.689]))
+    """
+    sizes = np.asarray(size, dtype=np.float64)[..., None]
+    if share <= 0.0:
+        return np.asarray(-np.log(mean) + np.zeros_like(sizes))
+    own = _concentration(trials, share)
+    limit = 1.0 / inverse_probability(mean, own)
+    is_finite = np.isfinite(sizes)
+    at_size = np.where(is_finite, _excess(limit, _concentration(np.where(is_finite, sizes, 1.0), share)), 0.0)
+    return np.asarray(np.maximum(-np.log(mean) + at_size - _excess(limit, own), 0.0))
+
+
+def inverse_probability(mean: FloatArray, concentration: FloatArray) -> FloatArray:
+    r"""Return the unbiased estimate of 1/p from one draw of :math:`\mathrm{Beta}(pK, (1-p)K)`, at least 1.
+
+    Parameters
+    ----------
+    mean : ndarray, shape (n_rows,)
+        The draws, above 0.
+    concentration : ndarray, shape (n_rows,)
+        K.
+
+    Notes
+    -----
+    Divided by K it is an integral whose Mellin transform is 1/(pK) times that of the density.  With
+    :math:`w = -\log(1 - \bar p)` it is :math:`e^{Kw} E_1(Kw)`, and a smooth part by Gauss's and Laguerre's quadrature.
+
+    Examples
+    --------
+    >>> draws = np.random.default_rng(0).beta(0.1 * 20, 0.9 * 20, 100_000)
+    >>> (1.0 / draws).mean().round(1), inverse_probability(draws, np.full(100_000, 20.0)).mean().round(1)
+    (np.float64(19.0), np.float64(10.0))
+    """
+    way = -np.log1p(-np.minimum(mean, 1.0 - np.finfo(np.float64).eps))
+    smooth = _smooth_part(way[:, None] + NODES / concentration[:, None]) @ WEIGHTS
+    return np.maximum(concentration * _scaled_exponential_integral(concentration * way) + smooth, 1.0)
+
+
+def _smooth_part(way: FloatArray) -> FloatArray:
+    """Return 1/(1 - exp(-x)) - 1/x, which is 1/2 at 0."""
+    near = np.maximum(way, SMALL)
+    return np.where(way < SMALL, 0.5 + way / 12.0, -1.0 / np.expm1(-near) - 1.0 / near)
+
+
+def _scaled_exponential_integral(argument: FloatArray) -> FloatArray:
+    """Return exp(x) E1(x) of positive x."""
+    near, far = np.minimum(argument, FAR), np.maximum(argument, FAR)
+    series = np.ones_like(far)
+    for power in range(N_TERMS, 0, -1):
+        series = 1.0 - power * series / far
+    return np.where(argument < FAR, np.exp(near) * exp1(near), series / far)
+
+
+def _concentration(size: FloatArray, share: float) -> FloatArray:
+    return np.asarray(np.maximum(size / share - 1.0, LEAST_CONCENTRATION))
+
+
+def _excess(probability: FloatArray, concentration: FloatArray) -> FloatArray:
+    """Return the expected log loss of a beta-distributed probability above that of its mean."""
+    return np.asarray(digamma(concentration) - digamma(probability * concentration) + np.log(probability))
+
+
+RESIDUAL_ROUNDING = 1e-9
+
+
+def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> FloatArray:
+    r"""Return residuals of out-of-bag means, narrowed to those of an ensemble of `size` members.
+
+    Parameters
+    ----------
+    tally : ValueTally
+        At least one member for each row, and at least two for two rows with weight.
+    weight : ndarray, shape (n_rows,)
+    size : float
+        Members of the ensemble that predicts fresh rows.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        Target less prediction.
+
+    Raises
+    ------
+    InputError
+        If fewer than two rows with weight have two members.
+
+    Notes
+    -----
+    The mean square of residuals of m members, about their mean, is :math:`s^2 + v/m` with v the variance of a member
+    (``docs/methods.md``, section 4), and a row has fewer out-of-bag members, :math:`m_i`, than the ensemble has
+    members, B.  Each residual's distance from the weighted mean residual is therefore multiplied by
+    :math:`\sqrt{(s^2 + v/B) / (s^2 + v/m_i)}`, with :math:`s^2` 0 where its estimate is negative: the spread is then
+    that of B members, the shape is kept.
+
+    Examples
+    --------
+    >>> ones = np.ones(2)
+    >>> tally = ValueTally(trials=4 * ones, mean=0 * ones, variance=4 * ones, target=np.array([-2.0, 2.0]))
+    >>> residuals_at_size(tally, ones, 4).tolist(), residuals_at_size(tally, ones, np.inf).round(4).tolist()
+    ([-2.0, 2.0], [-1.7321, 1.7321])
+    """
+    several = (tally.trials >= 2) & (weight > 0)
+    if np.count_nonzero(several) < 2:
+        raise InputError("Fewer than two rows have two out-of-bag members; train more members.")
+    residuals = tally.target - tally.mean
+    centre = float(np.average(residuals, weights=weight))
+    known = select_rows(tally, several)
+    assert isinstance(known, ValueTally)
+    # About their mean: what all rows have in common is no part of the spread.
+    moments = loss_moments(known.mean + centre, known.variance, known.trials, known.target, weight[several])
+    law = fit_moments(moments)
+    expected, wanted = (law.asymptote + law.member_variance / members for members in (tally.trials, size))
+    factor = np.sqrt(np.divide(wanted, expected, out=np.ones_like(expected), where=expected > 0))
+    return np.asarray(centre + factor * (residuals - centre))
+
+
+def residual_limits(
+    residuals: FloatArray, level: float, weight: FloatArray, groups: NDArray[np.integer] | None = None
+) -> tuple[float, float]:
+    r"""Return quantiles between which the residual of one more row lies with a chance of `level`.
+
+    Parameters
+    ----------
+    residuals : ndarray, shape (n_rows,)
+    level : float
+        Between 0 and 1.
+    weight : ndarray, shape (n_rows,)
+    groups : ndarray of int, shape (n_rows,), optional
+        Group of each row; the fresh row is then one of a fresh group.
+
+    Returns
+    -------
+    lower, upper : float
+
+    Raises
+    ------
+    InputError
+        If the rows, or groups, are too few for this level: fewer than 2 / (1 - level) - 1.
+
+    Notes
+    -----
+    `upper` is where the weight of all residuals up to it, interpolated between residuals, is
+    :math:`(1 - \alpha/2)(W + w)`, with :math:`\alpha` one less the level, W the weight of all and w that which the
+    fresh row may have: that of a row, or group, drawn by weight, :math:`\sum w_i^2 / W`.  `lower` mirrors it.  With
+    equal weights they are the :math:`(n + 1)\alpha/2`-th residuals from below and above.  Between exchangeable
+    residuals at whole places a further one lies with exactly the chance `level` (with weights: R. J. Tibshirani and
+    others 2019).  Interpolation keeps that between places but for an error of order :math:`1/n^2` (R. Beran, P. Hall
+    1993, *Interpolated nonparametric prediction intervals and confidence intervals*, JRSS B 55); the next place
+    outwards would cover up to 2/(n + 1) more.
+
+    Examples
+    --------
+    >>> residual_limits(np.arange(1.0, 40.0), 0.95, np.ones(39))
+    (1.0, 39.0)
+    >>> lower, upper = residual_limits(np.arange(1.0, 40.0), 0.75, np.ones(39))
+    >>> round(lower, 6), round(upper, 6)
+    (5.0, 35.0)
+    """
+    units = weight if groups is None else group_sums(weight, groups)
+    total = float(units.sum())
+    one = float(units @ units) / total
+    needed = (0.5 + level / 2.0) * (total + one)
+    if needed > total * (1.0 + RESIDUAL_ROUNDING):
+        what = "rows" if groups is None else "groups"
+        raise InputError(
+            f"An interval of level {level:g} needs at least {np.ceil(2.0 / (1.0 - level) - 1.0 - ROUNDING):.0f} {what} "
+            f"with out-of-bag members, and there are {_worth(units)}. Pass a lower interval_level, or train on more "
+            "rows."
+        )
+    lower, upper = -_quantile(-residuals, weight, needed), _quantile(residuals, weight, needed)
+    # A limit of 0 has no sign.
+    return lower + 0.0, upper + 0.0
+
+
+def _worth(weight: FloatArray) -> str:
+    """Return how many rows count, and as how many of equal weight if they differ."""
+    known = weight[weight > 0.0]
+    if known.size == 0 or known.min() == known.max():
+        return str(known.size)
+    return f"{known.size}, which weigh as much as {known.sum() ** 2 / (known @ known):.3g} of equal weight"
+
+
+def _quantile(values: FloatArray, weight: FloatArray, needed: float) -> float:
+    """Return the value below which the values have the `needed` weight together, interpolated linearly."""
+    order = np.argsort(values, kind="stable")
+    order = order[weight[order] > 0]
+    return float(np.interp(needed, np.cumsum(weight[order]), values[order]))

@@ -1,0 +1,693 @@
+"""Rows that repeat: copies, and rows that are equal by chance or because the outputs of all members are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, xlogy
+
+from ens_plugin.core.sample import Sample, ScoreBlock
+from ens_plugin.core.tally import RowBlock, count_members, member_margins, strongest_rival
+from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
+
+__all__ = [
+    "EVENNESS_LEVEL",
+    "appended_rows",
+    "are_alike",
+    "chance_share",
+    "column_halves",
+    "copied_rows",
+    "evenly_repeated",
+    "is_of_few_cells",
+    "leads",
+    "near_missed",
+    "numbered",
+    "output_cells",
+    "oversampled_labels",
+    "paired_halves",
+    "point_masses",
+    "tied_pairs",
+    "ties_explain",
+    "too_even",
+    "unlike_columns",
+]
+
+Hashes = NDArray[np.uint64]
+
+N_SPLITS = 8
+EVENNESS_LEVEL = 1e-6
+LEAST_APPENDED = 20
+RUN_RATIO = 10
+MOST_CELLS_OF_A_LABEL = 50
+ROWS_PER_CELL = 10
+# A record that occurs so many times as often as half of the others is a point at which rows lie, if such are few.
+TIMES_TYPICAL, MOST_MASSES = 10, 10
+
+
+def numbered(hashes: Hashes) -> NDArray[np.int32]:
+    """Return a number for each row, equal for rows with equal hashes, in the order in which these first appear.
+
+    Parameters
+    ----------
+    hashes : ndarray of uint64, shape (n_rows,)
+
+    Returns
+    -------
+    ndarray of int32, shape (n_rows,)
+        From 0 without gaps.
+
+    Examples
+    --------
+    >>> numbered(np.array([7, 3, 7, 5], dtype=np.uint64)).tolist()
+    [0, 1, 0, 2]
+    """
+    ordered = np.sort(hashes)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if repeated.size == 0:
+        return np.arange(hashes.size, dtype=np.int32)
+    del ordered
+    # In most tables few rows are repeated, and only these are sorted once more.
+    rows = np.flatnonzero(np.isin(hashes, repeated))
+    _, first, which = np.unique(hashes[rows], return_index=True, return_inverse=True)
+    first_row = rows[first[which]]
+    is_first = np.ones(hashes.size, dtype=bool)
+    is_first[rows] = rows == first_row
+    number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
+    number[rows] = number[first_row]
+    return number
+
+
+def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
+    """Return random halves of the columns, each followed by its complement, as booleans of shape (16, n_columns).
+
+    Examples
+    --------
+    >>> halves = column_halves(4)
+    >>> halves.shape, bool(np.all(halves[0] != halves[1]))
+    ((16, 4), True)
+    """
+    rng = np.random.default_rng(seed)
+    halves = np.zeros((2 * N_SPLITS, n_columns), dtype=bool)
+    for split in range(N_SPLITS):
+        halves[2 * split, rng.permutation(n_columns)[: n_columns // 2]] = True
+    halves[1::2] = ~halves[::2]
+    return halves
+
+
+def copied_rows(records: AnyIntArray, halves: Hashes, labels: AnyIntArray | None = None) -> NDArray[np.bool_]:
+    r"""Return which rows are repeated more often than chance explains.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's record: its features and target.
+    halves : ndarray of uint64, shape (n_halves, n_rows)
+        Hashes of each row over the :func:`column_halves` of the features.
+    labels : ndarray of int, shape (n_rows,), or None
+        Label codes; None for values.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_rows,)
+
+    Notes
+    -----
+    Where rows are drawn one by one, a record can be drawn twice only if single values are common, and then there are
+    other records that share half of its values: near misses.  A repeated record counts as drawn if most splits of the
+    columns show near misses in both halves; otherwise its rows are taken for copies.  One column of real numbers
+    leaves no near miss in the half that holds it.
+
+    All repeated records are taken for copies where they are too even, among all records or those of a label: with
+    :math:`f_k` records that occur k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in
+    the mean, whatever the probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" and
+    "a fifth of the rows twice" break (:func:`too_even`).
+
+    Up to 50 records that occur ten times or more on average are the cells of discrete data, however even.
+
+    Examples
+    --------
+    >>> halves = np.array([[1, 1, 2], [5, 5, 6]], dtype=np.uint64)
+    >>> copied_rows(np.array([0, 0, 1]), halves).tolist()
+    [True, True, False]
+    """
+    counts = np.bincount(records)
+    repeated = counts[records] > 1
+    if is_of_few_cells(counts) or not repeated.any():
+        return np.zeros(records.size, dtype=bool)
+    return np.asarray(evenly_repeated(records, labels) | (repeated & ~near_missed(records, halves)))
+
+
+def is_of_few_cells(counts: AnyIntArray) -> bool:
+    """Return whether the records are the cells of discrete data, by how often each occurs.
+
+    Examples
+    --------
+    >>> is_of_few_cells(np.full(8, 30)), is_of_few_cells(np.full(30, 8))
+    (True, False)
+    """
+    n_records = np.count_nonzero(counts)
+    return bool(n_records <= MOST_CELLS_OF_A_LABEL and counts.sum() >= ROWS_PER_CELL * n_records)
+
+
+def point_masses(records: AnyIntArray, labels: AnyIntArray | None = None) -> NDArray[np.bool_]:
+    """Return which rows are of a few records that occur far more often than the others, as a blank form does.
+
+    Fresh rows are of these records as often, so that such rows hide no error, as copies do.  Copying repeats many
+    records, or all records of a label, and none far more often than most others.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's record, from 0 without gaps.
+    labels : ndarray of int, shape (n_rows,), or None
+        Label codes, which are equal in the rows of a record; None for values.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_rows,)
+        Of up to ten records that occur ten times as often as the median record of their label; all False where more do.
+
+    Examples
+    --------
+    >>> records = np.append(np.arange(50), np.full(30, 50))
+    >>> int(point_masses(records).sum()), int(point_masses(np.arange(300) // 3).sum())
+    (30, 0)
+    """
+    counts = np.bincount(records)
+    label = np.zeros(counts.size, dtype=np.intp)
+    if labels is not None:
+        label[records] = labels
+    order = np.lexsort((counts, label))
+    sizes = np.bincount(label)
+    first = np.cumsum(sizes) - sizes
+    middle = counts[order][np.minimum(first + sizes // 2, counts.size - 1)]
+    # The only record of a label is compared with those of all labels.
+    middle = np.where(sizes == 1, np.sort(counts)[counts.size // 2], middle)
+    are_masses = counts >= TIMES_TYPICAL * middle[label]
+    return np.asarray((are_masses & (np.count_nonzero(are_masses) <= MOST_MASSES))[records])
+
+
+def near_missed(records: AnyIntArray, halves: Hashes) -> NDArray[np.bool_]:
+    """Return which rows share both halves of the columns with other records, in most splits of the columns.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+    halves : ndarray of uint64, shape (n_halves, n_rows)
+
+    Examples
+    --------
+    >>> halves = np.array([[1, 1, 2], [5, 6, 5]], dtype=np.uint64)
+    >>> near_missed(np.arange(3), halves).tolist()
+    [True, False, False]
+    """
+    copies = np.bincount(records)[records]
+    found = np.zeros(records.size)
+    for first, second in zip(halves[::2], halves[1::2], strict=True):
+        found += _near_misses(first, copies) & _near_misses(second, copies)
+    return np.asarray(2 * found >= halves.shape[0] // 2)
+
+
+def _near_misses(half: Hashes, copies: AnyIntArray) -> NDArray[np.bool_]:
+    """Return which rows have the same half of the columns as a row of another record, shape (n_rows,)."""
+    _, index, alike = np.unique(half, return_inverse=True, return_counts=True)
+    return np.asarray(alike[index] > copies)
+
+
+def too_even(counts: AnyIntArray, level: float = EVENNESS_LEVEL) -> bool:
+    r"""Return whether the numbers of copies of the records vary less than random drawing of rows can explain.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (n_records,)
+    level : float
+        How improbable the counts must be if rows were drawn.
+
+    Notes
+    -----
+    Of the numbers :math:`f_k` of records that occur k times, each three in a row are compared with the most likely
+    means that drawing allows, those with :math:`k \mu_k^2 = (k + 1) \mu_{k-1} \mu_{k+1}`.  They are
+    :math:`f_{k-1} + t, f_k - 2t, f_{k+1} + t`, because the condition is linear in the logarithms of the means of
+    Poisson variables.  The counts are too even where a ratio of the likelihoods is below the level, divided by the
+    number of ratios.
+
+    Examples
+    --------
+    >>> too_even(np.full(20, 5)), too_even(np.random.default_rng(0).poisson(5, 200))
+    (True, False)
+    """
+    found = np.append(np.bincount(counts, minlength=4), 0).astype(np.float64)
+    k = np.arange(2.0, found.size - 1.0)
+    below, here, above = found[1:-2], found[2:-1], found[3:]
+    excess = k * here**2 - (k + 1.0) * below * above
+    is_even = excess > 0.0
+    k, below, here, above, excess = (array[is_even] for array in (k, below, here, above, excess))
+    slope = 2.0 * k * here + 0.5 * (k + 1.0) * (below + above)
+    # The smaller root of (3 k - 1) t^2 - 2 slope t + excess, without a difference of nearly equal numbers.
+    moved = excess / (slope + np.sqrt(np.maximum(slope**2 - (3.0 * k - 1.0) * excess, 0.0)))
+    loss = xlogy(below, below / (below + moved)) + xlogy(here, here / (here - 2.0 * moved))
+    loss += xlogy(above, above / (above + moved))
+    return bool(np.any(loss > np.log(max(k.size, 1) / level)))
+
+
+def evenly_repeated(
+    records: AnyIntArray, labels: AnyIntArray | None, level: float = EVENNESS_LEVEL
+) -> NDArray[np.bool_]:
+    """Return which rows are repeated too evenly: all repeated rows, or those of a label whose counts are too even.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's record, from 0 without gaps.
+    labels : ndarray of int, shape (n_rows,), or None
+        Label codes, which are equal in the rows of a record; None for values.
+    level : float
+        As of :func:`too_even`.
+
+    Examples
+    --------
+    >>> records = np.append(np.arange(90), np.repeat(np.arange(90, 110), 2))
+    >>> int(evenly_repeated(records, None).sum()), int(evenly_repeated(records, records // 90).sum())
+    (0, 40)
+    """
+    counts = np.bincount(records)
+    repeated = np.asarray(counts[records] > 1)
+    if labels is None or too_even(counts, level):
+        return repeated & too_even(counts, level)
+    label = np.zeros(counts.size, dtype=np.intp)
+    label[records] = labels
+    order = np.argsort(label, kind="stable")
+    sizes = np.bincount(label)
+    by_label = np.split(counts[order], np.cumsum(sizes)[:-1])
+    is_even = np.array([own.size > 0 and own.max() > 1 and too_even(own, level) for own in by_label])
+    return np.asarray(repeated & is_even[labels])
+
+
+def appended_rows(target: AnyIntArray) -> int:
+    """Return the number of rows of one label at the end that make all labels equally frequent; 0 if there are none.
+
+    Parameters
+    ----------
+    target : ndarray of int, shape (n_rows,)
+        Label codes in the order of the rows.
+
+    Notes
+    -----
+    Oversamplers append such rows.  The labels must have exactly equal counts, and the last run of one label must be
+    ten times as long as the other runs on average: neither shuffled nor sorted rows have both.
+
+    Examples
+    --------
+    >>> mixed = np.tile([0, 0, 0, 0, 1], 20)
+    >>> appended_rows(np.append(mixed, np.ones(60, dtype=int))), appended_rows(mixed)
+    (61, 0)
+    """
+    counts = np.bincount(target)
+    counts = counts[counts > 0]
+    if counts.size < 2 or np.any(counts != counts[0]):
+        return 0
+    starts = np.flatnonzero(np.append(True, target[1:] != target[:-1]))
+    last = target.size - int(starts[-1])
+    others = int(starts[-1]) / max(starts.size - 1, 1)
+    return last if last >= LEAST_APPENDED and last >= RUN_RATIO * others else 0
+
+
+PlaceArray = NDArray[np.intp]
+
+FEWEST_UNLIKE = 10
+STANDARD_ERRORS = 2.0
+
+
+def unlike_columns(values: Hashes) -> PlaceArray:
+    """Return the columns that follow from no other, those of the most values first, shape (n_unlike,).
+
+    Parameters
+    ----------
+    values : ndarray of uint64, shape (n_columns, n_rows)
+        Hashes of the values.
+
+    Notes
+    -----
+    A column follows from another where rows with equal values in this one are equal in it too, as the region of a
+    town, or the same length in another unit.
+
+    Examples
+    --------
+    >>> unlike_columns(np.array([[1, 1, 2, 2], [5, 6, 7, 8], [0, 1, 0, 1]], dtype=np.uint64)).tolist()
+    [1]
+    >>> unlike_columns(np.array([[1, 1, 2, 2], [0, 1, 0, 1]], dtype=np.uint64)).tolist()
+    [0, 1]
+    """
+    firsts, sizes = [], []
+    for column in values:
+        _, first, index = np.unique(column, return_index=True, return_inverse=True)
+        firsts.append(first[index])
+        sizes.append(first.size)
+    kept: list[int] = []
+    for column in np.argsort(-np.array(sizes), kind="stable").tolist():
+        if not any(np.array_equal(values[column][firsts[other]], values[column]) for other in kept):
+            kept.append(column)
+    return np.array(kept, dtype=np.intp)
+
+
+def paired_halves(columns: PlaceArray, n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
+    """Return halves of some columns, each followed by the rest of them, as booleans of shape (16, n_columns).
+
+    Parameters
+    ----------
+    columns : ndarray of int, shape (n_chosen,)
+        Those of the most values first: of each two in a row, one is in each half, so that the halves tell as much.
+    n_columns : int
+        Of the table; columns that were not chosen are in neither half.
+    seed : int
+
+    Examples
+    --------
+    >>> halves = paired_halves(np.array([3, 0, 2]), 4)
+    >>> bool(np.all(halves[:, 3] != halves[:, 0])), int(halves.sum())
+    (True, 24)
+    """
+    rng = np.random.default_rng(seed)
+    halves = np.zeros((2 * N_SPLITS, n_columns), dtype=bool)
+    for split in range(N_SPLITS):
+        for start in range(0, columns.size, 2):
+            pair = rng.permutation(columns[start : start + 2])
+            side = rng.integers(2) if pair.size == 1 else 0
+            halves[2 * split + side, pair[0]] = True
+            halves[2 * split + 1, pair[1:]] = True
+    return halves
+
+
+def chance_share(records: NDArray[np.integer], halves: Hashes) -> float:
+    """Return how many pairs of rows would be equal if the halves were independent, relative to those that are.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Of which some are repeated.
+    halves : ndarray of uint64, shape (n_halves, n_rows)
+        Hashes of each row over halves of the columns, each followed by its complement.
+
+    Returns
+    -------
+    float
+        Median over the splits of the columns.
+
+    Examples
+    --------
+    >>> rows = np.array([0, 1, 2, 0], dtype=np.uint64)
+    >>> round(chance_share(rows, np.stack([rows, rows])), 3), chance_share(rows, np.stack([rows, 0 * rows]))
+    (0.167, 1.0)
+    """
+    n_pairs = 0.5 * records.size * (records.size - 1)
+    equal = np.array([_equal_pairs(half) for half in halves]) / n_pairs
+    return float(np.median(equal[::2] * equal[1::2]) * n_pairs / _equal_pairs(records))
+
+
+def _equal_pairs(values: NDArray[Any]) -> float:
+    count = np.unique(values, return_counts=True)[1].astype(np.float64)
+    return float(np.sum(count * (count - 1.0)) / 2.0)
+
+
+def tied_pairs(cells: AnyIntArray, records: AnyIntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers of pairs of rows with equal features whose target is equal, and of the others, by cell.
+
+    Parameters
+    ----------
+    cells : ndarray of int, shape (n_rows,)
+        Number of each row's features.
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's features and target.
+
+    Returns
+    -------
+    n_equal, n_unlike : ndarrays, shape (n_cells,)
+
+    Examples
+    --------
+    >>> tied_pairs(np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 2, 2]))
+    (array([1., 1.]), array([2., 0.]))
+    """
+    _, first, count = np.unique(records, return_index=True, return_counts=True)
+    _, cell = np.unique(cells, return_inverse=True)
+    equal: FloatArray = np.bincount(cell[first], count * (count - 1) / 2).astype(np.float64)
+    n_rows = np.bincount(cell)
+    return equal, n_rows * (n_rows - 1) / 2 - equal
+
+
+def ties_explain(n_equal: FloatArray, n_unlike: FloatArray, agreement: float) -> bool:
+    r"""Return whether no more pairs agree in the target than among rows that are equal by chance.
+
+    Parameters
+    ----------
+    n_equal, n_unlike : ndarrays, shape (n_cells,)
+        Pairs of rows with equal features whose target is equal, and those where it is not.
+    agreement : float
+        Share of pairs of other rows, which are near each other, that agree in the target; below 1.
+
+    Notes
+    -----
+    Copies always agree.  If a share q of the pairs that are equal by chance agrees, then for D that do not there are
+    :math:`D q / (1 - q)` that do.  More than these, by two standard errors over the cells, are copies.  Fewer than ten
+    pairs with another target are too few to judge by.
+
+    Examples
+    --------
+    >>> equal = np.tile([1.0, 0.0], 20)
+    >>> ties_explain(equal, 1.0 - equal, 0.5), ties_explain(equal + 1.0, 1.0 - equal, 0.5)
+    (True, False)
+    """
+    excess = n_equal - n_unlike * agreement / (1.0 - agreement)
+    is_explained = excess.sum() <= STANDARD_ERRORS * np.sqrt(np.square(excess).sum())
+    return bool(n_unlike.sum() >= FEWEST_UNLIKE and is_explained)
+
+
+FEWEST_ROWS = 25
+FEWEST_REPEATED = 0.6
+TIMES_REPEATED = 1.5
+LARGEST_RATIO = 0.5
+# Recombined rows of each split of the columns.
+MOST_RECOMBINED = 20_000
+
+
+def oversampled_labels(records: AnyIntArray, halves: Hashes, labels: AnyIntArray) -> AnyIntArray:
+    r"""Return the labels whose rows are repeated more often than their combinations of values explain.
+
+    Parameters
+    ----------
+    records : ndarray of int, shape (n_rows,)
+        Number of each row's record, its features and label, from 0 without gaps.  Up to 50 records that occur ten
+        times or more on average are the cells of discrete data.
+    halves : ndarray of uint64, shape (n_halves, n_rows)
+        Hashes of each row over halves of the columns, each followed by the other half; the sum of the two is a hash of
+        the row.
+    labels : ndarray of int, shape (n_rows,)
+        Label codes.
+
+    Returns
+    -------
+    ndarray of int, shape (n_found,)
+
+    Notes
+    -----
+    A new row of a label occurs among its rows with a chance of about the share of rows that are no single ones (I. J.
+    Good 1953, The population frequencies of species, equation 9).  Half of the columns of one row joined to the other
+    half of another is nearly a new row: it occurs about as often, or less often where the halves depend on each other.
+    Copies make the share of repeated rows larger, but not the chance of a recombined row.  A label is returned if that
+    chance, relative to the share, is less than half of what it is among the other rows, at least 60 % of its rows are
+    repeated, and its records occur 1.5 times as often as the others.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.integers(0, 20, (2, 300)).astype(np.uint64)
+    >>> first[200:], second[200:] = np.repeat(first[200:220], 5), np.repeat(second[200:220], 5)
+    >>> halves, labels = np.stack([first, 100 * second]), np.repeat([0, 1], [200, 100])
+    >>> records = np.unique(halves.sum(axis=0) + 10_000 * labels.astype(np.uint64), return_inverse=True)[1]
+    >>> oversampled_labels(records, halves, labels).tolist()
+    [1]
+    """
+    counts = np.bincount(records)
+    if is_of_few_cells(counts):
+        return np.zeros(0, dtype=np.int64)
+    label_of = np.zeros(counts.size, dtype=np.intp)
+    label_of[records] = labels
+    rows_of, records_of, singles_of = (
+        np.bincount(own, minlength=int(labels.max()) + 1) for own in (labels, label_of, label_of[counts == 1])
+    )
+    found = []
+    for label in np.flatnonzero((rows_of >= FEWEST_ROWS) & (singles_of <= (1.0 - FEWEST_REPEATED) * rows_of)):
+        others = rows_of.sum() - rows_of[label], records_of.sum() - records_of[label]
+        if not others[0] or rows_of[label] / records_of[label] < TIMES_REPEATED * others[0] / others[1]:
+            continue
+        own, other = (_relative_chance(halves[:, rows]) for rows in (labels == label, labels != label))
+        if own < LARGEST_RATIO * min(other, 1.0):
+            found.append(int(label))
+    return np.array(found, dtype=np.int64)
+
+
+def _relative_chance(halves: Hashes) -> float:
+    """Return how often recombined rows occur among the rows, relative to the share of rows that are repeated."""
+    rng = np.random.default_rng(0)
+    known, count = np.unique(halves[0] + halves[1], return_counts=True)
+    repeated = 1.0 - np.count_nonzero(count == 1) / halves.shape[1]
+    chance = []
+    for first, second in zip(halves[::2], halves[1::2], strict=True):
+        one, other = (rng.permutation(halves.shape[1])[:MOST_RECOMBINED] for _ in range(2))
+        chance.append(np.isin(first[one] + second[other], known).mean())
+    return float(np.median(chance)) / repeated if repeated > 0 else np.inf
+
+
+LOOKED_AT, CLOSE_ROWS = 2_000, 256
+# Rows whose leading label is right at infinity with less than this certainty have close votes.
+CLOSE = 0.02
+# Two votes on rows with close votes are the same by chance half of the time, and a row is compared with many.
+SHARED_BY_PAIR, FEWEST_ALIKE = 8, 4
+# Once it is known that rows are alike.
+SHARED_WITH_CELL = 5
+MOST_OUTPUT_CELLS = 1_000
+
+
+def are_alike(sample: Sample) -> bool:
+    """Return whether most rows with close votes are among four rows or more that no member tells apart.
+
+    Parameters
+    ----------
+    sample : Sample
+        Of a classifier's rows, with at least two members each.
+    """
+    rows = sample.random_rows(LOOKED_AT)
+    doubt = _chance_of_rival(sample, rows) * (sample.weight[rows] > 0)
+    close = np.flatnonzero(doubt >= CLOSE)
+    close = close[np.random.default_rng(0).permutation(close.size)[:CLOSE_ROWS]]
+    if close.size < FEWEST_ALIKE:
+        return False
+    first, second = _pairs_without_difference(sample.select(rows[np.sort(close)]).block)
+    n_alike = 1 + np.bincount(np.concatenate([first, second]), minlength=close.size)
+    doubt = doubt[np.sort(close)]
+    return bool(2.0 * doubt[n_alike >= FEWEST_ALIKE].sum() > doubt.sum())
+
+
+def output_cells(block: RowBlock) -> IntArray | None:
+    """Return a number for each row, from 0 without gaps, equal for rows to which all members give the same output.
+
+    Only members that count for two rows are compared.  A row joins the cell that shares most members with it.
+
+    Parameters
+    ----------
+    block : RowBlock
+        Votes, probabilities or scores by label.
+
+    Returns
+    -------
+    ndarray of int, shape (n_rows,), or None
+        None where there are more than a thousand cells.
+
+    Examples
+    --------
+    >>> outputs = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 0]] * 3)
+    >>> counted = np.array([[True] * 3, [True] * 3, [True] * 3, [True, False, True]] * 3)
+    >>> output_cells(RowBlock(outputs, counted, np.zeros(3, dtype=int), 2)).tolist()
+    [0, 0, 1]
+    """
+    n_members, n_rows = block.counted.shape
+    outputs = block.stored.reshape(n_members, n_rows, -1)
+    cell = np.empty(n_rows, dtype=np.int64)
+    held = np.empty((0, *outputs[:, 0].shape), dtype=outputs.dtype)
+    known = np.empty((0, n_members), dtype=bool)
+    for row in range(n_rows):
+        own, counts = outputs[:, row], block.counted[:, row]
+        shared = known & counts
+        n_shared = np.count_nonzero(shared, axis=1)
+        fits = n_shared >= min(SHARED_WITH_CELL, np.count_nonzero(counts))
+        place = np.flatnonzero(fits)
+        differs = ((held[place] != own).any(axis=2) & shared[place]).any(axis=1)
+        place = place[~differs]
+        if place.size == 0:
+            if len(held) == MOST_OUTPUT_CELLS:
+                return None
+            cell[row] = len(held)
+            held, known = np.concatenate([held, own[None]]), np.concatenate([known, counts[None]])
+            continue
+        cell[row] = joined = place[np.argmax(n_shared[place])]
+        held[joined] = np.where(known[joined][:, None], held[joined], own)
+        known[joined] |= counts
+    return cell
+
+
+def leads(sample: Sample, rows: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the leading label of some rows, its mean margin over the second one, and the standard error of that.
+
+    Parameters
+    ----------
+    sample : Sample
+        Of a classifier's rows, with at least two members each.
+    rows : ndarray of int, shape (n_rows,)
+
+    Returns
+    -------
+    leading, lead, error : ndarrays, shape (n_rows,)
+    """
+    if isinstance(sample.block, ScoreBlock):
+        # The margin of the leading label is the score of the second one, or minus it.
+        trials, score = np.maximum(sample.block.trials[rows], 2.0), sample.block.support[rows, 1]
+        return (score > 0).astype(np.int64), 2.0 * np.abs(score) / trials, np.sqrt(sample.block.variance[rows] / trials)
+    block = sample.select(rows).block
+    support = block.support
+    leading = np.argmax(support, axis=1)
+    own = block.like(block.stored, block.counted, leading)
+    margins = member_margins(own, strongest_rival(support, leading)) * block.counted
+    trials = np.maximum(block.trials, 2.0)
+    mean = margins.sum(axis=0) / trials
+    squares = _sum_of_squares(margins) / trials - mean**2
+    return leading, mean, np.sqrt(np.maximum(squares, 0.0) / (trials - 1.0))
+
+
+def _chance_of_rival(sample: Sample, rows: IntArray) -> FloatArray:
+    """Return the chance that the runner-up leads at infinity, by normal margins of the members, of some rows."""
+    _, lead, error = leads(sample, rows)
+    return _chance_below_zero(lead, error)
+
+
+def _chance_below_zero(mean: FloatArray, error: FloatArray) -> FloatArray:
+    """Return the chance that a normal variable is below 0; 0 without any error."""
+    return np.asarray(ndtr(-mean / np.where(error > 0, error, 1.0)) * (error > 0))
+
+
+def _sum_of_squares(margins: NDArray[Any]) -> FloatArray:
+    if margins.dtype == np.int8:
+        # Of votes: -1, 0 and 1.
+        return count_members(margins != 0)
+    return np.asarray(np.square(margins, dtype=np.float64).sum(axis=0))
+
+
+def _pairs_without_difference(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the pairs of rows, as two arrays, that share eight members or more, none of which tells them apart."""
+    return _pairs_of_votes(block) if block.is_vote and block.n_labels == 2 else _pairs_of_outputs(block)
+
+
+def _pairs_of_votes(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return these pairs from products of matrices, which count members exactly; for votes on two labels."""
+    counted = block.counted.astype(np.float32)
+    seconds = counted * (block.outputs == 1)
+    differing = seconds.T @ (counted - seconds)
+    are_equal = (counted.T @ counted >= SHARED_BY_PAIR) & (differing + differing.T == 0.0)
+    first, second = np.nonzero(np.triu(are_equal, 1))
+    return first, second
+
+
+def _pairs_of_outputs(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
+    first, second = np.triu_indices(block.target.size, 1)
+    n_shared = np.zeros(first.size, dtype=np.int64)
+    outputs = block.stored.reshape(*block.counted.shape, -1)
+    for own, counts in zip(outputs, block.counted, strict=True):
+        shared = counts[first] & counts[second]
+        n_shared += shared
+        stays = ~shared
+        here = np.flatnonzero(shared)
+        stays[here] = (own[first[here]] == own[second[here]]).all(axis=1)
+        first, second, n_shared = first[stays], second[stays], n_shared[stays]
+    enough = n_shared >= SHARED_BY_PAIR
+    return first[enough], second[enough]

@@ -1,1 +1,0 @@
-"""Likelihoods of rows on the grid of a density, as matrices of few numbers."""

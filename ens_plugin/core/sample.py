@@ -1,0 +1,745 @@
+r"""A random sample of the rows with every member's output, and error rates of random subsets of the members.
+
+Averages over random subsets of the members, for a sample of the rows.
+
+The averages are unbiased at every size up to the rows' number of out-of-bag members, for any rule and any
+metric: used for the curve of a metric.  For labels, :mod:`ens_plugin.core.sample` is faster.
+
+Rates at which random subsets of each row's members are wrong, and differ from the row's other members.
+
+Averages over subsets drawn without replacement are unbiased at every size up to a row's number of
+members, whatever the model's rule.  Subsets of one permutation share no member, so that all members
+count about equally often, and sums over many subsets are one matrix product.
+
+Subsets of the rows: spread evenly, or random and independent of how the rows are cut into blocks or partitions.
+
+For the latter, every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are
+the sample.  A row's key depends on no other row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
+from functools import cached_property, lru_cache
+from itertools import combinations, islice
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.tally import (
+    RowBlock,
+    Subsets,
+    Sums,
+    VoteCounts,
+    both_scores,
+    contests,
+    count_members,
+    count_votes_by,
+    lead_contests,
+    sum_over_members,
+    value_sums,
+)
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, in_few_bytes, row_parts
+from ens_plugin.errors import InputError
+from ens_plugin.records import record
+
+__all__ = [
+    "Combine",
+    "LabelOrder",
+    "PackedOutputs",
+    "Sample",
+    "ScoreBlock",
+    "SubsetRates",
+    "combined_outputs",
+    "content_order",
+    "move_rows",
+    "pack_outputs",
+    "rates_of_subsets",
+    "sample_keys",
+    "smallest_keys",
+    "spread_rows",
+    "subset_combinations",
+    "subset_mean_orders",
+    "subset_means",
+    "subset_statistics",
+]
+
+
+@record
+class ScoreBlock(RowBlock):
+    """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
+
+    Attributes
+    ----------
+    score : ndarray of float64, shape (n_members, n_rows)
+        Of the second label.
+    outputs : ndarray, shape (n_members, n_rows, 2)
+        Scores of both labels, made when they are first asked for.
+    counted, target, n_labels
+        As of RowBlock.
+    sums : callable
+        Computes ``value_sums`` of the scores as values; that of :mod:`~ens_plugin.core.tally` by default.
+    """
+
+    outputs: FloatArray = field(init=False)
+    n_labels: int = field(init=False, default=2)
+    score: FloatArray
+    sums: Sums = value_sums
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "outputs":
+            raise AttributeError(name)
+        return vars(self).setdefault("outputs", both_scores(self.score))
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """Return the summed scores over the members that count, shape (n_rows, 2); read-only."""
+        total = self._moments[1] / 2.0
+        # 0 less a total that is 0 is not -0.
+        support = np.column_stack([0.0 - total, total])
+        support.flags.writeable = False
+        return support
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        """Return the variance (ddof 1) of each row's scores that count, shape (n_rows,); 0 with fewer than two."""
+        trials, _, squares = self._moments
+        variance = np.asarray(squares / np.maximum(trials - 1.0, 1.0))
+        variance.flags.writeable = False
+        return variance
+
+    @cached_property
+    def _moments(self) -> FloatArray:
+        """Return the members that count, the sum of their scores and of squared deviations, shape (3, n_rows)."""
+        return self.sums(RowBlock(self.score, self.counted, self.target, 0))[:3]
+
+    @property
+    def is_vote(self) -> bool:
+        """Return False: outputs are scores."""
+        return False
+
+    @property
+    def stored(self) -> FloatArray:
+        """Return the scores of the second label."""
+        return self.score
+
+    def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> ScoreBlock:
+        """Return other rows of the same kind."""
+        return ScoreBlock(counted, target, stored, self.sums)
+
+    def leads(self) -> FloatArray:
+        """Return the scores of the second label, which are the differences of both, as a new array."""
+        return self.score.copy(order="K")
+
+    def seconds(self) -> BoolArray:
+        """Return which members predict the second label."""
+        return np.asarray(self.score > 0.0)
+
+
+# NumPy adds so few numbers one after the other, and more of them in parts.
+FEW_LABELS = 7
+MOST_IN_SEVEN_BITS = 128
+
+
+class LabelOrder(NamedTuple):
+    """Functions that do the same for labels below 128, to the bit, in less time.
+
+    Attributes
+    ----------
+    places : callable
+        ``places(labels, counted, factors)`` returns the sum over the members of a row of their labels and 1, times a
+        factor of each member, shape (n_rows,).
+    move : callable
+        ``move(labels, counted, order)`` overwrites labels, and whether they count, with those of the rows in an order.
+    """
+
+    places: Callable[[NDArray[Any], NDArray[np.bool_], FloatArray], FloatArray]
+    move: Callable[[NDArray[Any], NDArray[np.bool_], IntArray], None]
+
+
+def content_order(block: RowBlock, of_labels: LabelOrder | None = None) -> IntArray:
+    """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows.
+
+    The order is as good as random; rows with the same outputs are interchangeable.
+
+    Parameters
+    ----------
+    block : RowBlock
+    of_labels : LabelOrder, optional
+        For blocks of few labels.
+    """
+    rng = np.random.default_rng(0)
+    by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
+    if of_labels is not None and _are_few_labels(block):
+        place = of_labels.places(block.stored, block.counted, by_member)
+    else:
+        place = np.zeros(block.target.size)
+        value_of = _counted_label if _are_few_labels(block) else _counted_mix
+        for member, factor in enumerate(by_member):
+            place += value_of(block, member, factor, by_label)
+    part = np.modf(place * 1e3)[0]
+    order = np.argsort(part)
+    if block.n_labels == 0 or np.any(part[order[1:]] == part[order[:-1]]):
+        return np.lexsort((place, part, block.target))
+    # Without equal parts, as nearly always, this is the same order of labelled rows, in a fourth of the time.
+    return order[np.argsort(in_few_bytes(block.target[order], block.n_labels), kind="stable")]
+
+
+def move_rows(block: RowBlock, order: IntArray, of_labels: LabelOrder | None = None) -> None:
+    """Overwrite a block's outputs, and which of them count, with those of its rows in another order.
+
+    Parameters are those of :func:`content_order`.
+    """
+    if not _are_few_labels(block):
+        _move_outputs(block, order)
+    elif of_labels is not None and block.stored.flags.c_contiguous and block.counted.flags.c_contiguous:
+        of_labels.move(block.stored, block.counted, order)
+    else:
+        _move_labels(block, order)
+
+
+def _move_outputs(block: RowBlock, order: IntArray) -> None:
+    for by_member in (*block.stored, *block.counted):
+        by_member[:] = by_member.take(order, axis=0)
+
+
+def _move_labels(block: RowBlock, order: IntArray) -> None:
+    """Move labels of seven bits at most, with whether they count as the eighth: by half as many takes."""
+    for labels, counted in zip(block.stored, block.counted.view(np.uint8), strict=True):
+        moved = (labels << 1 | counted).take(order)
+        np.right_shift(moved, 1, out=labels)
+        np.bitwise_and(moved, 1, out=counted)
+
+
+def _are_few_labels(block: RowBlock) -> bool:
+    return block.is_vote and block.stored.dtype == np.uint8 and 0 < block.n_labels <= MOST_IN_SEVEN_BITS
+
+
+def _counted_label(block: RowBlock, member: int, factor: float, _: FloatArray) -> FloatArray:
+    """Return :func:`_counted_mix` of labels, to the bit, converted to numbers of eight bytes once."""
+    # In one byte, whose numbers are made many at a time.
+    return np.asarray((block.stored[member] + np.uint8(1)) * block.counted[member] * factor)
+
+
+def _counted_mix(block: RowBlock, member: int, factor: float, by_label: FloatArray) -> FloatArray:
+    """Return one more than a member's mixed outputs times its factor; 0 where they do not count."""
+    value = _mixed_outputs(block, member, by_label)
+    value += 1.0
+    value *= factor
+    value *= block.counted[member]
+    return value
+
+
+def _mixed_outputs(block: RowBlock, member: int, factors: FloatArray) -> FloatArray:
+    """Return the sum over labels of a member's outputs times the labels' factors, or its votes; a new array."""
+    own = block.stored[member]
+    if isinstance(block, ScoreBlock):
+        half = own / 2.0
+        return np.asarray(half * -factors[0] + half * factors[1])
+    return _weighted_sum(own, factors) if own.ndim == 2 else own.astype(np.float64)
+
+
+def _weighted_sum(output: NDArray[np.float64], factors: FloatArray) -> FloatArray:
+    """Return the sum over labels of one member's outputs times the labels' factors, shape (n_rows,)."""
+    if factors.size > FEW_LABELS:
+        return np.asarray(np.add.reduce(output * factors, axis=-1))
+    # The same sum, label by label: five times as fast where the last axis is short.
+    total = output[:, 0] * factors[:1]
+    for label in range(1, factors.size):
+        total += output[:, label] * factors[label : label + 1]
+    return np.asarray(total)
+
+
+# Rows of a piece of packed outputs: few, so that it stays in a processor's cache.
+ROWS_OF_PIECE = 1024
+
+# Returns what members predict together, shape (n_rows,), from their outputs, shape (n_members, n_rows).
+Combine = Callable[[FloatArray], FloatArray]
+
+
+@record
+class Sample:
+    """The members' outputs for a random subset of the rows.
+
+    Attributes
+    ----------
+    block : RowBlock
+        Outputs, mask and target of the sampled rows.
+    rows : ndarray of int, shape (n_sampled,)
+        Positions of the sampled rows in the whole data.
+    weight : ndarray, shape (n_sampled,)
+    """
+
+    block: RowBlock
+    rows: IntArray
+    weight: FloatArray
+
+    def mean_outputs(self) -> FloatArray:
+        """Return each row's mean output over the members that count, votes as indicators; 0 where none counts."""
+        block = self.block
+        total = block.support if block.n_labels else sum_over_members(block.outputs, block.counted)
+        trials = np.maximum(block.counted.sum(axis=0), 1).astype(np.float64)
+        return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
+
+    def sort_by_content(self, of_labels: LabelOrder | None = None) -> Sample:
+        """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
+        block, order = self.block, content_order(self.block, of_labels)
+        move_rows(block, order, of_labels)
+        # Nothing that was computed of the block before is kept.
+        moved = block.like(block.stored, block.counted, block.target[order])
+        return Sample(moved, self.rows[order], self.weight[order])
+
+    def select(self, chosen: IntArray) -> Sample:
+        """Return the sample reduced to some of its rows, by position in the sample."""
+        block = self.block
+        stored, counted = (_columns(values, chosen) for values in (block.stored, block.counted))
+        part = block.like(stored, counted, block.target[chosen])
+        return Sample(part, self.rows[chosen], self.weight[chosen])
+
+    def empty(self, n_rows: int) -> Sample:
+        """Return a sample of `n_rows` rows, its values not set yet, of the same kind as this one."""
+        block = self.block
+        stored = np.empty((block.stored.shape[0], n_rows, *block.stored.shape[2:]), dtype=block.stored.dtype)
+        counted = np.empty((block.counted.shape[0], n_rows), dtype=np.bool_)
+        blank = block.like(stored, counted, np.empty(n_rows, dtype=block.target.dtype))
+        return Sample(blank, np.empty(n_rows, dtype=self.rows.dtype), np.empty(n_rows, dtype=self.weight.dtype))
+
+    def copy_into(self, whole: Sample, start: int) -> None:
+        """Copy the rows of this sample into those of `whole` from `start` on."""
+        rows = slice(start, start + self.rows.size)
+        np.copyto(whole.block.stored[:, rows], self.block.stored, casting="safe")
+        np.copyto(whole.block.counted[:, rows], self.block.counted)
+        np.copyto(whole.block.target[rows], self.block.target, casting="safe")
+        whole.rows[rows], whole.weight[rows] = self.rows, self.weight
+
+    def some_rows(self, n_rows: int) -> Sample:
+        """Return the sample reduced to :meth:`random_rows`."""
+        return self.select(self.random_rows(n_rows))
+
+    def random_rows(self, n_rows: int) -> IntArray:
+        """Return positions in the sample of `n_rows` of its rows at most, always the same ones, ascending."""
+        return np.sort(_random_order(self.rows.size)[:n_rows])
+
+    def keep(self, usable: NDArray[np.bool_]) -> Sample:
+        """Return the sample without the rows that are not usable, its `rows` renumbered among the usable rows."""
+        position = np.cumsum(usable) - 1
+        stays = usable[self.rows]
+        kept = self if stays.all() else self.select(np.flatnonzero(stays))
+        return Sample(kept.block, position[kept.rows], kept.weight)
+
+
+@lru_cache(maxsize=2)
+def _random_order(n_rows: int) -> IntArray:
+    """Return an order of so many rows, always the same one; read-only."""
+    order = np.random.default_rng(0).permutation(n_rows)
+    order.flags.writeable = False
+    return order
+
+
+def _columns(values: NDArray[Any], chosen: IntArray) -> NDArray[Any]:
+    """Return the values of some rows, shape (n_members, n_chosen, ...)."""
+    # A take is faster, and keeps each member's values together, but copies all values that are stored otherwise.
+    return values.take(chosen, axis=1) if values.flags.c_contiguous else values[:, chosen]
+
+
+@record
+class PackedOutputs:
+    """The outputs of each row's own members, in pieces of rows that have equally many.
+
+    Attributes
+    ----------
+    pieces : tuple of ndarray, each of shape (n_members, n_rows_of_piece) or (n_members, n_rows_of_piece, n_labels)
+        In member order, by ascending number of members.
+    rows : ndarray of int, shape (n_rows,)
+        Positions of the rows of all pieces, one piece after the other, in the block.
+    n_labels : int
+        0 for values.
+    """
+
+    pieces: tuple[NDArray[Any], ...]
+    rows: IntArray
+    n_labels: int
+
+    @property
+    def n_places(self) -> int:
+        """Return the largest number of members of a row."""
+        return max((piece.shape[0] for piece in self.pieces), default=0)
+
+    def with_members(self, fewest: int) -> PackedOutputs:
+        """Return the rows that have at least so many members."""
+        pieces = tuple(piece for piece in self.pieces if piece.shape[0] >= fewest)
+        n_rows = sum(piece.shape[1] for piece in pieces)
+        return replace(self, pieces=pieces, rows=self.rows[self.rows.size - n_rows :])
+
+
+def pack_outputs(block: RowBlock) -> PackedOutputs:
+    """Return the outputs that count, of the rows that have some."""
+    trials = count_members(block.counted).astype(np.int64)
+    rows = np.argsort(trials, kind="stable")[np.count_nonzero(trials == 0) :]
+    shape = block.outputs.shape[2:]
+    # A row's outputs of one member are moved as one item, which is several times as fast.
+    item = np.dtype((np.void, block.outputs.itemsize * int(np.prod(shape))))
+    packed = np.empty(int(trials.sum()), dtype=item)
+    place, width = np.zeros((2, trials.size), dtype=np.int64)
+    pieces, start = [], 0
+    for own in _pieces(trials, rows):
+        n_members = int(trials[own[0]])
+        place[own], width[own] = start + np.arange(own.size), own.size
+        end = start + n_members * own.size
+        pieces.append(packed[start:end].view(block.outputs.dtype).reshape(n_members, own.size, *shape))
+        start = end
+    for output, mask in zip(block.outputs, block.counted, strict=True):
+        counted = np.flatnonzero(mask)
+        at = place.take(counted)
+        packed[at] = np.ascontiguousarray(output).view(item).reshape(-1).take(counted)
+        place[counted] = at + width.take(counted)
+    return PackedOutputs(tuple(pieces), rows, block.n_labels)
+
+
+def _pieces(trials: IntArray, rows: IntArray) -> Iterator[IntArray]:
+    """Yield rows, sorted by their number of members, in pieces of equal numbers and at most ROWS_OF_PIECE rows."""
+    for own in np.split(rows, np.flatnonzero(np.diff(trials[rows])) + 1):
+        for start in range(0, own.size, ROWS_OF_PIECE):
+            yield own[start : start + ROWS_OF_PIECE]
+
+
+def subset_means(packed: PackedOutputs, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Return the mean output of one random subset of each row's members at each size, without replacement.
+
+    Parameters
+    ----------
+    packed : PackedOutputs
+    sizes : ndarray of int, shape (n_sizes,)
+        Ascending; the subset of one size contains that of the size before.
+    rng : numpy Generator
+
+    Returns
+    -------
+    ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
+        In the order of the packed rows.  Votes are converted to indicators first.  Rows with fewer members than a size
+        have NaN.
+    """
+    return _means_in_order(packed, sizes, rng.permutation(packed.n_places))
+
+
+def subset_statistics(
+    packed: PackedOutputs,
+    sizes: IntArray,
+    n_orders: int,
+    rng: np.random.Generator,
+    statistic: Callable[[FloatArray], float],
+) -> FloatArray:
+    """Return a statistic of :func:`subset_mean_orders`, shape (n_orders, n_sizes)."""
+    orders = subset_mean_orders(packed, sizes, n_orders, rng)
+    return np.array([[statistic(mean) for mean in means] for means in orders])
+
+
+def subset_mean_orders(
+    packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Yield the mean outputs of :func:`subset_means` for several random orders of the members.
+
+    Orders are rotations of random ones, so that every member is used about as often at every size.
+
+    Raises
+    ------
+    InputError
+        If no row has members.
+    """
+    if not packed.pieces:
+        raise InputError(
+            "None of the sampled rows is out of bag for any member, so there are no subsets of members to average. "
+            "Train more members or pass more rows."
+        )
+    for order in islice(_rotations(packed.n_places, n_orders, rng), n_orders):
+        yield _means_in_order(packed, sizes, order)
+
+
+def combined_outputs(block: RowBlock, combine: Combine) -> FloatArray:
+    """Return what each row's members predict together by a rule other than the mean, shape (n_rows,).
+
+    Parameters
+    ----------
+    block : RowBlock
+        Of values.
+    combine : callable
+        Of outputs without NaN.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+        0 for rows without members.
+    """
+    packed = pack_outputs(block)
+    found = np.zeros(block.target.size)
+    found[packed.rows] = np.concatenate([np.empty(0), *(combine(piece.astype(np.float64)) for piece in packed.pieces)])
+    return found
+
+
+def subset_combinations(
+    packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator, combine: Combine
+) -> Iterator[FloatArray]:
+    """Yield what random subsets of each row's members predict together by a rule other than the mean.
+
+    As :func:`subset_mean_orders`, which is faster, yields their means.
+    """
+    for order in islice(_rotations(packed.n_places, n_orders, rng), n_orders):
+        found = np.full((sizes.size, packed.rows.size), np.nan)
+        for rows, piece in _by_rows(packed):
+            own = piece[order[order < piece.shape[0]]].astype(np.float64)
+            for place, size in enumerate(sizes[sizes <= piece.shape[0]]):
+                found[place, rows] = combine(own[:size])
+        yield found
+
+
+def _by_rows(packed: PackedOutputs) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield each piece with the places of its rows among all packed rows."""
+    start = 0
+    for piece in packed.pieces:
+        yield slice(start, start + piece.shape[1]), piece
+        start += piece.shape[1]
+
+
+def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield random orders without end, each in up to `n_orders` rotations with evenly spaced starts."""
+    n_starts = min(n_places, n_orders)
+    while True:
+        order = rng.permutation(n_places)
+        yield from (np.roll(order, -(place * n_places // n_starts)) for place in range(n_starts))
+
+
+def _means_in_order(packed: PackedOutputs, sizes: IntArray, order: IntArray) -> FloatArray:
+    """Return the mean outputs of subsets made by adding each row's packed outputs in the given order."""
+    shape = (packed.n_labels,) if packed.n_labels else ()
+    means = np.full((sizes.size, packed.rows.size, *shape), np.nan)
+    for rows, piece in _by_rows(packed):
+        members = order[order < piece.shape[0]]
+        values = piece if piece.ndim == 2 + len(shape) else piece[..., None] == np.arange(packed.n_labels)
+        total, start = np.zeros(values.shape[1:]), 0
+        for place, size in enumerate(sizes[sizes <= members.size]):
+            # One member after the other: a product of matrices would round equal means of two rows differently.
+            total += np.add.reduce(values[members[start:size]], axis=0, dtype=np.float64)
+            means[place, rows] = total / size
+            start = size
+    return means
+
+
+RowIndex = NDArray[np.intp]
+
+ROW_SUBSETS = 150_000
+FEWEST_SUBSETS, MOST_SUBSETS = 12, 512
+MORE_BELOW = 12
+MOST_MEMBERS = 400
+MOST_BINS = 6
+MOST_CONTESTS, FEWEST_TOGETHER = 30, 60
+OUTPUTS_AT_ONCE = 4_000_000
+# Few, so that all members' outputs for them stay in a processor's cache.
+ROWS_AT_ONCE = 64
+
+
+@record
+class SubsetRates:
+    """Shares of random subsets of each row's members that are wrong, or differ from the other members.
+
+    Attributes
+    ----------
+    sizes : ndarray of int, shape (n_sizes,)
+    members : ndarray of int, shape (n_rows,)
+        Number of members of each row that its subsets are drawn from.
+    wrong : ndarray, shape (n_sizes, n_rows)
+        Share of subsets whose label is wrong; NaN where a row has fewer members than the size.
+    apart : ndarray, shape (n_sizes, n_rows)
+        Share of subsets whose label differs from that of the other members; NaN without other members.
+    noise : ndarray, shape (n_sizes, n_rows)
+        Upper bound on the variance of `wrong` over draws of the subsets; 0 where all subsets were taken.
+    """
+
+    sizes: IntArray
+    members: IntArray
+    wrong: FloatArray
+    apart: FloatArray
+    noise: FloatArray
+
+
+def rates_of_subsets(
+    block: RowBlock, sizes: IntArray, rng: np.random.Generator, count: VoteCounts = count_votes_by
+) -> SubsetRates:
+    """Return how often labels of random subsets of each row's members are wrong, or differ from the other members'.
+
+    Parameters
+    ----------
+    block : RowBlock
+        Votes, probabilities or scores by label.
+    sizes : ndarray of int, shape (n_sizes,)
+        Ascending.
+    rng : numpy Generator
+    count : callable
+        Counts the votes of subsets as :func:`~ens_plugin.core.tally.count_votes_by`.
+
+    Notes
+    -----
+    Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.  If a bin's
+    members have few subsets of a size, all are taken and the average is exact.  The first label wins ties.
+
+    Examples
+    --------
+    >>> block = RowBlock(np.array([[0], [0], [1]]), np.ones((3, 1), dtype=bool), np.array([0]), 2)
+    >>> rates = rates_of_subsets(block, np.array([1, 3]), np.random.default_rng(0))
+    >>> rates.wrong.round(3).tolist(), rates.apart.round(3).tolist()
+    ([[0.333], [0.0]], [[0.333], [nan]])
+    """
+    n_rows = block.target.size
+    wrong, apart, noise = np.full((3, sizes.size, n_rows), np.nan)
+    members = np.zeros(n_rows, dtype=np.int64)
+    n_drawn = int(np.clip(ROW_SUBSETS // max(n_rows, 1), FEWEST_SUBSETS, MOST_SUBSETS))
+    n_together = max(n_rows // MOST_CONTESTS, FEWEST_TOGETHER)
+    for n_members, rows in _bins(np.count_nonzero(block.counted, axis=0)):
+        members[rows] = n_members
+        reached = np.flatnonzero(sizes <= n_members)
+        drawn = [_subsets(n_members, int(size), n_drawn, rng) for size in sizes[reached]]
+        for part in _parts(rows, n_members * block.n_labels):
+            outputs, target = _first_outputs(block, part, n_members), block.target[part]
+            held = (
+                lead_contests(outputs, target, n_together, rng)
+                if isinstance(block, ScoreBlock)
+                else contests(outputs, target, block.n_labels, n_together, rng, count)
+            )
+            for contest in held:
+                for index, subsets in zip(reached, drawn, strict=True):
+                    share, differing = contest.shares(subsets)
+                    here = index, part[contest.rows]
+                    wrong[here], apart[here] = share, differing
+                    exact = len(subsets.places) == comb(n_members, int(sizes[index]))
+                    noise[here] = 0.0 if exact else share * (1.0 - share) / len(subsets.places)
+        apart[np.ix_(sizes == n_members, rows)] = np.nan
+    return SubsetRates(sizes, members, wrong, apart, noise)
+
+
+def _bins(trials: NDArray[np.intp]) -> Iterator[tuple[int, RowIndex]]:
+    """Yield, for each bin of rows with similar numbers of members, the fewest members of a row, and the rows."""
+    used = np.minimum(trials, MOST_MEMBERS)
+    known = np.sort(used[used > 0])
+    if known.size == 0:
+        return
+    least = np.unique(known[np.arange(MOST_BINS) * known.size // MOST_BINS])
+    bin_of_row = np.searchsorted(least, used, side="right") - 1
+    for index, n_members in enumerate(least):
+        yield int(n_members), np.flatnonzero(bin_of_row == index)
+
+
+def _parts(rows: RowIndex, outputs_per_row: int) -> list[RowIndex]:
+    height = max(OUTPUTS_AT_ONCE // outputs_per_row, 1)
+    return [rows[start : start + height] for start in range(0, rows.size, height)]
+
+
+def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[Any]:
+    """Return the outputs of each row's first members that count.
+
+    Label codes or, of a ScoreBlock, the second label's scores in float32, shape (n_members, n_rows); or outputs by
+    label, shape (n_members, n_labels, n_rows), float32.
+    """
+    stored = block.stored
+    is_alone = stored.ndim == 2
+    shape = (n_members, rows.size) if is_alone else (n_members, block.n_labels, rows.size)
+    outputs = np.empty(shape, dtype=stored.dtype if block.is_vote else np.float32)
+    flat, (by_member, by_row, *by_label) = _as_stored(stored)
+    for start in range(0, rows.size, ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        # Positions in one row of numbers, which are found in less time than those along two axes.
+        begin = np.arange(some.size) * block.counted.shape[0]
+        counted = np.flatnonzero(block.counted[:, some].T.ravel())
+        first = np.searchsorted(counted, begin)
+        member = counted.take(first + np.arange(n_members)[:, None]) - begin
+        place = member * by_member + some * by_row
+        own = outputs[..., start : start + some.size]
+        if is_alone:
+            own[:] = flat.take(place)
+        for label in range(0 if is_alone else block.n_labels):
+            own[:, label] = flat.take(place + label * by_label[0])
+    return outputs
+
+
+def _as_stored(values: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
+    """Return values in one row, without a copy where they lie side by side, and the step along each of their axes.
+
+    A take from one row is several times as fast as an index of several axes.
+    """
+    flat = values.ravel(order="K")
+    if not np.may_share_memory(flat, values):
+        values = np.ascontiguousarray(values)
+        flat = values.reshape(-1)
+    return flat, [step // values.itemsize for step in values.strides]
+
+
+def _subsets(n_members: int, size: int, n_drawn: int, rng: np.random.Generator) -> Subsets:
+    """Return subsets of members: all subsets, or disjoint ones of random permutations.
+
+    Small subsets differ most from one another, so more of them are drawn.
+    """
+    n_drawn *= max(MORE_BELOW // size, 1)
+    if comb(n_members, size) <= n_drawn:
+        places = np.array(list(combinations(range(n_members), size)))
+    else:
+        in_each = n_members // size
+        orders = rng.permuted(np.tile(np.arange(n_members), (-(-n_drawn // in_each), 1)), axis=1)
+        places = orders[:, : in_each * size].reshape(-1, size)[:n_drawn]
+    indicators = np.zeros((len(places), n_members), dtype=np.float32)
+    np.put_along_axis(indicators, places, 1.0, axis=1)
+    return Subsets(places, indicators)
+
+
+KeyArray = NDArray[np.uint64]
+
+_STEP = 0x9E3779B97F4A7C15
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHIFTS = (30, 27)
+_LAST_SHIFT = np.uint64(31)
+
+
+def sample_keys(rows: NDArray[np.integer], seed: int) -> KeyArray:
+    """Return a pseudo-random key for each row number, by the finaliser of splitmix64: no two rows have equal keys.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (n_rows,)
+        Positions, or any other distinct 64-bit numbers of the rows.
+    seed : int
+        From 0 to 2**64 - 1.
+
+    Examples
+    --------
+    >>> sample_keys(np.arange(3), 0).argsort().tolist()
+    [0, 1, 2]
+    """
+    start = _mixed(np.array([seed], dtype=np.uint64) + np.uint64(_STEP))
+    keys = np.empty(rows.shape, dtype=np.uint64)
+    for part in row_parts(rows.size):
+        keys[part] = _mixed((rows[part].astype(np.uint64) ^ start) * np.uint64(_STEP) + np.uint64(_STEP))
+    return keys
+
+
+def smallest_keys(keys: KeyArray, limit: int) -> NDArray[np.intp]:
+    """Return the positions, ascending, of the `limit` smallest keys; of all keys if there are no more."""
+    if keys.size <= limit:
+        return np.arange(keys.size)
+    return np.sort(np.argpartition(keys, limit)[:limit])
+
+
+def spread_rows(n_rows: int, most: int) -> NDArray[np.intp]:
+    """Return the positions, ascending, of at most `most` rows, spread evenly over `n_rows`.
+
+    Examples
+    --------
+    >>> spread_rows(9, 3).tolist(), spread_rows(2, 3).tolist()
+    ([0, 4, 8], [0, 1])
+    """
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
+
+
+def _mixed(key: KeyArray) -> KeyArray:
+    for shift, factor in zip(_SHIFTS, _MULTIPLIERS, strict=True):
+        key = (key ^ (key >> np.uint64(shift))) * np.uint64(factor)
+    return key ^ (key >> _LAST_SHIFT)

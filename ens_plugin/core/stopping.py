@@ -1,0 +1,634 @@
+r"""How many members a row needs until the others cannot change its label, for votes and for probabilities.
+
+Tables of when the counting of votes may stop, for ensembles whose members vote for one of two labels.
+
+Members are exchangeable: of T members, K of which vote for the second label, every order is equally
+likely.  The prior of a row is therefore the distribution of K, and the tables follow from drawing
+members without replacement (``docs/methods.md``, section 13).
+
+Tables of when a row's label is settled, for probabilities, raw scores and more than two labels.
+
+Hard votes on two labels have exact tables, :mod:`ens_plugin.core.stopping`.  The tables of this module are
+approximations, of any number of labels by the leader against the runner-up; ``docs/methods.md``, section 13, has
+their assumptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincc, ndtr, ndtri
+from scipy.stats import binom
+
+from ens_plugin.core.row_model import GRID
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight, counted
+from ens_plugin.errors import InputError
+from ens_plugin.records import record
+
+__all__ = [
+    "DuelTable",
+    "LeadTable",
+    "RowPrior",
+    "StoppingTable",
+    "VotePrior",
+    "checkpoints",
+    "duel_table",
+    "even_prior",
+    "expected_stopping",
+    "lead_table",
+    "learned_prior",
+    "rarer_weights",
+    "score_table",
+    "stopping_table",
+    "symmetric",
+    "top_two",
+    "uniform_prior",
+    "vote_share_table",
+]
+
+STEPS = 8
+
+
+@record
+class VotePrior:
+    """Distribution of a row's votes before any member is queried.
+
+    Attributes
+    ----------
+    full : ndarray, shape (n_members + 1,)
+        Probability that 0, 1, ..., n_members members vote for the second label.
+    infinite : ndarray, shape (n_members + 1,)
+        The same, jointly with the event that the infinite ensemble predicts the second label.
+    """
+
+    full: FloatArray
+    infinite: FloatArray
+
+    @property
+    def n_members(self) -> int:
+        """Return the number of members of the whole ensemble."""
+        return self.full.size - 1
+
+    def chooses_second(self, target: str) -> FloatArray:
+        """Return the probability of each number of votes jointly with the target predicting the second label.
+
+        Parameters
+        ----------
+        target : {"full", "infinite"}
+            Ensemble that predicts: the whole one, in which the first label wins ties, or the infinite one.
+        """
+        if target == "infinite":
+            return self.infinite
+        return np.where(2 * np.arange(self.full.size) > self.n_members, self.full, 0.0)
+
+
+@record
+class StoppingTable:
+    """The counts of votes, at each checkpoint, at which a row's label is settled.
+
+    Attributes
+    ----------
+    checkpoints : ndarray of int, shape (n_checkpoints,)
+        Numbers of queried members at which counts are compared with the bounds, ascending; the last is all members.
+    lower : ndarray, shape (n_checkpoints,)
+        Largest count of votes for the second label that settles the first; below 0 where none does.
+    upper : ndarray, shape (n_checkpoints,)
+        Smallest count of votes for the second label that settles it; above the checkpoint where none does.
+    """
+
+    checkpoints: IntArray
+    lower: FloatArray
+    upper: FloatArray
+
+    def settled(self, place: int, votes: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which rows need no further member at a checkpoint, shape (n_rows,).
+
+        Parameters
+        ----------
+        place : int
+            Position of the checkpoint.
+        votes : ndarray, shape (n_rows,) or (n_rows, 2)
+            Votes for the second label so far (or its summed probability, or score); or for both labels.
+        """
+        second = votes if votes.ndim == 1 else votes[:, 1]
+        return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
+
+
+def uniform_prior(n_members: int) -> VotePrior:
+    """Return the prior of the rules of 2009 and 2011: every share of votes is as likely as any other.
+
+    Parameters
+    ----------
+    n_members : int
+
+    Raises
+    ------
+    InputError
+        If `n_members` is not a positive whole number.
+
+    Examples
+    --------
+    >>> uniform_prior(3).full.tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    size = as_count(n_members, "n_members")
+    votes = np.arange(size + 1.0)
+    full = np.full(size + 1, 1.0 / (size + 1))
+    return VotePrior(full, full * betaincc(votes + 1.0, size - votes + 1.0, 0.5))
+
+
+def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> VotePrior:
+    """Return the prior of votes whose probability follows a distribution estimated from other rows.
+
+    Parameters
+    ----------
+    support : array-like, shape (n_points,)
+        Probabilities of a vote for the second label.
+    weights : array-like, shape (n_points,)
+        Weights of the points, of any sum; see :func:`ens_plugin.core.votes.fit_mixture`.
+    n_members : int
+
+    Raises
+    ------
+    InputError
+        If a probability is outside [0, 1], or shapes differ.
+
+    Examples
+    --------
+    >>> learned_prior([0.0, 1.0], [3, 1], 2).full.tolist()
+    [0.75, 0.0, 0.25]
+    """
+    p = as_probability(support, "support")
+    w = as_weight(weights, p.size, "weights")
+    size = as_count(n_members, "n_members")
+    joint = binom.pmf(np.arange(size + 1)[:, None], size, p) * (w / w.sum())
+    side = np.where(p > 0.5, 1.0, np.where(p < 0.5, 0.0, 0.5))
+    return VotePrior(joint.sum(axis=1), joint @ side)
+
+
+def checkpoints(n_members: int, together: int = 1) -> IntArray:
+    """Return the numbers of queried members after which a row may be settled, in steps of an eighth or less.
+
+    Parameters
+    ----------
+    n_members : int
+    together : int, default=1
+        Smallest step: number of members that are hardly slower to query together than one alone.
+
+    Examples
+    --------
+    >>> checkpoints(20).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20]
+    """
+    size = as_count(n_members, "n_members")
+    step = as_count(together, "together")
+    found = [min(step, size)]
+    while found[-1] < size:
+        found.append(min(found[-1] + max(found[-1] // STEPS, step), size))
+    return np.array(found, dtype=np.int64)
+
+
+def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full", together: int = 1) -> StoppingTable:
+    r"""Return the counts of votes at which the target's label has a wanted posterior probability.
+
+    Parameters
+    ----------
+    prior : VotePrior
+    confidence : float
+        Wanted probability that the label with most votes so far is the target's, strictly between 0.5 and 1.
+    target : {"full", "infinite"}, default="full"
+        Ensemble whose label is wanted: the whole one (2009) or the infinite one (2011).
+    together : int, default=1
+        Smallest step from checkpoint to checkpoint.
+
+    Returns
+    -------
+    StoppingTable
+        At the last checkpoint every row is settled.
+
+    Raises
+    ------
+    InputError
+        If `confidence` is outside (0.5, 1).
+
+    Notes
+    -----
+    A row is settled where the posterior probability of the label with most votes is at least `confidence`, both
+    under the prior and under the prior with the same weight for either label of the target: otherwise a label of
+    few rows could be excluded too early.
+
+    Examples
+    --------
+    >>> table = stopping_table(uniform_prior(101), 0.99)
+    >>> int(table.checkpoints[5]), float(table.lower[5]), float(table.upper[5])
+    (6, 0.0, 6.0)
+    """
+    wanted = as_confidence(confidence)
+    schedule = checkpoints(prior.n_members, together)
+    second = prior.chooses_second(target)
+    first = prior.full - second
+    rarer = rarer_weights(float(first.sum()), float(second.sum()))
+    lower, upper = np.empty((2, schedule.size))
+    for place, (for_first, for_second) in enumerate(
+        zip(_thinned(first, schedule), _thinned(second, schedule), strict=True)
+    ):
+        votes = np.arange(schedule[place] + 1)
+        leads = 2 * votes > schedule[place]
+        settles_first = ~leads & ((1.0 - wanted) * for_first >= wanted * rarer[0] * for_second)
+        settles_second = leads & ((1.0 - wanted) * for_second >= wanted * rarer[1] * for_first)
+        lower[place] = _last(settles_first)
+        upper[place] = schedule[place] - _last(settles_second[::-1])
+    lower[-1] = prior.n_members // 2
+    upper[-1] = lower[-1] + 1
+    return StoppingTable(schedule, lower, upper)
+
+
+def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:
+    """Return the exact mean number of members queried, and share of rows with another final label than the target's.
+
+    Parameters
+    ----------
+    table : StoppingTable
+    prior : VotePrior
+        The rows' true distribution of votes, which may differ from the prior of the table.
+    target : {"full", "infinite"}, default="full"
+
+    Returns
+    -------
+    queries : float
+    disagreement : float
+
+    Raises
+    ------
+    InputError
+        If the table is for another number of members.
+
+    Examples
+    --------
+    >>> prior = learned_prior([0.05, 0.4], [1, 1], 101)
+    >>> queries, disagreement = expected_stopping(stopping_table(prior, 0.99), prior)
+    >>> bool(1 < queries < 101 and 0 < disagreement < 0.01)
+    True
+    """
+    if table.checkpoints[-1] != prior.n_members:
+        raise InputError(
+            f"prior has {counted(prior.n_members, 'member')} and table {table.checkpoints[-1]}; pass equal numbers."
+        )
+    second = prior.chooses_second(target)
+    alive = np.ones(1)
+    queries, disagreement = 0.0, 0.0
+    begun = 0
+    parts = zip(_thinned(prior.full - second, table.checkpoints), _thinned(second, table.checkpoints), strict=True)
+    for place, (for_first, for_second) in enumerate(parts):
+        for size in range(begun + 1, int(table.checkpoints[place]) + 1):
+            alive = _one_more(alive, size)
+        begun = int(table.checkpoints[place])
+        votes = np.arange(begun + 1)
+        as_first, as_second = votes <= table.lower[place], votes >= table.upper[place]
+        stopped = alive * (as_first | as_second)
+        queries += begun * float(stopped @ (for_first + for_second))
+        disagreement += float(stopped @ np.where(as_first, for_second, for_first))
+        alive = alive - stopped
+    return queries, disagreement
+
+
+def rarer_weights(first: float, second: float) -> tuple[float, float]:
+    """Return factors of the rival chance of each label, by which a rare label is settled no earlier than a common one.
+
+    Parameters
+    ----------
+    first, second : float
+        Chance that the target predicts the first, and the second label.
+    """
+    if first <= 0.0 or second <= 0.0:
+        return 1.0, 1.0
+    return max(first / second, 1.0), max(second / first, 1.0)
+
+
+def _thinned(joint: FloatArray, schedule: IntArray) -> list[FloatArray]:
+    """Return the distribution of votes among as many members as at each checkpoint, drawn without replacement."""
+    found = {joint.size - 1: joint}
+    for size in range(joint.size - 2, 0, -1):
+        votes = np.arange(size + 1)
+        joint = (joint[1:] * (votes + 1) + joint[:-1] * (size + 1 - votes)) / (size + 1)
+        found[size] = joint
+    return [found[int(size)] for size in schedule]
+
+
+def _one_more(alive: FloatArray, size: int) -> FloatArray:
+    """Return the shares of member orders not yet settled, by votes among `size` members, from those among size - 1."""
+    votes = np.arange(size + 1)
+    padded = np.concatenate([[0.0], alive, [0.0]])
+    return np.asarray((padded[:-1] * votes + padded[1:] * (size - votes)) / size)
+
+
+def _last(settled: NDArray[np.bool_]) -> int:
+    """Return the position of the last of the leading True values, -1 if there are none."""
+    return int(settled.size if settled.all() else np.argmin(settled)) - 1
+
+
+BISECTIONS = 24
+# Means of members are within so many standard deviations of the largest mean score.
+HIGHEST_SPREADS = 16.0
+
+
+@record
+class RowPrior:
+    """Distribution over rows of one member's mean output, with the number of votes that a member is worth.
+
+    Attributes
+    ----------
+    support : ndarray, shape (n_points,)
+        Mean support of the second label (votes and probabilities, in [0, 1]) or mean score.
+    weights : ndarray, shape (n_points,)
+        Probability of each point.
+    spread : float
+        Votes and probabilities: hard votes that one member is worth, at least 1.  Scores: standard deviation of
+        one member's score.
+    """
+
+    support: FloatArray
+    weights: FloatArray
+    spread: float
+
+
+@record
+class DuelTable:
+    """Support at which the leader of several labels is settled against the runner-up, by their joint support.
+
+    Attributes
+    ----------
+    checkpoints : ndarray of int, shape (n_checkpoints,)
+    total : ndarray, shape (n_points,)
+        Support of leader and runner-up together.
+    needed : ndarray, shape (n_points,)
+        Support of the leader at which it is settled.
+    """
+
+    checkpoints: IntArray
+    total: FloatArray
+    needed: FloatArray
+
+    def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which rows need no further member at a checkpoint, shape (n_rows,).
+
+        Parameters
+        ----------
+        place : int
+            Position of the checkpoint.
+        support : ndarray, shape (n_rows, n_labels)
+            Votes for each label so far, or its summed probability.
+        """
+        leader, runner_up = top_two(support)
+        to_come = self.checkpoints[-1] - self.checkpoints[place]
+        if to_come == 0:
+            return np.ones(leader.size, dtype=bool)
+        enough = np.interp(leader + runner_up, self.total, self.needed)
+        return np.asarray((leader >= enough) | (leader - runner_up > to_come))
+
+
+@record
+class LeadTable:
+    """Differences of summed scores, at each checkpoint, at which the leader among the labels is settled.
+
+    Attributes
+    ----------
+    checkpoints : ndarray of int, shape (n_checkpoints,)
+    lead : ndarray, shape (n_checkpoints,)
+        Difference of summed scores that settles a row.
+    """
+
+    checkpoints: IntArray
+    lead: FloatArray
+
+    def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which rows need no further member at a checkpoint, by summed scores of shape (n_rows, n_labels)."""
+        leader, runner_up = top_two(support)
+        return np.asarray(leader - runner_up >= self.lead[place])
+
+
+def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the largest and the second largest support of each row, both of shape (n_rows,).
+
+    Parameters
+    ----------
+    support : ndarray, shape (n_rows, n_labels)
+        Support for at least two labels.
+    """
+    # With each label contiguous in memory, the comparison is four times as fast.
+    first, other, *rest = np.ascontiguousarray(support.T)
+    highest, second = np.maximum(first, other), np.minimum(first, other)
+    for own in rest:
+        np.maximum(second, np.minimum(highest, own), out=second)
+        np.maximum(highest, own, out=highest)
+    return highest, second
+
+
+def even_prior() -> RowPrior:
+    """Return the even prior: every mean support is equally likely, and a member is worth one hard vote.
+
+    No support of a given mean varies more from member to member than a vote does.
+    """
+    return RowPrior(GRID, np.full(GRID.size, 1.0 / GRID.size), 1.0)
+
+
+def symmetric(prior: RowPrior, centre: float) -> RowPrior:
+    """Return a prior averaged with its mirror image at `centre`, for labels in no particular order."""
+    return RowPrior(
+        np.concatenate([prior.support, 2.0 * centre - prior.support]),
+        np.concatenate([prior.weights, prior.weights]) / 2.0,
+        prior.spread,
+    )
+
+
+def vote_share_table(
+    prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1
+) -> StoppingTable:
+    """Return bounds on the summed probability of the second of two labels, beyond which a row's label is settled.
+
+    Parameters
+    ----------
+    prior : RowPrior
+    n_members : int
+    confidence : float, in (0.5, 1)
+    target : {"full", "infinite"}
+    together : int, default=1
+        Smallest step from checkpoint to checkpoint.
+
+    Notes
+    -----
+    A sum over t members counts as phi t votes, phi the hard votes that one member is worth: exact for hard votes,
+    and right in mean and variance for members whose variance is 1/phi of a vote's.
+
+    Examples
+    --------
+    >>> table = vote_share_table(even_prior(), 101, 0.99, target="full")
+    >>> bool(5 < table.upper[5] <= 6), bool(0 <= table.lower[5] < 1)
+    (True, True)
+    """
+    schedule = checkpoints(n_members, together)
+    shares = _needed_shares(prior, schedule, n_members, confidence, target)
+    mirrored = RowPrior(1.0 - prior.support, prior.weights, prior.spread)
+    lower = 1.0 - _needed_shares(mirrored, schedule, n_members, confidence, target)
+    return StoppingTable(schedule, *_bounds_on_sums(schedule, lower, shares, 0.5))
+
+
+def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1) -> DuelTable:
+    """Return the support at which the leader of more than two labels is settled against the runner-up.
+
+    Parameters
+    ----------
+    prior : RowPrior
+        Prior of one label's share of the support of two labels, symmetric in the two.
+    n_members, confidence, target, together
+        As for :func:`vote_share_table`.
+
+    Notes
+    -----
+    All members that did not support one of the two yet are treated as not yet queried: with more votes open, a
+    change of leader is likelier, so the approximation errs on the side of querying more members.
+    """
+    totals = checkpoints(n_members)
+    shares = _needed_shares(prior, totals, n_members, confidence, target)
+    needed = np.where(shares <= 1.0, shares * totals, n_members + 1.0)
+    return DuelTable(checkpoints(n_members, together), totals.astype(np.float64), needed)
+
+
+def score_table(
+    prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
+) -> StoppingTable:
+    """Return bounds on the summed score of the second of two labels, which wins where its mean score is positive.
+
+    Parameters
+    ----------
+    prior : RowPrior or None
+        None: every mean score is equally likely.
+    spread : float
+        Standard deviation of one member's score, taken to be the same for all rows.
+    n_members, confidence, target, together
+        As for :func:`vote_share_table`.
+
+    Notes
+    -----
+    Sums of scores are taken as normal.
+    """
+    schedule = checkpoints(n_members, together)
+    if prior is None:
+        upper = _needed_without_prior(spread, schedule, n_members, confidence, target)
+        lower = -upper
+    else:
+        upper = _needed_scores(prior, schedule, n_members, confidence, target)
+        mirrored = RowPrior(-prior.support, prior.weights, prior.spread)
+        lower = -_needed_scores(mirrored, schedule, n_members, confidence, target)
+    return StoppingTable(schedule, *_bounds_on_sums(schedule, lower, upper, 0.0))
+
+
+def lead_table(
+    prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
+) -> LeadTable:
+    """Return the lead of the highest summed score over the next at which a row of more than two labels is settled.
+
+    Parameters
+    ----------
+    prior : RowPrior or None
+        Prior of the mean difference of two labels' scores, symmetric; None: every difference is equally likely.
+    spread : float
+        Standard deviation of one member's difference of scores.
+    n_members, confidence, target, together
+        As for :func:`score_table`.
+    """
+    table = score_table(prior, spread, n_members, confidence, target=target, together=together)
+    lead = table.upper.copy()
+    lead[-1] = 0.0
+    return LeadTable(table.checkpoints, lead)
+
+
+def _bounds_on_sums(
+    schedule: IntArray, lower: FloatArray, upper: FloatArray, centre: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return bounds on sums from bounds on means; at the last checkpoint every row is settled."""
+    sums = np.array([lower, upper], dtype=np.float64) * schedule
+    sums[:, -1] = centre * schedule[-1]
+    return np.asarray(sums[0]), np.asarray(sums[1])
+
+
+def _needed_shares(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+    """Return the smallest mean support that settles the second label at each checkpoint; infinity where none does."""
+    votes = prior.spread * queried[:, None]
+    p = np.clip(prior.support, 1e-9, 1.0 - 1e-9)
+    to_come = prior.spread * (n_members - queried[:, None])
+    wins = _sides(p, 0.5)
+
+    def chance(share: FloatArray) -> tuple[FloatArray, FloatArray]:
+        supporting = votes * share[:, None]
+        log_posterior = supporting * np.log(p) + (votes - supporting) * np.log1p(-p)
+        if target == "infinite":
+            return log_posterior, np.broadcast_to(wins, log_posterior.shape)
+        missing = prior.spread * n_members / 2.0 - supporting
+        inside = np.clip(missing + 0.5, 1e-9, to_come + 1.0 - 1e-9)
+        return log_posterior, np.asarray(betainc(inside, to_come + 1.0 - inside, p), dtype=np.float64)
+
+    return _least(chance, prior, queried.size, confidence, 0.5, 1.0)
+
+
+def _needed_without_prior(
+    spread: float, queried: IntArray, n_members: int, confidence: float, target: str
+) -> FloatArray:
+    """Return the smallest mean score that settles the second label, if every mean score is equally likely."""
+    share_to_come = (n_members - queried) / n_members if target == "full" else np.ones(queried.size)
+    return np.asarray(spread * ndtri(as_confidence(confidence)) * np.sqrt(share_to_come / queried))
+
+
+def _needed_scores(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+    """Return the smallest mean score that settles the second label at each checkpoint; infinity where none does."""
+    t = queried[:, None].astype(np.float64)
+    to_come = n_members - t
+    mu, spread = prior.support, prior.spread
+    wins = _sides(mu, 0.0)
+
+    def chance(mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+        log_posterior = -t * (mean[:, None] - mu) ** 2 / (2.0 * spread**2)
+        if target == "infinite":
+            return log_posterior, np.broadcast_to(wins, log_posterior.shape)
+        reached = t * mean[:, None] + to_come * mu
+        return log_posterior, ndtr(reached / (spread * np.sqrt(np.maximum(to_come, 1e-9))))
+
+    highest = float(np.abs(mu).max()) + HIGHEST_SPREADS * spread
+    return _least(chance, prior, queried.size, confidence, 0.0, highest)
+
+
+def _least(
+    chance: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    prior: RowPrior,
+    n_checkpoints: int,
+    confidence: float,
+    low: float,
+    high: float,
+) -> FloatArray:
+    """Return, by bisection, the smallest mean that settles the second label at each checkpoint, or infinity."""
+    wanted = as_confidence(confidence)
+    second_wins = float(prior.weights @ _sides(prior.support, low))
+    _, rarer = rarer_weights(1.0 - second_wins, second_wins)
+
+    def enough(mean: FloatArray) -> NDArray[np.bool_]:
+        log_posterior, second = chance(mean)
+        posterior = prior.weights * np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
+        for_second = (posterior * second).sum(axis=1)
+        return np.asarray((1.0 - wanted) * for_second >= wanted * rarer * (posterior.sum(axis=1) - for_second))
+
+    below, above = np.full(n_checkpoints, low), np.full(n_checkpoints, high)
+    never = ~enough(above)
+    for _ in range(BISECTIONS):
+        middle = (below + above) / 2.0
+        settles = enough(middle)
+        above = np.where(settles, middle, above)
+        below = np.where(settles, below, middle)
+    return np.where(never, np.inf, above)
+
+
+def _sides(support: FloatArray, draw: float) -> FloatArray:
+    """Return 1 where the infinite ensemble predicts the second label, 0 where the first, 1/2 at a tie."""
+    return np.asarray((np.sign(support - draw) + 1.0) / 2.0)

@@ -1,0 +1,1102 @@
+"""Counts and moments by row, which are added over blocks of rows: the contests of labels, votes, values and margins.
+
+Per-row tallies of the members' outputs, the input of every estimator; those of disjoint rows merge, to the bit.
+
+Whoever makes a tally of counted members keeps the counts in few bytes, by
+:func:`ens_plugin.core.validation.in_few_bytes`.  Every column is read as float64; :func:`parts_of` gives few rows at a
+time, whose columns take little memory.
+
+The tally of margins: a row's support for its true label minus that for the strongest of the other labels.
+
+The cost of votes grows with the members and not with members times labels.  Of probabilities and scores, the labels
+are searched once for each member; the others' label is searched anew only on rows where one member can change it.
+
+The growth path: error along the members' own order, as other tools draw it.
+
+At T members each row is scored by its out-of-bag members among the first T only: the error of an
+ensemble of about 0.37 T members, on one noisy path.  It serves for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.core.validation import BoolArray, Column, FloatArray, IntArray, in_few_bytes, row_parts
+from ens_plugin.records import record
+
+__all__ = [
+    "CHUNK",
+    "AnyTally",
+    "Contest",
+    "LeadContest",
+    "MarginTally",
+    "PathTally",
+    "RowBlock",
+    "ScoreContest",
+    "SingleArray",
+    "Subsets",
+    "Sums",
+    "SupportTally",
+    "ValueTally",
+    "VoteContest",
+    "VoteCounts",
+    "both_scores",
+    "cached_rows",
+    "concatenate",
+    "contests",
+    "copy_rows",
+    "count_members",
+    "count_votes",
+    "count_votes_by",
+    "empty_tally",
+    "label_support",
+    "lead_contests",
+    "margin_sums",
+    "mean_and_sd",
+    "mean_share",
+    "member_labels",
+    "member_margins",
+    "merge_paths",
+    "parts_of",
+    "score_sums",
+    "select_rows",
+    "strongest_rival",
+    "sum_over_members",
+    "sum_squares_over_members",
+    "take_rows",
+    "tally_margins",
+    "tally_path",
+    "tally_score_signs",
+    "tally_support",
+    "tally_values",
+    "value_sums",
+    "wrong_support",
+]
+
+# Blocks of rows start at multiples of so many.
+CHUNK = 256
+CELLS_AT_ONCE = 2**17
+# Votes on two labels are counted by masks, of a byte for each member.
+MASKS_AT_ONCE = 2**20
+SUMS_AT_ONCE = 2**16
+
+
+@record
+class RowBlock:
+    """Outputs of every member for a contiguous block of rows.
+
+    Attributes
+    ----------
+    outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+        Label codes (integer), probabilities or scores by label, or values.
+    counted : ndarray of bool, shape (n_members, n_rows)
+        True where the output counts: the member is out of bag for the row (or the row is held out).
+    target : ndarray, shape (n_rows,)
+        True label codes (integer) or values.
+    n_labels : int
+        Number of labels; 0 for regression.
+    """
+
+    outputs: NDArray[Any]
+    counted: BoolArray
+    target: NDArray[Any]
+    n_labels: int
+
+    @cached_property
+    def trials(self) -> FloatArray:
+        """Return the number of members that count for each row, shape (n_rows,); read-only."""
+        trials = count_members(self.counted)
+        trials.flags.writeable = False
+        return trials
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """Return :func:`label_support` over the members that count, shape (n_rows, n_labels); read-only."""
+        support = label_support(self, self.counted)
+        support.flags.writeable = False
+        return support
+
+    @property
+    def is_vote(self) -> bool:
+        """Return whether the outputs are label codes, or the values of a regression."""
+        return self.outputs.ndim == 2
+
+    @property
+    def stored(self) -> NDArray[Any]:
+        """Return the array of which rows are copied: the outputs, or what they are made of."""
+        return self.outputs
+
+    def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> RowBlock:
+        """Return other rows of the same kind, from what :attr:`stored` returns for them."""
+        return RowBlock(stored, counted, target, self.n_labels)
+
+    def leads(self) -> FloatArray:
+        """Return each member's support for the second of two labels minus that for the first, as a new array."""
+        return np.asarray(np.subtract(self.outputs[..., 1], self.outputs[..., 0], dtype=np.float64))
+
+    def seconds(self) -> BoolArray:
+        """Return which members predict the second of two labels; the first label wins ties."""
+        return np.asarray(self.outputs[..., 1] > self.outputs[..., 0])
+
+
+@record
+class _Tally:
+    """A tally of any kind, whose first column is the number of members that count for each row."""
+
+    trials: Column = Column()
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows, or of groups of rows."""
+        return int(vars(self)["trials"].size)
+
+
+@record
+class SupportTally(_Tally):
+    """Summed support of each row's members for the wrong one of two labels; hard votes are 0 or 1.
+
+    Attributes
+    ----------
+    trials : ndarray, shape (n_rows,)
+        Number of members that count for the row: out of bag, or all where it is held out.
+    wrong : ndarray, shape (n_rows,)
+        Sum of the members' support for the wrong label.
+    squares : ndarray, shape (n_rows,)
+        Sum of the squares of that support; equal to `wrong` for hard votes.
+    wrong_labels : ndarray, shape (n_rows,)
+        Number of members whose own label is wrong.
+    """
+
+    wrong: Column = Column()
+    squares: Column = Column()
+    wrong_labels: Column = Column()
+
+
+@record
+class MarginTally(_Tally):
+    """Mean and spread of each row's margins against its strongest rival, and against the rivals of half the members.
+
+    Attributes
+    ----------
+    trials : ndarray, shape (n_rows,)
+    mean, sd : ndarray, shape (n_rows,)
+        Mean and standard deviation (ddof 1) over members of the margin (true label minus strongest rival).
+    cross_mean, cross_sd : ndarray, shape (n_rows,)
+        The same, each half of the members with the rival that the other half prefers.
+    wrong_labels : ndarray, shape (n_rows,)
+        Number of members whose own label is wrong.
+    dissent : ndarray, shape (n_rows,)
+        Number of members whose own label differs from the label that the others predict together.
+    """
+
+    mean: Column = Column()
+    sd: Column = Column()
+    cross_mean: Column = Column()
+    cross_sd: Column = Column()
+    wrong_labels: Column = Column()
+    dissent: Column = Column()
+
+
+@record
+class ValueTally(_Tally):
+    """Mean and variance (ddof 1) of each row's real-valued outputs, and the target.
+
+    Attributes
+    ----------
+    trials, mean, variance, target : ndarray, shape (n_rows,)
+    """
+
+    mean: Column = Column()
+    variance: Column = Column()
+    target: Column = Column()
+
+
+AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
+TallyOfRows = TypeVar("TallyOfRows", bound=_Tally)
+# Returns sums over the members, one row for each, with the rows of a block as columns.
+Sums: TypeAlias = Callable[[RowBlock], FloatArray]
+
+
+def concatenate(tallies: Sequence[AnyTally]) -> AnyTally:
+    """Return the tally merged from tallies of disjoint blocks of rows, in row order."""
+    return _by_column(tallies, np.concatenate)
+
+
+def empty_tally(like: AnyTally, n_rows: int) -> AnyTally:
+    """Return a tally for `n_rows` rows, its values not set yet, of the same kind as `like`."""
+    return _by_column([like], lambda columns: np.empty(n_rows, dtype=columns[0].dtype))
+
+
+def copy_rows(part: AnyTally, whole: AnyTally, start: int) -> None:
+    """Copy a tally of a block of rows into the rows of `whole` from `start` on, whose columns have types as wide."""
+    for column, into in zip(vars(part).values(), vars(whole).values(), strict=True):
+        np.copyto(into[start : start + column.size], column, casting="safe")
+
+
+def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
+    """Return the tally of some of the rows; the same object, not a copy, if all are usable."""
+    return tally if usable.all() else take_rows(tally, np.flatnonzero(usable))
+
+
+def take_rows(tally: AnyTally, rows: NDArray[np.integer]) -> AnyTally:
+    """Return the tally of some of the rows, by position."""
+    return _by_column([tally], lambda columns: columns[0][rows])
+
+
+def parts_of(tally: TallyOfRows) -> Iterator[tuple[slice, TallyOfRows]]:
+    """Return the rows of a tally some at a time: their positions, and the tally of these, without copying it."""
+    for rows in row_parts(tally.n_rows):
+        yield rows, type(tally)(*(column[rows] for column in vars(tally).values()))
+
+
+def mean_share(tally: TallyOfRows, count: Callable[[TallyOfRows], FloatArray], weight: FloatArray) -> float:
+    """Return the weighted mean over rows of a count of members, such as those with a wrong label, over their number.
+
+    Parameters
+    ----------
+    tally : SupportTally or MarginTally
+        Of rows with at least one member.
+    count : callable
+        Returns the column of counts.
+    weight : ndarray, shape (n_rows,)
+    """
+    weighted = np.empty(tally.n_rows)
+    for rows, part in parts_of(tally):
+        weighted[rows] = count(part) / part.trials * weight[rows]
+    return float(weighted.sum() / weight.sum())
+
+
+def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[NDArray[Any]]], NDArray[Any]]) -> AnyTally:
+    """Return a tally of the columns that `change` makes of those of several tallies; equal columns remain one array."""
+    made: dict[tuple[int, ...], NDArray[Any]] = {}
+    columns = []
+    for parts in zip(*(vars(tally).values() for tally in tallies), strict=True):
+        key = tuple(map(id, parts))
+        if key not in made:
+            made[key] = change(list(parts))
+        columns.append(made[key])
+    return type(tallies[0])(*columns)
+
+
+def count_members(mask: BoolArray) -> FloatArray:
+    """Return the number of members for which `mask` of shape (n_members, n_rows) is True, shape (n_rows,)."""
+    # Adding bytes, which hold sums up to 255, is ten times as fast as np.count_nonzero.
+    parts = [
+        np.add.reduce(mask[start : start + 255].view(np.uint8), axis=0, dtype=np.uint8)
+        for start in range(0, mask.shape[0], 255)
+    ]
+    return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
+
+
+def sum_over_members(values: NDArray[Any], counted: BoolArray) -> FloatArray:
+    """Return the sum, over members in their order, of the outputs that count, shape (n_rows, ...)."""
+    return _sum_of(values, counted, lambda value: value)
+
+
+def sum_squares_over_members(values: NDArray[Any], counted: BoolArray) -> FloatArray:
+    """Return the sum, over members in their order, of the squares of the outputs that count, shape (n_rows, ...)."""
+    return _sum_of(values, counted, lambda value: np.square(value, dtype=np.float64))
+
+
+def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[Any]], NDArray[Any]]) -> FloatArray:
+    total = np.zeros(values.shape[1:])
+    n_rows, width = values.shape[1], total[:1].size
+    height = max(SUMS_AT_ONCE // max(width, 1), 1)
+    for start in range(0, n_rows, height):
+        rows = slice(start, start + height)
+        # Flat, because NumPy is slow where the last axis is short, and the labels are few.
+        own, masks = total[rows].reshape(-1), counted[:, rows]
+        if width > 1:
+            masks = np.repeat(masks, width, axis=1)
+        # Outputs are finite, so a product with the mask drops those that do not count: five times as fast as np.where.
+        for value, mask in zip(values[:, rows], masks, strict=True):
+            own += change(value.reshape(-1)) * mask
+    return total
+
+
+def tally_support(block: RowBlock) -> SupportTally:
+    """Return the tally of one block of a two-label ensemble that votes or averages probabilities."""
+    n_members = block.counted.shape[0]
+    trials = in_few_bytes(block.trials, n_members)
+    labels = member_labels(block)
+    target = block.target.astype(labels.dtype)
+    wrong_labels = in_few_bytes(count_members((labels != target) & block.counted), n_members)
+    if block.outputs.ndim == 2:
+        return SupportTally(trials, wrong_labels, wrong_labels, wrong_labels)
+    support = wrong_support(block)
+    squares = sum_squares_over_members(support, block.counted)
+    return SupportTally(trials, sum_over_members(support, block.counted), squares, wrong_labels)
+
+
+def wrong_support(block: RowBlock) -> NDArray[Any]:
+    """Return each member's support for the wrong one of two labels, shape (n_members, n_rows); bool for votes."""
+    if block.outputs.ndim == 2:
+        return np.asarray(block.outputs != block.target.astype(block.outputs.dtype))
+    # Five times as fast as taking one label of each row by its position.
+    return np.where(block.target == 0, block.outputs[:, :, 1], block.outputs[:, :, 0]).astype(np.float64, copy=False)
+
+
+def tally_values(block: RowBlock, sums: Sums | None = None) -> ValueTally:
+    """Return the tally of one block of a regression ensemble; `sums` computes :func:`value_sums`, the default."""
+    trials, total, squares, *_ = (sums or value_sums)(block)
+    mean, sd = mean_and_sd(total, squares, trials)
+    return ValueTally(in_few_bytes(trials, block.counted.shape[0]), mean, sd**2, block.target.astype(np.float64))
+
+
+def value_sums(block: RowBlock) -> FloatArray:
+    """Return sums over the members of each row, from one number of each.
+
+    Returns
+    -------
+    ndarray, shape (3, n_rows)
+        Number of members that count; sum of their outputs, and of squared deviations from the mean.
+    """
+    trials = block.trials
+    total = sum_over_members(block.outputs, block.counted)
+    return np.stack([trials, total, _squared_deviations(block, total / np.maximum(trials, 1.0))])
+
+
+def mean_and_sd(total: FloatArray, squares: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation (ddof 1), 0 with fewer than two, from a sum and squared deviations."""
+    return total / np.maximum(trials, 1.0), np.asarray(np.sqrt(squares / np.maximum(trials - 1.0, 1.0)))
+
+
+def both_scores(scores: FloatArray) -> FloatArray:
+    """Return -s/2 and s/2 as the scores of two labels, given the score s of the second, shape (..., 2)."""
+    half = scores / 2.0
+    both = np.empty((*half.shape, 2), half.dtype)
+    np.negative(half, out=both[..., 0])
+    both[..., 1] = half
+    return both
+
+
+def member_labels(block: RowBlock) -> NDArray[Any]:
+    """Return each member's own label code, shape (n_members, n_rows); the first label wins ties."""
+    if block.is_vote:
+        return block.outputs
+    if block.n_labels == 2:
+        return np.asarray(block.seconds(), dtype=np.int8)
+    return np.asarray(np.argmax(block.outputs, axis=2))
+
+
+def label_support(block: RowBlock, counted: BoolArray) -> FloatArray:
+    """Return the summed support for each label over the members that count, shape (n_rows, n_labels)."""
+    if block.outputs.ndim == 3:
+        return sum_over_members(block.outputs, counted)
+    support = np.zeros((block.target.size, block.n_labels))
+    for rows in cached_rows(block, MASKS_AT_ONCE if block.n_labels == 2 else CELLS_AT_ONCE):
+        support[rows] = count_votes(block.outputs[:, rows], counted[:, rows], block.n_labels)
+    return support
+
+
+def cached_rows(block: RowBlock, n_cells: int = CELLS_AT_ONCE) -> list[slice]:
+    """Return slices of a block's rows so short that counts by label and by member stay in a processor's cache."""
+    height = max(n_cells // max(block.n_labels, block.counted.shape[0], 1), 1)
+    return [slice(start, start + height) for start in range(0, block.target.size, height)]
+
+
+def count_votes(votes: NDArray[Any], counted: BoolArray, n_labels: int) -> IntArray:
+    """Return each row's votes for each label over the members that count, shape (n_rows, n_labels).
+
+    Parameters
+    ----------
+    votes : ndarray of int, shape (n_members, n_rows)
+        Label codes; anything where a member does not count.
+    counted : ndarray of bool, shape (n_members, n_rows)
+    n_labels : int
+    """
+    n_rows = votes.shape[1]
+    if n_labels == 2:
+        second = count_members(counted & (votes == 1)).astype(np.int64)
+        return np.column_stack([count_members(counted).astype(np.int64) - second, second])
+    member, row = np.nonzero(counted)
+    cell = row * n_labels + votes[member, row].astype(np.intp)
+    return np.bincount(cell, minlength=n_rows * n_labels).reshape(n_rows, n_labels)
+
+
+def _squared_deviations(block: RowBlock, mean: FloatArray) -> FloatArray:
+    """Return the sum over the members that count of their outputs' squared deviations from the mean."""
+    squares = np.zeros_like(mean)
+    for value, mask in zip(block.outputs, block.counted, strict=True):
+        deviation = value - mean
+        deviation *= mask
+        deviation *= deviation
+        squares += deviation
+    return squares
+
+
+SingleArray = NDArray[np.float32]
+RowIndex = NDArray[np.intp]
+
+SLOTS = np.array([1, 2, 3, 4, 6, 9, 15, 30])
+PART_SUMS = 400_000
+# Of a contest that only one label can win.
+_NO_VOTES = np.empty((0, 0), dtype=np.uint16)
+
+
+class Subsets(NamedTuple):
+    """Subsets of the same number of members.
+
+    Attributes
+    ----------
+    places : ndarray of int, shape (n_subsets, size)
+        Members of each subset.
+    indicators : ndarray, shape (n_subsets, n_members)
+        1 for the members of each subset, else 0.
+    """
+
+    places: IntArray
+    indicators: SingleArray
+
+
+# Returns, for the slots that members vote for, shape (n_members, n_rows), the slot of the true label of each row, the
+# number of slots and subsets, how many subsets are wrong, and how many differ from the other members; (2, n_rows).
+VoteCounts: TypeAlias = Callable[[NDArray[np.uint16], IntArray, int, Subsets], FloatArray]
+
+
+@record
+class VoteContest:
+    """Rows on which the same number of labels can win, with the members' votes for them.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (n_rows,)
+    votes : ndarray of uint16, shape (n_members, n_rows)
+        Slot that each member votes for; slots are the labels with votes, in their order.
+    target : ndarray of int, shape (n_rows,)
+        Slot of the true label; -1 where it cannot win.
+    n_slots : int
+    count : callable
+        Counts the votes of subsets as :func:`count_votes_by`.
+    """
+
+    rows: RowIndex
+    votes: NDArray[np.uint16]
+    target: IntArray
+    n_slots: int
+    count: VoteCounts
+
+    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
+        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
+        if self.n_slots == 1:
+            return (self.target < 0).astype(np.float64), np.zeros(self.rows.size)
+        wrong, apart = self.count(self.votes, self.target, self.n_slots, subsets) / len(subsets.places)
+        return wrong, apart
+
+
+@record
+class ScoreContest:
+    """Rows on which the same number of labels can win, with the members' probabilities or scores for them.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (n_rows,)
+    outputs : ndarray, shape (n_members, n_slots, n_rows)
+        Outputs for the labels that can win, in the order of the labels.
+    target : ndarray of int, shape (n_rows,)
+        Slot of the true label; -1 where it cannot win.
+    """
+
+    rows: RowIndex
+    outputs: SingleArray
+    target: IntArray
+
+    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
+        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
+        n_members, n_slots, n_rows = self.outputs.shape
+        if n_slots == 1:
+            return (self.target < 0).astype(np.float64), np.zeros(n_rows)
+        flat = self.outputs.reshape(n_members, -1)
+        total = self.outputs.sum(axis=0)
+        counts = np.zeros((2, n_rows))
+        for some in _parts(subsets.indicators, n_slots * n_rows):
+            sums = (some @ flat).reshape(-1, n_slots, n_rows)
+            label = _winner(sums)
+            counts[0] += np.count_nonzero(label != self.target, axis=0)
+            counts[1] += np.count_nonzero(label != _winner(total - sums), axis=0)
+        wrong, apart = counts / len(subsets.indicators)
+        return wrong, apart
+
+
+@record
+class LeadContest:
+    """Rows on which two labels can win, and each member's score of the one is minus that of the other.
+
+    Sums of such scores are minus one another too, to the bit, so that the sign of one says which label wins.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (n_rows,)
+    lead : ndarray, shape (n_members, n_rows)
+        Score of the second label that can win.
+    target : ndarray of int, shape (n_rows,)
+        Slot of the true label; -1 where it cannot win.
+    """
+
+    rows: RowIndex
+    lead: SingleArray
+    target: IntArray
+
+    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
+        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
+        total, target = self.lead.sum(axis=0), self.target.astype(np.int8)
+        counts = np.zeros((2, self.rows.size))
+        for some in _parts(subsets.indicators, self.rows.size):
+            sums = some @ self.lead
+            is_second = sums > 0
+            counts[0] += count_members(is_second.view(np.int8) != target)
+            # The others' sum is above 0 where that of the subset is below the total.
+            counts[1] += count_members(is_second != (sums < total))
+        wrong, apart = counts / len(subsets.indicators)
+        return wrong, apart
+
+
+Contest: TypeAlias = VoteContest | ScoreContest | LeadContest
+
+
+def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, subsets: Subsets) -> FloatArray:
+    """Return how many subsets are wrong, and how many differ from the other members; the first slot wins ties.
+
+    One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner.
+
+    Parameters
+    ----------
+    votes : ndarray of uint16, shape (n_members, n_rows)
+        Slot that each member votes for.
+    target : ndarray of int, shape (n_rows,)
+        Slot of the true label; -1 where it cannot win.
+    n_slots : int
+    subsets : Subsets
+
+    Returns
+    -------
+    ndarray, shape (2, n_rows)
+
+    Examples
+    --------
+    >>> pairs = Subsets(np.array([[0, 1], [1, 2]]), np.array([[1, 1, 0], [0, 1, 1]], dtype=np.float32))
+    >>> count_votes_by(np.array([[0], [0], [1]], dtype=np.uint16), np.array([0]), 2, pairs).tolist()
+    [[0.0], [1.0]]
+    """
+    n_members, n_rows = votes.shape
+    # A power of 2, at least the number of slots; each vote counts so much.  Sums are exact in single precision up to
+    # 2900 members.
+    base = 1 << int(n_slots - 1).bit_length()
+    rank = (base - 1 - np.arange(n_slots, dtype=np.float32))[:, None]
+    by_slot = (votes[:, None, :] == np.arange(n_slots, dtype=votes.dtype)[:, None]) * np.float32(base)
+    total = by_slot.sum(axis=0) + 2.0 * rank
+    flat = np.concatenate([by_slot, np.broadcast_to(rank, (1, n_slots, n_rows))]).reshape(n_members + 1, -1)
+    with_rank = np.column_stack([subsets.indicators, np.ones(len(subsets.indicators), dtype=np.float32)])
+    true_rank = base - 1 - target
+    counts = np.zeros((2, n_rows))
+    for some in _parts(with_rank, n_slots * n_rows):
+        sums = (some @ flat).reshape(-1, n_slots, n_rows)
+        best = sums.max(axis=1).astype(np.int32) & (base - 1)
+        others = np.subtract(total, sums, out=sums).max(axis=1).astype(np.int32) & (base - 1)
+        counts[0] += np.count_nonzero(best != true_rank, axis=0)
+        counts[1] += np.count_nonzero(best != others, axis=0)
+    return counts
+
+
+def contests(
+    outputs: NDArray[Any],
+    target: NDArray[np.integer],
+    n_labels: int,
+    n_together: int,
+    rng: np.random.Generator,
+    count: VoteCounts,
+) -> Iterator[Contest]:
+    """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one.
+
+    The members are in another random order for every contest, so that contests with the same subsets are independent.
+
+    Parameters
+    ----------
+    outputs : ndarray
+        Label codes, shape (n_members, n_rows), or outputs by label, shape (n_members, n_labels, n_rows).
+    target : ndarray of int, shape (n_rows,)
+    n_labels, n_together : int
+        Number of labels; largest number of rows of a contest.
+    rng : numpy Generator
+    count : callable
+        Counts the votes of subsets as :func:`count_votes_by`.
+    """
+    is_vote = outputs.ndim == 2
+    can_win = _voted(outputs, n_labels) if is_vote else _preferred(outputs)
+    kinds = np.append(SLOTS[n_labels > SLOTS], n_labels)
+    n_slots = np.count_nonzero(can_win, axis=1)
+    kind = np.searchsorted(kinds, n_slots)
+    for index in np.unique(kind):
+        alike = np.flatnonzero(kind == index)
+        for start in range(0, alike.size, n_together):
+            chosen = alike[start : start + n_together]
+            order = rng.permutation(outputs.shape[0])
+            if is_vote:
+                yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen], count)
+            else:
+                yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen], int(kinds[index]))
+
+
+def lead_contests(
+    scores: SingleArray, target: IntArray, n_together: int, rng: np.random.Generator
+) -> Iterator[Contest]:
+    """Yield what :func:`contests` does for two labels, from the second one's scores, minus which are the first one's.
+
+    Parameters
+    ----------
+    scores : ndarray of float32, shape (n_members, n_rows)
+    target, n_together, rng
+        As of :func:`contests`.
+    """
+    leads = scores.sum(axis=0) > 0
+    # The other label can win where some member prefers it to the one that leads.
+    can_change = np.where(leads, scores.min(axis=0) < 0, scores.max(axis=0) > 0)
+    for changes in (False, True):
+        alike = np.flatnonzero(can_change == changes)
+        for start in range(0, alike.size, n_together):
+            chosen = alike[start : start + n_together]
+            order = rng.permutation(scores.shape[0])
+            if changes:
+                yield LeadContest(chosen, scores.take(chosen, axis=1).take(order, axis=0), target[chosen])
+            else:
+                yield VoteContest(
+                    chosen, _NO_VOTES, np.where(target[chosen] == leads[chosen], 0, -1), 1, count_votes_by
+                )
+
+
+def _vote_contest(
+    rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray, count: VoteCounts
+) -> VoteContest:
+    # A label without a vote wins nothing, so that votes need no more slots than some row has labels.
+    n_slots = int(np.count_nonzero(can_win, axis=1).max())
+    slot = np.cumsum(can_win, axis=1, dtype=np.uint16) - np.uint16(1)
+    places = np.arange(rows.size)
+    true_slot = np.where(can_win[places, target], slot[places, target].astype(np.int64), -1)
+    return VoteContest(rows, slot[places, votes], true_slot, n_slots, count)
+
+
+def _score_contest(
+    rows: RowIndex, outputs: SingleArray, order: IntArray, target: NDArray[np.integer], can_win: BoolArray, n_slots: int
+) -> ScoreContest | LeadContest:
+    # A stable sort by whether labels can win keeps their order.
+    slots = np.argsort(~can_win, axis=1, kind="stable")[:, :n_slots].T
+    is_target = slots == target
+    true_slot = np.where(is_target.any(axis=0), np.argmax(is_target, axis=0), -1)
+    # Takes are several times as fast as an index of three axes.
+    own = outputs.reshape(order.size, -1).take(slots * outputs.shape[2] + rows, axis=1).take(order, axis=0)
+    if n_slots == 2 and np.array_equal(own[:, 0], -own[:, 1]):
+        return LeadContest(rows, np.ascontiguousarray(own[:, 1]), true_slot)
+    return ScoreContest(rows, own, true_slot)
+
+
+def _parts(subsets: NDArray[Any], n_sums: int) -> Iterator[NDArray[Any]]:
+    """Yield some subsets at a time, so few that their sums, `n_sums` of each, take little memory."""
+    step = max(PART_SUMS // n_sums, 1)
+    return (subsets[start : start + step] for start in range(0, len(subsets), step))
+
+
+def _winner(sums: SingleArray) -> NDArray[np.int8 | np.int16]:
+    """Return the slot with the highest sum, the first of equals, from sums of shape (n_subsets, n_slots, n_rows)."""
+    best = sums[:, 0].copy()
+    slot = np.zeros(best.shape, dtype=np.int16)
+    for index in range(1, sums.shape[1]):
+        better = sums[:, index] > best
+        np.maximum(best, sums[:, index], out=best)
+        np.maximum(slot, better * np.int16(index), out=slot)
+    return slot
+
+
+def _voted(votes: NDArray[Any], n_labels: int) -> BoolArray:
+    """Return which labels some member votes for, shape (n_rows, n_labels)."""
+    voted = np.zeros((votes.shape[1], n_labels), dtype=bool)
+    for own in votes:
+        voted[np.arange(own.size), own] = True
+    return voted
+
+
+def _preferred(outputs: SingleArray) -> BoolArray:
+    """Return which labels some member prefers to the leading one, and the leading one; shape (n_rows, n_labels)."""
+    rows = np.arange(outputs.shape[2])
+    lead = np.argmax(outputs.sum(axis=0), axis=0)
+    leading = outputs[:, lead, rows]
+    preferred = np.stack([(outputs[:, label] > leading).any(axis=0) for label in range(outputs.shape[1])], axis=1)
+    preferred[rows, lead] = True
+    return preferred
+
+
+# Up to so many labels, a loop over labels is faster than np.argmax across them.
+FEW_LABELS = 16
+# Supports of so many cells are read at once, which stay in a processor's cache.
+SUPPORTS_AT_ONCE = 32_768
+# Rows are few if so many times as many are more than all.
+FEW_ROWS = 4
+# Far above the rounding of a sum over members.
+ROUNDING = 1e-9
+
+
+def tally_margins(block: RowBlock, sums: Sums | None = None) -> MarginTally:
+    """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores.
+
+    Parameters
+    ----------
+    block : RowBlock
+    sums : callable, optional
+        Computes :func:`margin_sums`, which is the default; not called for votes.
+    """
+    if block.outputs.ndim == 2:
+        return _tally_votes(block)
+    trials, *moments, wrong, dissent = (sums or margin_sums)(block)
+    plain, crossed = (mean_and_sd(total, squares, trials) for total, squares in (moments[:2], moments[2:]))
+    return _tally_of([trials, *plain, *crossed, wrong, dissent], block.counted.shape[0])
+
+
+def _tally_votes(block: RowBlock) -> MarginTally:
+    columns = np.empty((7, block.target.size))
+    for rows in cached_rows(block):
+        votes, counted = block.outputs[:, rows], block.counted[:, rows]
+        halves = [count_votes(votes[side::2], counted[side::2], block.n_labels) for side in (0, 1)]
+        columns[:, rows] = _vote_columns(halves, block.target[rows])
+    return _tally_of(columns, block.counted.shape[0])
+
+
+def _tally_of(columns: Sequence[FloatArray] | FloatArray, n_members: int) -> MarginTally:
+    """Return the tally of columns, its counts in few bytes."""
+    trials, mean, sd, cross_mean, cross_sd, wrong_labels, dissent = columns
+    trials, wrong_labels, dissent = (in_few_bytes(counts, n_members) for counts in (trials, wrong_labels, dissent))
+    return MarginTally(trials, mean, sd, cross_mean, cross_sd, wrong_labels, dissent)
+
+
+def _vote_columns(halves: list[IntArray], target: NDArray[Any]) -> list[FloatArray]:
+    """Return the columns of the tally from the votes of the even and of the odd members, shape (n_rows, n_labels)."""
+    rows = np.arange(target.size)
+    support = halves[0] + halves[1]
+    trials = support.sum(axis=1).astype(np.float64)
+    true = support[rows, target]
+    rival = support[rows, strongest_rival(support, target)]
+    # Each half meets the rival that the other half prefers.
+    even, odd = (own[rows, strongest_rival(other, target)] for own, other in zip(halves, halves[::-1], strict=True))
+    mean, sd = _vote_moments(true, rival, trials)
+    cross_mean, cross_sd = _vote_moments(true, even + odd, trials)
+    return [trials, mean, sd, cross_mean, cross_sd, trials - true, trials - _agreeing(support)]
+
+
+def _vote_moments(true: IntArray, rival: IntArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation (ddof 1) of margins that are 1 for `true`, -1 for `rival` and else 0."""
+    mean = (true - rival) / np.maximum(trials, 1.0)
+    squares = true * (1.0 - mean) ** 2 + rival * (1.0 + mean) ** 2 + (trials - true - rival) * mean**2
+    return mean, np.sqrt(squares / np.maximum(trials - 1.0, 1.0))
+
+
+def _agreeing(support: IntArray) -> IntArray:
+    """Return how many of a row's members vote for the label that the row's other members elect, shape (n_rows,).
+
+    The others elect the leading label whichever member is left out, or the runner-up once the leader has lost a vote.
+    """
+    rows = np.arange(support.shape[0])
+    lead = np.argmax(support, axis=1)
+    second = strongest_rival(support, lead)
+    most, next_most = support[rows, lead], support[rows, second]
+    stays = (most - 1 > next_most) | ((most - 1 == next_most) & (lead < second))
+    return np.where(stays, most, 0)
+
+
+def margin_sums(block: RowBlock) -> FloatArray:
+    """Return sums over the members of each row, from their probabilities or scores by label.
+
+    Returns
+    -------
+    ndarray, shape (7, n_rows)
+        Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
+        the mean; the same two where each half of the members has the rival that the other half prefers; members whose
+        label is wrong; members whose label is not the one that the others predict together.
+    """
+    trials = count_members(block.counted)
+    outputs = _Supports(block)
+    halves, own = outputs.searched()
+    support = halves[0] + halves[1]
+    rival = strongest_rival(support, block.target)
+    crossed = [strongest_rival(half, block.target) for half in halves[::-1]]
+    wrong = count_members((own != block.target) & block.counted)
+    moments = np.stack([*outputs.moments(halves, [rival, rival], trials)] * 2)
+    # Mostly, nearly all rows have one rival, whichever half prefers it.
+    differing = np.flatnonzero((crossed[0] != rival) | (crossed[1] != rival))
+    chosen, part = outputs.few_rows(differing)
+    moments[2:, chosen] = part.moments(halves[:, chosen], [own[chosen] for own in crossed], trials[chosen])
+    return np.stack([trials, *moments, wrong, outputs.dissent(support, own, trials)])
+
+
+@record
+class _Supports:
+    """The members' probabilities or scores by label for a block of rows."""
+
+    block: RowBlock
+
+    def few_rows(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp] | slice, _Supports]:
+        """Return rows with their supports; all rows where those that are asked for are not few, to copy none."""
+        block = self.block
+        if rows.size * FEW_ROWS > block.target.size:
+            return slice(None), self
+        # In the order in which they are stored.
+        by_label = block.outputs.transpose(0, 2, 1)
+        is_by_label = block.outputs[0].flags.f_contiguous
+        outputs = by_label.take(rows, axis=2).transpose(0, 2, 1) if is_by_label else block.outputs.take(rows, axis=1)
+        return rows, _Supports(RowBlock(outputs, block.counted.take(rows, axis=1), block.target[rows], block.n_labels))
+
+    def searched(self) -> tuple[FloatArray, NDArray[Any]]:
+        """Return the summed support of the even and the odd members, and the label of each member.
+
+        Returns
+        -------
+        halves : ndarray, shape (2, n_rows, n_labels)
+        own : ndarray of int, shape (n_members, n_rows)
+            0 where the member does not count.
+        """
+        block = self.block
+        own = np.zeros(block.counted.shape, dtype=np.min_scalar_type(block.n_labels))
+        if block.n_labels <= FEW_LABELS:
+            totals = np.zeros((2, block.n_labels, block.target.size))
+            for members in self._slices():
+                support = self._by_label(members)
+                own[members] = _first_best(support)
+                weighted = support * block.counted[members, None, :]
+                for place, member in enumerate(range(*members.indices(own.shape[0]))):
+                    totals[member % 2] += weighted[place]
+            return totals.transpose(0, 2, 1), own
+        halves = np.zeros((2, block.target.size, block.n_labels))
+        for member, mask in enumerate(block.counted):
+            rows = np.flatnonzero(mask)
+            support = block.outputs[member].take(rows, axis=0)
+            halves[member % 2][rows] += support
+            own[member, rows] = np.argmax(support, axis=1)
+        return halves, own
+
+    def moments(
+        self, halves: FloatArray, rivals: list[NDArray[np.int64]], trials: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of margins and of squared deviations, with a rival for the even members and for the odd."""
+        target, rows = self.block.target, np.arange(trials.size)
+        total: FloatArray = np.zeros(trials.size)
+        for half, rival in zip(halves, rivals, strict=True):
+            total += half[rows, target] - half[rows, rival]
+        mean = total / np.maximum(trials, 1.0)
+        squares = np.zeros(trials.size)
+        true, *others = (_places(self.block.outputs[0], labels) for labels in (target, *rivals))
+        # Several members at a time, an even number of them: the calls take as long as the arithmetic.
+        at_once = max(SUPPORTS_AT_ONCE // max(self.block.outputs[0].size, 1) // 2, 1) * 2
+        starts = np.arange(at_once)[:, None] * self.block.outputs[0].size
+        true_at, others_at = true + starts, np.tile(others, (at_once // 2, 1)) + starts
+        for first in range(0, self.block.counted.shape[0], at_once):
+            counted = self.block.counted[first : first + at_once]
+            support = _flat(self.block.outputs[first : first + at_once])
+            deviation = support.take(true_at[: len(counted)]) - support.take(others_at[: len(counted)])
+            deviation -= mean
+            deviation *= counted
+            deviation *= deviation
+            for own in deviation:
+                squares += own
+        return total, squares
+
+    def dissent(self, support: FloatArray, own: NDArray[Any], trials: FloatArray) -> FloatArray:
+        """Return how many members' labels differ from the label that the row's other members predict together."""
+        rows = np.arange(trials.size)
+        lead = np.argmax(support, axis=1)
+        gap = support[rows, lead] - support[rows, strongest_rival(support, lead)]
+        reach = float(np.ptp(self.block.outputs)) + ROUNDING * float(np.abs(support).max(initial=0.0))
+        found = trials - count_members((own == lead) & self.block.counted)
+        close = np.flatnonzero(gap <= reach)
+        found[close] = self._dissent_of(close, support, own)
+        return found
+
+    def _dissent_of(self, rows: NDArray[np.intp], support: FloatArray, own: NDArray[Any]) -> FloatArray:
+        block, apart = self.block, np.zeros((own.shape[0], rows.size), dtype=bool)
+        others_of = support[rows]
+        if block.n_labels <= FEW_LABELS:
+            return self._dissent_by_slices(rows, others_of, own)
+        for member, mask in enumerate(block.counted):
+            here = np.flatnonzero(mask[rows])
+            others = others_of[here] - block.outputs[member][rows[here]]
+            apart[member, here] = own[member, rows[here]] != np.argmax(others, axis=1)
+        return count_members(apart)
+
+    def _dissent_by_slices(self, rows: NDArray[np.intp], support: FloatArray, own: NDArray[Any]) -> FloatArray:
+        """Return the same for few labels, which are searched for several members at a time."""
+        _, part = self.few_rows(rows)
+        # Positions of the rows among those of the part.
+        places = slice(None) if part is not self or rows.size == own.shape[1] else rows
+        total, of_rows = np.ascontiguousarray(support.T), own[:, rows]
+        apart = np.zeros(of_rows.shape, dtype=bool)
+        for members in part._slices():
+            best = _first_best(total - part._by_label(members)[:, :, places])
+            apart[members] = (of_rows[members] != best) & part.block.counted[members, places]
+        return count_members(apart)
+
+    def _slices(self) -> list[slice]:
+        """Return slices of the members whose supports are read together."""
+        n_members, n_rows = self.block.counted.shape
+        n_together = max(SUPPORTS_AT_ONCE // max(self.block.n_labels * n_rows, 1), 1)
+        return [slice(start, start + n_together) for start in range(0, n_members, n_together)]
+
+    def _by_label(self, members: slice) -> FloatArray:
+        """Return the supports of some members, shape (n_members, n_labels, n_rows), with rows next to each other."""
+        return np.ascontiguousarray(self.block.outputs[members].transpose(0, 2, 1), dtype=np.float64)
+
+
+def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> NDArray[Any]:
+    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows).
+
+    Of votes, they are whole numbers in 8 bits.
+    """
+    if block.is_vote:
+        return np.asarray(np.subtract(block.outputs == block.target, block.outputs == rival, dtype=np.int8))
+    if block.n_labels == 2:
+        # The rival is the other label: several times as fast as taking one label of each row by its position.
+        leads = block.leads()
+        leads *= np.where(block.target == 1, 1.0, -1.0)
+        return np.asarray(leads)
+    margins = np.empty(block.outputs.shape[:2])
+    target, own = (np.arange(rival.size) * block.n_labels + labels for labels in (block.target, rival))
+    for margin, output in zip(margins, block.outputs, strict=True):
+        flat = output.reshape(-1)
+        np.subtract(flat.take(target), flat.take(own), out=margin)
+    return margins
+
+
+def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the code of the label with the highest support other than the true one, shape (n_rows,)."""
+    others = support.copy()
+    # Of counts, -1 is below every other.
+    others[np.arange(target.size), target] = -1 if others.dtype.kind == "i" else -np.inf
+    return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
+
+
+def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:
+    """Return the tally of one block of two labels by the second's raw score; faster than :func:`tally_margins`.
+
+    Parameters
+    ----------
+    block : RowBlock
+        Outputs have shape (n_members, n_rows): a positive score predicts the second label.
+    sums : callable, optional
+        Computes :func:`score_sums`, which is the default.
+    """
+    trials, total, squares, seconds, deciding = (sums or score_sums)(block)
+    mean, sd = mean_and_sd(total, squares, trials)
+    # The others predict the second label if their sum, the total minus a member's score, is positive.
+    dissent = np.where(total > 0.0, trials - seconds + deciding, seconds + trials - deciding)
+    is_second = block.target == 1
+    margin = np.where(is_second, mean, -mean)
+    wrong_labels = np.where(is_second, trials - seconds, seconds)
+    return _tally_of([trials, margin, sd, margin, sd, wrong_labels, dissent], block.counted.shape[0])
+
+
+def score_sums(block: RowBlock) -> FloatArray:
+    """Return sums over the members of each row, from the second label's raw score of each.
+
+    Returns
+    -------
+    ndarray, shape (5, n_rows)
+        :func:`~ens_plugin.core.tally.value_sums`, the members with a positive score, and those whose score is
+        at least the sum of all.
+    """
+    of_values = value_sums(block)
+    masks = (block.outputs > 0.0, block.outputs >= of_values[1])
+    return np.stack([*of_values, *(count_members(mask & block.counted) for mask in masks)])
+
+
+def _first_best(support: FloatArray) -> NDArray[Any]:
+    """Return the label with the most support, the first of equals, from support of shape (..., n_labels, n_rows).
+
+    The result is that of np.argmax, which takes ten times as long across short axes.
+    """
+    best = support[..., 0, :].copy()
+    label = np.zeros(best.shape, dtype=np.min_scalar_type(support.shape[-2]))
+    for index in range(1, support.shape[-2]):
+        own = support[..., index, :]
+        better = own > best
+        np.maximum(best, own, out=best)
+        np.maximum(label, better * label.dtype.type(index), out=label)
+    return label
+
+
+def _flat(outputs: NDArray[Any]) -> NDArray[Any]:
+    """Return outputs of shape (n_members, n_rows, n_labels) flat, in the order in which they are stored."""
+    return outputs.transpose(0, 2, 1).reshape(-1) if outputs[0].flags.f_contiguous else outputs.reshape(-1)
+
+
+def _places(outputs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the place of one label of each row in :func:`_flat`."""
+    n_rows, n_labels = outputs.shape
+    rows = np.arange(n_rows)
+    places = labels * n_rows + rows if outputs.flags.f_contiguous else rows * n_labels + labels
+    return np.asarray(places, dtype=np.intp)
+
+
+@record
+class PathTally:
+    """Summed loss and weight of the rows with at least one of the first T members, by T and chunk of 256 rows.
+
+    Chunks are aligned to the whole data, so that sums over rows do not depend on the blocks.
+
+    Attributes
+    ----------
+    loss, weight : ndarray, shape (n_members, n_chunks)
+    """
+
+    loss: FloatArray
+    weight: FloatArray
+
+    def curve(self) -> FloatArray:
+        """Return the mean loss after 1, 2, ..., n_members members; NaN while all rows are in bag."""
+        weight = self.weight.sum(axis=1)
+        return np.where(weight > 0, self.loss.sum(axis=1) / np.where(weight > 0, weight, 1.0), np.nan)
+
+
+def merge_paths(paths: list[PathTally]) -> PathTally:
+    """Return the merged path of consecutive blocks of rows."""
+    return PathTally(
+        np.concatenate([path.loss for path in paths], axis=1), np.concatenate([path.weight for path in paths], axis=1)
+    )
+
+
+def tally_path(block: RowBlock, weight: FloatArray) -> PathTally:
+    """Return the growth path of one block that starts at a multiple of 256 rows.
+
+    Parameters
+    ----------
+    block : RowBlock
+    weight : ndarray, shape (n_rows,)
+        Row weights.
+
+    Notes
+    -----
+    Classification follows the model's own predict: the first of tied labels wins.
+    """
+    n_members, n_rows = block.counted.shape
+    starts = np.arange(0, n_rows, CHUNK)
+    loss = np.empty((n_members, starts.size))
+    covered = np.empty((n_members, starts.size))
+    total = np.zeros((n_rows, block.n_labels) if block.n_labels else n_rows)
+    drawn = np.zeros(n_rows)
+    for member in range(n_members):
+        rows = np.flatnonzero(block.counted[member])
+        predicted = block.outputs[member, rows]
+        if block.n_labels and block.outputs.ndim == 2:
+            total[rows, predicted] += 1.0
+        else:
+            total[rows] += predicted
+        drawn[rows] += 1
+        row_loss = np.where(drawn > 0, weight * _loss(total, drawn, block), 0.0)
+        loss[member] = np.add.reduceat(row_loss, starts)
+        covered[member] = np.add.reduceat(np.where(drawn > 0, weight, 0.0), starts)
+    return PathTally(loss, covered)
+
+
+def _loss(total: FloatArray, drawn: FloatArray, block: RowBlock) -> FloatArray:
+    if block.n_labels:
+        return np.asarray(np.argmax(total, axis=1) != block.target, dtype=np.float64)
+    return np.asarray((total / np.maximum(drawn, 1.0) - block.target) ** 2)

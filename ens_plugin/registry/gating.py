@@ -1,0 +1,745 @@
+"""A gate: judge a model version by a policy, write the verdict and the audit log, and move the alias."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
+from difflib import get_close_matches
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError
+from ens_plugin.registry.evidence import (
+    BaselineEvidence,
+    GateEvidence,
+    GateRequest,
+    check_promoted_alias,
+    compare_with_baseline,
+    gather_evidence,
+    of_label,
+    remedy,
+    scalar_tables,
+    with_compared_values,
+)
+from ens_plugin.registry.lease import Lease, check_lease, lease
+from ens_plugin.registry.policy import (
+    NEW_VERSION,
+    Check,
+    GateDecision,
+    Policy,
+    Requirement,
+    check_share_bounds,
+    read_policy,
+    report_remedies,
+    scorer_of,
+)
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.connection import (
+    check_server,
+    no_check_messages,
+    no_progress_bars,
+    patience,
+    tracking_errors,
+    without_credentials,
+)
+from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix
+from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.models import (
+    RegisteredVersion,
+    VersionAddress,
+    alias_holder,
+    baseline_address,
+    check_alias,
+    find_version,
+    is_unchanged,
+    parse_address,
+)
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = [
+    "VERDICT_TAG",
+    "Audit",
+    "audit_line",
+    "audit_to_file",
+    "audit_to_log",
+    "audited_errors",
+    "check_alias_stayed",
+    "check_version_stayed",
+    "gate",
+    "gate_request",
+    "move_alias",
+    "run_gate",
+    "utc_now",
+    "write_verdict",
+]
+
+Audit = Callable[[str], None]
+LOGGER = logging.getLogger("ens_plugin.gate")
+
+
+def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
+    """Return an audit line: JSON with the event, its time, user and registry, and `content`.
+
+    Parameters
+    ----------
+    event : str
+        ``"decision"``, ``"intent"`` (an alias is about to be moved), ``"promotion"`` or ``"error"``.
+    store : str
+        URI of the registry, without credentials.
+    content : mapping
+
+    Returns
+    -------
+    str
+        ASCII without line breaks, whatever the strings in `content` hold.
+    """
+    record = {
+        "event": event, "at": utc_now(), "by": _user(), "registry": store, "ens_plugin": version("ens-plugin"),
+        **content,
+    }  # fmt: skip
+    return json.dumps(record, allow_nan=False)
+
+
+def audit_to_file(path: str | Path) -> Audit:
+    """Return a function that appends audit lines to a file, each in one write, flushed to the disk.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened for appending.  This is tried at once, before anything is decided.
+    """
+    target = Path(path)
+
+    def append(line: str) -> None:
+        try:
+            descriptor = os.open(target, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
+            try:
+                _write(descriptor, line.encode("ascii") + b"\n" if line else b"")
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise InputError(
+                f"The audit log {str(target)!r} cannot be written: {error.strerror or error}. Choose another file."
+            ) from error
+
+    append("")
+    return append
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    # One call, so that lines of gates that run at the same time do not mix.
+    written = os.write(descriptor, content)
+    if written < len(content):
+        raise OSError("the disk is full")
+    os.fsync(descriptor)
+
+
+def audit_to_log(line: str) -> None:
+    """Log an audit line to the logger ``ens_plugin.gate``, at level INFO."""
+    LOGGER.info("%s", line)
+
+
+def utc_now() -> str:
+    """Return the present time as ISO 8601, in UTC, to the millisecond."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        # A container's user need not have a name.
+        return None
+
+
+VERDICT_TAG = "ens.gate"
+TAG_LIMIT = 4000  # databases of older servers take 5000
+PART_LIMIT = 600
+READ_BACKS = 3
+READ_BACK_PAUSE_S = 0.5
+
+
+def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
+    """Write a decision as tags of its version.
+
+    An earlier verdict that differs is deleted first and the new one is written last, so that a gate that is killed in
+    between leaves no verdict without its reasons.
+
+    Raises
+    ------
+    MlflowException
+        If the registry refuses.
+    """
+    name, version = decision.name, decision.version
+    before = client.get_model_version(name, version).tags.get(VERDICT_TAG)
+    if before not in (None, decision.verdict):
+        client.delete_model_version_tag(name, version, VERDICT_TAG)
+    details = {
+        f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), TAG_LIMIT),
+        f"{VERDICT_TAG}.record": _record(decision),
+    }
+    for key, value in details.items():
+        client.set_model_version_tag(name, version, key, value)
+    _write_last(client, decision, before)
+
+
+def _record(decision: GateDecision) -> str:
+    """Return policy, time, report, evidence and baseline of a decision as JSON."""
+    parts = {
+        "policy_digest": decision.policy_digest,
+        "time": decision.time,
+        "report": decision.report,
+        "evidence": decision.evidence,
+        "baseline": decision.comparison,
+    }
+    return json.dumps({name: None if part is None else printable(part, PART_LIMIT) for name, part in parts.items()})
+
+
+def _write_last(client: MlflowClient, decision: GateDecision, before: str | None) -> None:
+    """Write the verdict's own tag; where the call fails, read back whether it was written."""
+    import mlflow
+
+    store = mlflow.get_registry_uri()
+    try:
+        with tracking_errors(store):
+            client.set_model_version_tag(decision.name, decision.version, VERDICT_TAG, decision.verdict)
+    except TrackingError:
+        if before == decision.verdict:
+            # An equal verdict that is read back may be another gate's.
+            raise
+        with tracking_errors(store):
+            if client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG) != decision.verdict:
+                raise
+
+
+def check_version_stayed(client: MlflowClient, version: RegisteredVersion) -> None:
+    """Raise GateError if a version is no longer the one that was judged.
+
+    Raises
+    ------
+    GateError
+        If its source, its run or the time of its registration has changed.
+    MlflowException
+        If there is no such version any more, or the registry refuses.
+    """
+    if not is_unchanged(client, version):
+        raise GateError(
+            f"Version {version.version} of {printable(version.name, 80)} is not the one that was judged: the "
+            "registered model was deleted and made again meanwhile. No alias was moved. Run the gate again."
+        )
+
+
+def move_alias(
+    client: MlflowClient,
+    decision: GateDecision,
+    alias: str,
+    expected: Mapping[str, str | None],
+    held: Lease,
+    announce: Callable[[str | None], None],
+) -> str | None:
+    """Point an alias at a version that has passed, and return the version it pointed at before.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    decision : GateDecision
+    alias : str
+    expected : mapping of str to str or None
+        Versions that aliases of this model pointed at when the version was judged; if one has moved, nothing is
+        promoted.
+    held : Lease
+        Lease on the registered model.
+    announce : callable
+        Called right before the alias is moved, with the version that it points at, so that the audit log tells
+        of a move after which the gate is killed.
+
+    Raises
+    ------
+    GateError
+        If another gate has judged the version otherwise, an alias has moved, or the alias is moved again at once.
+    TrackingError
+        If the registry refuses, or it is not known whether it moved the alias.
+    """
+    verdict = client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG)
+    model = client.get_registered_model(decision.name)
+    check_lease(held, decision.name, model.tags)
+    for name, before in expected.items():
+        check_alias_stayed(decision, name, before, _text(model.aliases.get(name)))
+    _check_verdict_stayed(decision, verdict)
+    before = _text(model.aliases.get(alias))
+    if before != decision.version:
+        announce(before)
+        _set_alias(client, decision, alias, before)
+    return before
+
+
+def _text(version: object) -> str | None:
+    return None if version is None else str(version)
+
+
+def _check_verdict_stayed(decision: GateDecision, verdict: str | None) -> None:
+    if verdict != decision.verdict:
+        raise GateError(
+            f"Version {decision.version} of {printable(decision.name, 80)} passed, but its tag {VERDICT_TAG!r} has "
+            f"changed to {printable(repr(verdict), 40)} meanwhile, so another gate is at work. Run the gate again."
+        )
+
+
+def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, now: str | None) -> None:
+    """Raise GateError if an alias has moved, so that of two gates with the same baseline only one promotes.
+
+    Parameters
+    ----------
+    decision : GateDecision
+    alias : str
+    before, now : str or None
+        Versions that the alias pointed at when the version was judged, and now.
+
+    Raises
+    ------
+    GateError
+        If these versions differ.
+    """
+    if now != before:
+        raise GateError(
+            f"The alias {alias!r} has moved from version {before or 'none'} to {now or 'none'} since version "
+            f"{decision.version} was judged, so another gate is at work. Nothing was promoted. Run the gate again."
+        )
+
+
+def _set_alias(client: MlflowClient, decision: GateDecision, alias: str, before: str | None) -> None:
+    import mlflow
+
+    store = mlflow.get_registry_uri()
+    try:
+        with tracking_errors(store):
+            client.set_registered_model_alias(decision.name, alias, decision.version)
+    except TrackingError as error:
+        _settle(client, decision, alias, before, error)
+        return
+    try:
+        now = _read_back(client, decision, alias)
+    except TrackingError as error:
+        LOGGER.warning(
+            "The registry accepted the move of the alias %r, but where it points now could not be read: %s",
+            alias,
+            error,
+        )
+        return
+    if now != decision.version:
+        raise GateError(
+            f"The alias {alias!r} was moved to version {decision.version}, but right after that it points at version "
+            f"{now or 'none'}. Somebody moved it without the lease that gates hold. Nothing was undone. "
+            "Decide which version should have the alias, and run the gate again."
+        )
+
+
+def _settle(client: MlflowClient, decision: GateDecision, alias: str, before: str | None, error: TrackingError) -> None:
+    """Read back an alias after the call to move it failed; return if it was moved, else raise TrackingError."""
+    try:
+        now = _read_back(client, decision, alias)
+    except TrackingError:
+        raise TrackingError(
+            f"Whether the alias {alias!r} points at version {decision.version} of {printable(decision.name, 80)} or "
+            f"still at {before or 'none'} is not known, because the call that moves it failed and so did reading it "
+            f"back. Check where it points in the registry. {error}"
+        ) from error
+    if now == decision.version:
+        return
+    raise TrackingError(
+        f"The alias {alias!r} of {printable(decision.name, 80)} was not moved to version {decision.version}. It points "
+        f"at {now or 'no version'}. {error}"
+    ) from error
+
+
+def _read_back(client: MlflowClient, decision: GateDecision, alias: str) -> str | None:
+    import mlflow
+
+    address = VersionAddress(decision.name, None, alias)
+    for _ in range(READ_BACKS - 1):
+        try:
+            with tracking_errors(mlflow.get_registry_uri()):
+                return alias_holder(client, address)
+        except TrackingError:
+            time.sleep(READ_BACK_PAUSE_S)
+    with tracking_errors(mlflow.get_registry_uri()):
+        return alias_holder(client, address)
+
+
+MESSAGE_LIMIT = 1000
+
+
+def gate(
+    model_uri: str,
+    policy: str | Path | Mapping[str, Any],
+    *,
+    baseline: str | None = None,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    data: Literal["oob", "holdout"] = "oob",
+    promote: str | None = None,
+    prefix: str = DEFAULT_PREFIX,
+    audit_log: str | Path | None = None,
+) -> GateDecision:
+    """Judge a version of a registered model by a policy, and promote it if it passes and `promote` is given.
+
+    The verdict and its reasons become tags of the version; an alias moves only on a pass, as the last
+    step.  Where no decision is possible, an error is raised and nothing is promoted.
+
+    Parameters
+    ----------
+    model_uri : str
+        ``"models:/<name>/<version>"`` or ``"models:/<name>@<alias>"``.
+    policy : str, Path or mapping
+        A TOML file, or its content as nested dictionaries; see ``docs/reference/gate-policy.md``.
+    baseline : str, optional
+        Version to compare with: ``"champion"``, an alias of the same model, or a URI of a version of any model.
+    X : array-like of shape (n_rows, n_features), optional
+        Rows to measure both models on.  By default the logged reports are read, and no model is loaded.
+        Loading a model runs code stored with it.
+    y : array-like of shape (n_rows,), optional
+        True labels or values of these rows.
+    data : {"oob", "holdout"}, default="oob"
+        What `X` and `y` are, as for :func:`ens_plugin.analyze`: the training rows in training order, or
+        rows that neither model was trained on.
+    promote : str, optional
+        Alias to move to the version if it passes.
+    prefix : str, default="ens"
+        Prefix that the report was logged with.
+    audit_log : str or Path, optional
+        File to append a line of JSON to for each decision, promotion and error.  By default the lines go
+        to the logger ``ens_plugin.gate``, at level INFO.
+
+    Returns
+    -------
+    GateDecision
+        Its attribute `passed` is True where every requirement holds.
+
+    Raises
+    ------
+    InputError
+        If an argument or the policy is wrong, a bound on a share lies outside 0 to 1, or the audit log
+        cannot be written.
+    GateError
+        If the report or a metric is missing, incomplete or contradicts itself, there is no baseline,
+        the baseline moved meanwhile, or an alias that no version has is nearly one that a version has.
+    DataMismatchError
+        If the rows are not what `data` states.
+    TrackingError
+        If the server cannot be reached or refuses a call.
+    ModelLoadError
+        If a model is needed and cannot be loaded, or MLflow's switch
+        ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` forbids it.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> policy = {"report": {"error_upper": {"max": 0.08}, "agreement": {"min": 0.99}}}
+    >>> ens_plugin.gate("models:/churn/7", policy, promote="champion").passed  # doctest: +SKIP
+    True
+    """
+    if (X is None) != (y is None):
+        raise InputError("X and y belong together. Pass both to measure on them, or neither to read logged reports.")
+    rows = None if y is None else Rows(lambda _: (X, y), data)
+    audit = audit_to_log if audit_log is None else audit_to_file(audit_log)
+    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    return run_gate(request, audit)
+
+
+def gate_request(
+    model_uri: str, policy: str | Path | Mapping[str, Any], *, baseline: str | None, rows: Rows | None,
+    promote: str | None, prefix: str,
+) -> GateRequest:  # fmt: skip
+    """Return the arguments of :func:`gate`, checked before any request to a server.
+
+    Raises
+    ------
+    InputError
+        If one of them is wrong.
+    """
+    check_prefix(prefix)
+    if promote is not None:
+        check_alias(promote, "promote")
+    if rows is not None and rows.data not in ("oob", "holdout"):
+        raise InputError(f"data={printable(repr(rows.data), 80)} is neither 'oob' nor 'holdout'. Pass one of them.")
+    read = read_policy(policy)
+    if rows is not None and not read.needs_report():
+        raise InputError(
+            "Rows were given, but the policy has no requirement that could be measured on them. Leave them out, or "
+            "add a requirement under '[report]' or '[baseline]'."
+        )
+    candidate = parse_address(model_uri)
+    return GateRequest(
+        candidate=candidate,
+        policy=read,
+        baseline=None if baseline is None else baseline_address(baseline, candidate.name),
+        rows=rows,
+        promote=promote,
+        prefix=prefix,
+    )
+
+
+def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
+    """Judge a version, write the verdict and move the alias, with an audit line for each of them and for errors.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`gate`.
+    """
+    import mlflow
+
+    with no_progress_bars(), audited_errors(request, audit), patience():
+        store = mlflow.get_registry_uri()
+        for uri in {mlflow.get_tracking_uri(), store}:
+            check_server(uri)
+        with tracking_errors(store):
+            client = mlflow.MlflowClient()
+            expected = _aliases_at_stake(client, request)
+            version = find_version(client, request.candidate)
+            decision = _decide(client, request, version)
+            audit(_line("decision", request, decision.to_dict()))
+            with lease(client, decision.name) as held:
+                check_version_stayed(client, version)
+                write_verdict(client, decision)
+                if request.promote is None or not decision.passed:
+                    return decision
+                promoted = _promote(client, request, (version, decision), expected, held, audit)
+    _audit_promotion(request, promoted, audit)
+    return promoted
+
+
+def _audit_promotion(request: GateRequest, promoted: GateDecision, audit: Audit) -> None:
+    try:
+        audit(_line("promotion", request, promoted.to_dict()))
+    except InputError as error:
+        raise InputError(
+            f"The alias {promoted.promoted!r} now points at version {promoted.version} of "
+            f"{printable(promoted.name, 80)} (before: {promoted.promoted_from or 'none'}). Only the line in the audit "
+            f"log is missing. {error}"
+        ) from error
+
+
+@contextmanager
+def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
+    """Write an audit line for every exception that the block raises, and raise it."""
+    try:
+        yield
+    except EnsPluginError as error:
+        audit(_error_line(request, error))
+        raise
+    except Exception as error:
+        # Logged and registered content can have any form, and none may lead to a verdict by mistake.
+        audit(_error_line(request, error))
+        raise GateError(
+            f"The gate failed on unexpected content ({type(error).__name__}: "
+            f"{printable(str(error), MESSAGE_LIMIT)}), so there is no verdict. Log the report again and register the "
+            "model again. If that does not help, report this as a defect of ens-plugin."
+        ) from error
+    except BaseException as error:
+        audit(_error_line(request, error))
+        raise
+
+
+def _error_line(request: GateRequest, error: BaseException) -> str:
+    message = printable(str(error), MESSAGE_LIMIT)
+    return _line("error", request, {"error": type(error).__name__, "message": message})
+
+
+def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
+    import mlflow
+
+    arguments = {
+        "model": str(request.candidate),
+        "baseline": None if request.baseline is None else str(request.baseline),
+        "promote": request.promote,
+        "policy_digest": request.policy.digest,
+    }
+    return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": arguments, **content})
+
+
+def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersion) -> GateDecision:
+    if request.promote is not None:
+        check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
+    evidence = gather_evidence(client, version, request)
+    check_share_bounds(request.policy, evidence.report)
+    baseline = compare_with_baseline(client, version, evidence, request)
+    tables = scalar_tables(client, version, evidence, baseline, request.policy)
+    checks: list[Check] = []
+    for requirement in request.policy.requirements:
+        if requirement.table == "baseline" and baseline.comparison is None:
+            continue
+        value = tables[requirement.table].get(requirement.name, math.nan)
+        if math.isnan(value):
+            raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
+        subject = _subject(requirement, evidence.report)
+        checks.append(Check(requirement, value, _holds(requirement, value), subject))
+    if baseline.comparison is not None:
+        checks = with_compared_values(checks, baseline.comparison, baseline.name)
+    decision = _decision(version, request.policy, tuple(checks), evidence, baseline)
+    return decision if decision.passed else replace(decision, notes=_notes(client, request, decision, baseline, tables))
+
+
+def _subject(requirement: Requirement, report: EnsembleReport | None) -> str:
+    """Return what the value of a check of the report is of, where the name of its scalar does not state all of it."""
+    if requirement.table == "report" and report is not None and scorer_of(requirement.name) is not None:
+        return f"report.{requirement.name}{of_label(report)} is"
+    return ""
+
+
+def _notes(
+    client: MlflowClient,
+    request: GateRequest,
+    decision: GateDecision,
+    baseline: BaselineEvidence,
+    tables: Mapping[str, Mapping[str, float]],
+) -> tuple[str, ...]:
+    """Return what to do about failed requirements, and at which version the alias stays that was not moved."""
+    failed = [check.requirement for check in decision.checks if not check.passed]
+    of_report = [requirement for requirement in failed if requirement.table == "report"]
+    notes = report_remedies(of_report, tables.get("report", {}))
+    if notes:
+        notes.append(NEW_VERSION)
+    notes += [
+        remedy(requirement, baseline.comparison)
+        for requirement in failed
+        if baseline.comparison is not None and (requirement.table, requirement.bound) == ("baseline", "max")
+    ]
+    if request.promote is not None:
+        holder = alias_holder(client, VersionAddress(decision.name, None, request.promote))
+        stays = "still has no version" if holder is None else f"stays at version {holder}"
+        notes.append(f"Alias {request.promote!r} {stays}.")
+    return tuple(dict.fromkeys(notes))
+
+
+def _decision(
+    version: RegisteredVersion, policy: Policy, checks: tuple[Check, ...], evidence: GateEvidence,
+    baseline: BaselineEvidence,
+) -> GateDecision:  # fmt: skip
+    return GateDecision(
+        name=version.name,
+        version=version.version,
+        verdict="pass" if all(check.passed for check in checks) else "fail",
+        checks=checks,
+        policy_digest=policy.digest,
+        time=utc_now(),
+        report=evidence.report_uri,
+        evidence=evidence.words,
+        data_digest=None if evidence.measurement is None else evidence.measurement.digest,
+        baseline=baseline.version,
+        comparison=baseline.words,
+        warnings=(baseline.warning,) if baseline.warning else (),
+    )
+
+
+def _holds(requirement: Requirement, value: float) -> bool:
+    from mlflow.models import EvaluationResult, MetricThreshold
+    from mlflow.models.evaluation.validation import ModelValidationFailedException, validate_evaluation_results
+
+    greater_is_better = requirement.bound == "min"
+    threshold = MetricThreshold(requirement.threshold, greater_is_better=greater_is_better)  # type: ignore[no-untyped-call]
+    found = EvaluationResult(metrics={requirement.name: value}, artifacts={})  # type: ignore[no-untyped-call]
+    try:
+        with no_check_messages():
+            validate_evaluation_results({requirement.name: threshold}, found)
+    except ModelValidationFailedException:
+        return False
+    return True
+
+
+def _missing(
+    requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion, evidence: GateEvidence,
+    policy: Policy,
+) -> str:  # fmt: skip
+    wanted = printable(f"{requirement.table}.{requirement.name}", 120)
+    found = (
+        f"The policy requires {wanted!r}, which is not available for version {version.version} of "
+        f"{printable(version.name, 80)}"
+    )
+    if requirement.table == "report":
+        return f"{found}{_not_in_report(requirement.name, scalars, evidence, policy)}"
+    if requirement.table == "metrics" and requirement.name in scalars:
+        return f"{found}: NaN was logged. Log a number, or take it out of the policy."
+    close = get_close_matches(requirement.name[:80], list(scalars), n=1)
+    hint = f"; did you mean {printable(close[0], 80)!r}?" if close and close[0] != requirement.name else "."
+    return f"{found}{hint} Log it, or take it out of the policy."
+
+
+def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence, policy: Policy) -> str:
+    """Return the end of the message about a scalar that a report lacks: the report's metric, and what to do."""
+    assert evidence.report is not None
+    curve, scorer = evidence.report.error_curve, scorer_of(name)
+    if scorer == curve.metric and curve.sizes[0] > evidence.report.n_members:
+        return (
+            f": of its {counted(evidence.report.n_members, 'member')} the {printable(curve.metric, 40)} is infinite on "
+            f"some rows, and from {curve.sizes[0]} on it is finite. Train as many, or members whose leaves are not "
+            "pure (min_samples_leaf)."
+        )
+    found = f": its report is of {printable(curve.metric, 40)}."
+    if scorer not in (None, curve.metric, policy.metric):
+        return (
+            f'{found} Write metric = "{scorer}" under [report] of the policy, and log a report made with '
+            f"metric='{scorer}' or pass rows, on which the gate computes it."
+        )
+    can_log = curve.key != "error" and policy.metric is None and evidence.report_uri is not None
+    log = "log a report made without metric=, " if can_log else ""
+    return (
+        f"{found} Bound what that report has ({printable(', '.join(scalars), 400)}), {log}or take {name!r} out of the "
+        "policy."
+    )
+
+
+def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, str | None]:
+    """Return the alias to move and its present version: a comparison is valid only while it points at that one."""
+    if request.promote is None or request.baseline is None or not request.policy.compares():
+        return {}
+    address = VersionAddress(request.candidate.name, None, request.promote)
+    return {request.promote: alias_holder(client, address)}
+
+
+def _promote(
+    client: MlflowClient,
+    request: GateRequest,
+    judged: tuple[RegisteredVersion, GateDecision],
+    expected: Mapping[str, str | None],
+    held: Lease,
+    audit: Audit,
+) -> GateDecision:
+    alias, (version, decision) = request.promote, judged
+    assert alias is not None
+
+    def promoted(before: str | None) -> GateDecision:
+        return replace(decision, promoted=alias, promoted_from=before)
+
+    def announce(before: str | None) -> None:
+        check_version_stayed(client, version)
+        audit(_line("intent", request, promoted(before).to_dict()))
+
+    aliases = {**expected, **_baseline(client, request, decision)}
+    return promoted(move_alias(client, decision, alias, aliases, held, announce))
+
+
+def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:
+    """Return the alias of the baseline and the version that it pointed at when the candidate was judged."""
+    address = request.baseline
+    if address is None or address.alias is None or not request.policy.compares():
+        return {}
+    if address.name == decision.name:
+        return {address.alias: decision.baseline}
+    check_alias_stayed(decision, address.alias, decision.baseline, alias_holder(client, address))
+    return {}

@@ -1,0 +1,742 @@
+"""The policy of a gate, a decision by it, and what to do about a refusal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ens_plugin.analysis.options import Metric, ScorerOfLabel
+from ens_plugin.core.validation import as_python, shown
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import escaped_markdown, printable, wrapped
+
+__all__ = [
+    "BASELINE_SCALARS",
+    "NEW_VERSION",
+    "REPORT_SCALARS",
+    "Check",
+    "GateDecision",
+    "Policy",
+    "Requirement",
+    "apart",
+    "check_share_bounds",
+    "read_policy",
+    "report_remedies",
+    "report_remedy",
+    "scorer_of",
+]
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+Table = Literal["report", "baseline", "metrics"]
+Bound = Literal["max", "min"]
+
+REPORT_SCALARS = (
+    "error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd", "n_members",
+    "recommended_size", "size_capped", "agreement", "member_error", "member_variance", "bias", "size_ratio",
+    "rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse",
+)  # fmt: skip
+# Of the curve of a scorer of scikit-learn, which has its name in place of "error".
+SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}", "{}_shortfall")
+BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
+NO_WORSE = "no_worse"
+REQUIRED = "required"
+METRIC, POSITIVE_LABEL = "metric", "positive_label"
+TABLES = ("report", "baseline", "metrics")
+BOUNDS: tuple[Bound, ...] = ("max", "min")
+Ranges = Mapping[tuple[str, str], tuple[float, float]]
+SHARE = (0.0, 1.0)
+DIFFERENCE = (-1.0, 1.0)
+AMOUNT = (0.0, math.inf)
+COUNT = (1.0, math.inf)
+OF_THE_SIZE = {
+    **{("report", name): COUNT for name in ("n_members", "recommended_size")},
+    ("report", "size_capped"): SHARE,
+    ("report", "size_ratio"): AMOUNT,
+}
+OF_THE_ERROR = {
+    **{("report", name): SHARE for name in (*REPORT_SCALARS[:4], "algorithmic_sd")},
+    ("report", "excess_error"): DIFFERENCE,
+    **{("baseline", name): DIFFERENCE for name in BASELINE_SCALARS},
+}
+OF_THE_LABELS = {("report", name): SHARE for name in ("agreement", "member_error", "member_variance", "bias")}
+OF_SQUARES = {
+    ("report", name): AMOUNT
+    for name in (*REPORT_SCALARS[:4], "algorithmic_sd", "member_error", "member_variance", "bias", *REPORT_SCALARS[-4:])
+}
+# Of the scorers of scikit-learn, all others but negated errors are from 0 to 1.
+SCORES_TO_1 = ("r2", "explained_variance", "d2_absolute_error_score", "d2_brier_score", "d2_log_loss_score")
+SCORES_FROM_MINUS_1 = ("matthews_corrcoef", "adjusted_rand_score", "adjusted_mutual_info_score")
+SCORES_WITHOUT_END = ("mutual_info_score", "positive_likelihood_ratio")
+FILE_LIMIT = 1_000_000
+_EXAMPLE = (
+    f"A policy is two lines at least, [report] and error_upper.max = 0.08 for example. Under [report] are bounds on "
+    f"{', '.join(REPORT_SCALARS)}; under [baseline] {', '.join((NO_WORSE, *BASELINE_SCALARS))}."
+)
+DOTTED = " Names of metrics with dots go into quotes."
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A bound on a scalar: its largest or smallest allowed value.
+
+    Attributes
+    ----------
+    table : {"report", "baseline", "metrics"}
+        Where the scalar comes from: the ensemble report, the comparison with the baseline, or any
+        other metric that was logged for the model.
+    name : str
+    bound : {"max", "min"}
+    threshold : float
+    key : str
+        Name of the requirement in the policy where that is not `name`, as ``"no_worse"``; else empty.
+    """
+
+    table: Table
+    name: str
+    bound: Bound
+    threshold: float
+    key: str = field(default="", repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The requirements on a model version.
+
+    Attributes
+    ----------
+    requirements : tuple of Requirement
+        At least one; all must hold.
+    baseline_required : bool
+        Whether a baseline alias without a version, as before the first promotion, is an error.
+    metric : str or None
+        Name of the scorer of scikit-learn that reports and comparisons are of; None for the error.
+    digest : str
+        ``"sha256:"`` and the sum of the policy file's bytes, as ``sha256sum`` prints it.
+    positive_label : str or None
+        The label that `metric` is about, as text; None for that of scikit-learn, 1.
+    """
+
+    requirements: tuple[Requirement, ...]
+    baseline_required: bool
+    metric: str | None
+    digest: str
+    positive_label: str | None = None
+
+    @property
+    def measured_metric(self) -> Metric | None:
+        """The metric of the reports that the gate makes itself."""
+        if self.metric is None or self.positive_label is None:
+            return self.metric
+        return ScorerOfLabel(self.metric, self.positive_label)
+
+    def compares(self) -> bool:
+        """Return whether the policy has requirements on the difference to a baseline."""
+        return any(requirement.table == "baseline" for requirement in self.requirements)
+
+    def needs_report(self) -> bool:
+        """Return whether the policy has requirements that need an ensemble report."""
+        return any(requirement.table != "metrics" for requirement in self.requirements)
+
+
+def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
+    """Read a policy from a file or a mapping, check it, and return it.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        A TOML file, or its content as nested dictionaries.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is not TOML, has a key that no policy has, a value of a wrong type, or
+        no requirement at all.
+
+    Examples
+    --------
+    >>> read_policy({"report": {"agreement": {"min": 0.99}}}).requirements
+    (Requirement(table='report', name='agreement', bound='min', threshold=0.99),)
+    >>> read_policy({"report": {"agrement": {"min": 0.99}}})
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: The policy has 'report.agrement', which is no known key; did you mean 'agreement'? ...
+    """
+    if not isinstance(source, str | Path | Mapping):
+        raise InputError(
+            f"{_quoted(source)} is not a policy. Pass the path of a TOML file, or its content as dictionaries: "
+            "{'report': {'agreement': {'min': 0.99}}} for example."
+        )
+    if isinstance(source, Mapping):
+        content: Mapping[str, Any] = source
+        encoded = _canonical(source)
+    else:
+        encoded = _bytes(Path(source))
+        content = _parsed(encoded, Path(source))
+    return _policy(content, f"sha256:{hashlib.sha256(encoded).hexdigest()}")
+
+
+def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
+    """Raise InputError for bounds that every model meets, or that none can meet.
+
+    Parameters
+    ----------
+    policy : Policy
+    report : EnsembleReport or None
+        Report on the candidate, which determines the range of each scalar: errors are shares for classification,
+        squares for regression, and can have any value where they are a user's own metric.
+
+    Raises
+    ------
+    InputError
+        If a bound does not lie inside the range of its scalar.
+
+    Examples
+    --------
+    >>> check_share_bounds(read_policy({"report": {"error": {"max": 6}}}), None)
+    """
+    ranges = {} if report is None else _ranges(report)
+    for requirement in policy.requirements:
+        limits = ranges.get((requirement.table, requirement.name))
+        if limits is not None and not _excludes_some(requirement, *limits):
+            raise InputError(_without_effect(requirement, *limits))
+
+
+def _ranges(report: EnsembleReport) -> Ranges:
+    curve = report.error_curve
+    of_the_error = OF_THE_ERROR if curve.metric == "0-1 error" else {}
+    return {
+        **OF_THE_SIZE,
+        **(_of_score(curve.metric) if curve.key in _score_scalars() else of_the_error),
+        **(OF_SQUARES if report.is_squared else {}),
+        **(OF_THE_LABELS if report.task == "classification" else {}),
+    }
+
+
+def _of_score(name: str) -> Ranges:
+    """Return the ranges of the scalars of a report on a scorer of scikit-learn."""
+    low, high = _score_range(name)
+    difference = (low - high, high - low)
+    return {
+        **{("report", form.format(name)): (low, high) for form in SCORE_SCALARS[:-1]},
+        ("report", SCORE_SCALARS[-1].format(name)): difference,
+        **{("baseline", scalar): difference for scalar in BASELINE_SCALARS},
+    }
+
+
+def _score_range(name: str) -> tuple[float, float]:
+    if name.startswith("neg_"):
+        return -math.inf, 0.0
+    if name in SCORES_TO_1:
+        return -math.inf, 1.0
+    if name in SCORES_FROM_MINUS_1:
+        return -1.0, 1.0
+    return AMOUNT if name in SCORES_WITHOUT_END else SHARE
+
+
+def _excludes_some(requirement: Requirement, low: float, high: float) -> bool:
+    """Return whether a bound on a scalar from `low` to `high` is met by some models and not by others."""
+    threshold = requirement.threshold
+    return low <= threshold < high if requirement.bound == "max" else low < threshold <= high
+
+
+def _without_effect(requirement: Requirement, low: float, high: float) -> str:
+    number = requirement.threshold
+    meets = number >= high if requirement.bound == "max" else number <= low
+    is_share = (low, high) == SHARE and requirement.name != "size_capped"
+    hint = f" Write {_percent(number) / 100:g} for {_percent(number):g} %." if is_share and number >= high else ""
+    return (
+        f"The policy has '{requirement.table}.{requirement.name}.{requirement.bound} = {number:g}', but for this model "
+        f"that is {'a share, ' if is_share else ''}{_span(low, high)}.{hint} "
+        f"{'Every model meets this bound' if meets else 'No model can meet this bound'}: correct or remove it."
+    )
+
+
+def _percent(number: float) -> float:
+    """Return a bound as the percentage that can have been meant, or one as an example."""
+    return number if number <= 100 else 6.0
+
+
+def _span(low: float, high: float) -> str:
+    if math.isinf(high):
+        return f"at least {low:g}"
+    return f"at most {high:g}" if math.isinf(low) else f"from {low:g} to {high:g}"
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(content, sort_keys=True, allow_nan=False, default=_of_python).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The policy has content that is neither a table, a number, true nor false ({error}). "
+            "A policy is data: {'report': {'agreement': {'min': 0.99}}} for example."
+        ) from error
+
+
+def _of_python(value: object) -> object:
+    """Return a number of NumPy as Python's own; raise TypeError for anything else, as json does."""
+    if isinstance(value, np.generic):
+        return as_python(value)
+    raise TypeError(f"an object of type {type(value).__name__}")
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise InputError(f"There is no policy file {shown(str(path))}. {_EXAMPLE}")
+        with path.open("rb") as file:
+            content = file.read(FILE_LIMIT + 1)
+    except OSError as error:
+        raise InputError(
+            f"The policy file {shown(str(path))} cannot be read: {error.strerror or error}. Check its permissions."
+        ) from error
+    if len(content) > FILE_LIMIT:
+        raise InputError(
+            f"The policy file {str(path)!r} has more than {FILE_LIMIT} bytes, too many for a policy. Pass a policy."
+        )
+    return content
+
+
+def _parsed(encoded: bytes, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(encoded.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"The policy file {str(path)!r} is not TOML: {error}. {_EXAMPLE}") from error
+
+
+def _policy(content: Mapping[str, Any], digest: str) -> Policy:
+    _check_keys(content, TABLES, "")
+    tables = {name: _table(content.get(name, {}), name) for name in TABLES}
+    baseline = tables["baseline"]
+    required = _switch(baseline.pop(REQUIRED, True), f"baseline.{REQUIRED}")
+    metric = _metric(tables["report"].pop(METRIC, None))
+    positive_label = _positive_label(tables["report"].pop(POSITIVE_LABEL, None), metric)
+    requirements = (
+        *_requirements("report", tables["report"], (*REPORT_SCALARS, METRIC, POSITIVE_LABEL)),
+        *_baseline_requirements(baseline),
+        *_requirements("metrics", tables["metrics"], None),
+    )
+    if not requirements:
+        raise InputError(
+            "The policy has no requirement, so every model would pass. Add one, 'error_upper.max = 0.1' under "
+            "'[report]' for example."
+        )
+    return Policy(requirements, required, metric, digest, positive_label)
+
+
+def _baseline_requirements(table: dict[str, Any]) -> Iterator[Requirement]:
+    if NO_WORSE in table:
+        if not _switch(table.pop(NO_WORSE), f"baseline.{NO_WORSE}"):
+            raise InputError("The policy has 'baseline.no_worse = false', which requires nothing. Remove the line.")
+        yield Requirement("baseline", "error_increase_lower", "max", 0.0, NO_WORSE)
+    yield from _requirements("baseline", table, (*BASELINE_SCALARS, NO_WORSE, REQUIRED))
+
+
+def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ...] | None) -> Iterator[Requirement]:
+    if known is not None:
+        scores = _score_scalars() if table == "report" else {}
+        _check_keys({key: value for key, value in content.items() if key not in scores}, known, f"{table}.")
+    for name, bounds in content.items():
+        place = f"{table}.{name}"
+        found = _bounds(bounds, place)
+        if place == "report.size_ratio" and "min" in found:
+            raise InputError(
+                "The policy has 'report.size_ratio.min', but it takes 'max' only: where a report finds no size "
+                "large enough, the ratio itself is not known. Use 'report.agreement.min' or 'report.n_members.min' "
+                "instead."
+            )
+        yield from (Requirement(table, name, bound, found[bound]) for bound in BOUNDS if bound in found)
+
+
+def scorer_of(name: str) -> str | None:
+    """Return the name of the scorer whose reports have a scalar of this name; None for scalars of every report.
+
+    Examples
+    --------
+    >>> scorer_of("asymptotic_roc_auc"), scorer_of("asymptotic_error")
+    ('roc_auc', None)
+    """
+    return _score_scalars().get(name)
+
+
+def _score_scalars() -> dict[str, str]:
+    """Return the names of scalars that only reports on a scorer of scikit-learn have, each with the scorer's name."""
+    from sklearn.metrics import get_scorer_names
+
+    return {form.format(name): name for name in get_scorer_names() for form in SCORE_SCALARS}
+
+
+def _bounds(value: Any, place: str) -> dict[str, float]:
+    content = _table(value, place)
+    _check_keys(content, BOUNDS, f"{place}.")
+    if not content:
+        raise InputError(f"The policy has {_quoted(place)} without a bound. Add 'max' or 'min'.")
+    bounds = {bound: _number(number, f"{place}.{bound}") for bound, number in content.items()}
+    if bounds.get("min", -math.inf) > bounds.get("max", math.inf):
+        raise InputError(f"The policy has {_quoted(place)} with min above max, which no value can meet. Swap them.")
+    return bounds
+
+
+def _check_keys(content: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    for key in content:
+        if key not in known:
+            close = get_close_matches(str(key)[:80], known, n=1, cutoff=0.0)[0]
+            raise InputError(
+                f"The policy has {_quoted(f'{place}{key}')}, which is no known key; did you mean {close!r}? "
+                f"The keys known here are {', '.join(known)}.{DOTTED if place.startswith('metrics.') else ''}"
+            )
+
+
+def _table(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(
+            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a table. "
+            "Write 'agreement.min = 0.99' under '[report]', for example."
+        )
+    return dict(value)
+
+
+def _number(value: Any, place: str) -> float:
+    value = as_python(value)
+    # No int is converted here: one beyond the floats would raise.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise InputError(
+            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a finite number. Write 0.05 for 5 %."
+        )
+    return float(value)
+
+
+def _switch(value: Any, place: str) -> bool:
+    value = as_python(value)
+    if not isinstance(value, bool):
+        raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}. Write true or false.")
+    return value
+
+
+def _metric(value: Any) -> str | None:
+    from sklearn.metrics import get_scorer_names
+
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in get_scorer_names():
+        near = get_close_matches(str(value)[:80], get_scorer_names(), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise InputError(
+            f"The policy has 'report.metric' = {_quoted(value)}, which is no scorer of scikit-learn{hint} Write "
+            'metric = "roc_auc" for example.'
+        )
+    return value
+
+
+def _positive_label(value: Any, metric: str | None) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | int | float):
+        raise InputError(
+            f"The policy has 'report.{POSITIVE_LABEL}' = {_quoted(value)}, which is no label. Write "
+            f'{POSITIVE_LABEL} = "yes" for example.'
+        )
+    if metric is None:
+        raise InputError(
+            f"The policy has 'report.{POSITIVE_LABEL}' = {_quoted(value)} without a metric that it is the label of. "
+            f'Write {METRIC} = "average_precision" for example, or remove the line.'
+        )
+    return str(value)
+
+
+def _quoted(value: object) -> str:
+    return shown(value)
+
+
+NAME_WIDTH = 80
+WORDS_WIDTH = 400
+
+
+@dataclass(frozen=True)
+class Check:
+    """One requirement of a policy, the value found for it, and whether it holds.
+
+    Attributes
+    ----------
+    requirement : Requirement
+    value : float
+        Value of the scalar that the requirement is about.
+    passed : bool
+    subject : str
+        What the value is of, up to the verb; by default the name of the scalar.
+    """
+
+    requirement: Requirement
+    value: float
+    passed: bool
+    subject: str = ""
+
+    @property
+    def text(self) -> str:
+        """The requirement and the value found, in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
+        wanted = self.requirement
+        subject = self.subject or f"{printable(f'{wanted.table}.{wanted.name}', NAME_WIDTH)} is"
+        threshold = _as_written(wanted.threshold)
+        value = threshold if self.value == wanted.threshold else apart(self.value, wanted.threshold)[0]
+        bound = f"at most {threshold} allowed" if wanted.bound == "max" else f"at least {threshold} required"
+        return f"{subject} {value}, {bound}"
+
+
+def apart(value: float, threshold: float) -> tuple[str, str]:
+    """Return two numbers as text of four digits, or of the fewest more that keep different numbers different.
+
+    Rounding both alike keeps their order, so the text shows what decided between them.
+    """
+    for digits in (4, 5, 6):
+        short = f"{value:.{digits}g}", f"{threshold:.{digits}g}"
+        is_plain = digits == 6 or not any("e+" in text for text in short)
+        if is_plain and (short[0] != short[1] or value == threshold):
+            return short
+    return repr(value), repr(threshold)
+
+
+def _as_written(threshold: float) -> str:
+    plain = f"{threshold:.15g}"
+    return plain if float(plain) == threshold else repr(threshold)
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """The decision of :func:`ens_plugin.gate` on one version of a registered model.
+
+    Attributes
+    ----------
+    name, version : str
+        The version that was judged.
+    verdict : {"pass", "fail"}
+    checks : tuple of Check
+        One for each requirement of the policy, in its order.
+    policy_digest : str
+        ``"sha256:"`` and the sum of the policy file.
+    time : str
+        UTC time of the decision, ISO 8601.
+    report : str or None
+        URI of the logged report; None where the gate analysed the model itself or needed no report.
+    evidence : str
+        Description of the rows that the report is on, and of where it was logged.
+    data_digest : str or None
+        Digest of the rows that the gate analysed the model on.
+    baseline : str or None
+        Version that the candidate was compared with.
+    comparison : str or None
+        Description of the comparison, or of the reason for none.
+    promoted : str or None
+        Alias that was to be moved and now points at the version.
+    promoted_from : str or None
+        Version that the alias pointed at before.
+    notes : tuple of str
+        Sentences for who reads a fail: what to do, and where the alias stays.  They are in the text and in Markdown,
+        and not in the JSON.
+    warnings : tuple of str
+        A comparison that the policy requires and that was not made, in a sentence below the headline; in the JSON it is
+        in `comparison`.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> decision = ens_plugin.gate("models:/churn/7", "policy.toml")  # doctest: +SKIP
+    >>> decision = ens_plugin.GateDecision(
+    ...     name="churn", version="7", verdict="pass", checks=(), policy_digest="sha256:4c0c3b7e", report=None,
+    ...     time="2026-01-01T00:00:00+00:00", evidence="569 rows held out", data_digest=None, baseline=None,
+    ...     comparison=None)
+    >>> print(decision)
+    PASS: version 7 of churn meets the policy sha256:4c0c3b7e
+    Evidence: 569 rows held out.
+    """
+
+    name: str
+    version: str
+    verdict: Literal["pass", "fail"]
+    checks: tuple[Check, ...]
+    policy_digest: str
+    time: str
+    report: str | None
+    evidence: str
+    data_digest: str | None
+    baseline: str | None
+    comparison: str | None
+    promoted: str | None = None
+    promoted_from: str | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the version may be promoted."""
+        return self.verdict == "pass"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """One line for each check, failed ones first."""
+        return tuple(
+            f"{'ok' if check.passed else 'FAILED'}: {check.text}"
+            for check in sorted(self.checks, key=lambda check: check.passed)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain Python objects."""
+        content = {**asdict(self), "checks": [_check_content(check) for check in self.checks]}
+        del content["notes"], content["warnings"]
+        return content
+
+    def to_json(self) -> str:
+        """Return the decision as JSON text."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def summary(self) -> str:
+        """Return the decision as plain text, without control characters."""
+        lines = [f"{self.verdict.upper()}: {self._headline()}"]
+        for warning in self.warnings:
+            lines.extend(wrapped(f"Warning: {printable(warning, WORDS_WIDTH)}", later="  "))
+        for reason in self.reasons:
+            lines.extend(wrapped(reason, indent="  ", later="  "))
+        for sentence in self._origin():
+            lines.extend(wrapped(sentence, later="    "))
+        return "\n".join(lines)
+
+    def to_markdown(self) -> str:
+        """Return the decision in Markdown, with all names escaped."""
+        lines = [*(f"Warning: {warning}" for warning in self.warnings), *self.reasons, *self._origin()]
+        return "\n".join(
+            [f"**{self.verdict.upper()}: {escaped_markdown(self._headline(), WORDS_WIDTH)}**", "",
+             *(f"- {escaped_markdown(line, WORDS_WIDTH)}" for line in lines)]
+        )  # fmt: skip
+
+    def _headline(self) -> str:
+        meets = "meets" if self.passed else "does not meet"
+        return (
+            f"version {self.version} of {printable(self.name, NAME_WIDTH)} {meets} the policy {self.policy_digest[:19]}"
+        )
+
+    def _move(self) -> str:
+        if self.promoted_from == self.version:
+            return f"stays at version {self.version}"
+        if self.promoted_from is None:
+            return f"points at version {self.version}"
+        return f"was moved from version {self.promoted_from} to version {self.version}"
+
+    def _origin(self) -> list[str]:
+        lines = [f"Evidence: {printable(self.evidence, WORDS_WIDTH)}."]
+        if self.comparison is not None:
+            lines.append(f"Baseline: {printable(self.comparison, WORDS_WIDTH)}.")
+        if self.promoted is not None:
+            lines.append(f"Alias {self.promoted!r} {self._move()}.")
+        return [*lines, *(printable(note, WORDS_WIDTH) for note in self.notes)]
+
+
+def _check_content(check: Check) -> dict[str, Any]:
+    content = asdict(check.requirement)
+    del content["key"]
+    return {**content, "value": check.value, "passed": check.passed}
+
+
+NEW_VERSION = "Log the report of the new model, register it and gate that version."
+_MORE = "Train more members, with ens_plugin.grow for example."
+_FEWER = "Cut the model to fewer members, with ens_plugin.rightsize for example."
+_NEITHER = (
+    "Some of these bounds need more members, others fewer, so that no size of this model meets all of them. Train a "
+    "better model, or change one of the bounds."
+)
+_BETTER = "Train a better model"
+_BETTER_SCORE = "Train a better model: with infinitely many members, this one only reaches asymptotic_{}."
+_ROWS = "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
+_BY_SIZE = {
+    ("agreement", "min"): _MORE,
+    ("excess_error", "max"): _MORE,
+    ("algorithmic_sd", "max"): _MORE,
+    ("n_members", "min"): _MORE,
+    ("size_ratio", "max"): _FEWER,
+    ("n_members", "max"): _FEWER,
+}
+_FALL_WITH_SIZE = ("error", "error_upper", "error_lower")
+_OTHER = {"max": "min", "min": "max"}
+_ENDS, _SHORTFALL, _LIMIT = ("_lower", "_upper"), "_shortfall", "asymptotic_"
+_OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
+
+
+def report_remedies(failed: Sequence[Requirement], scalars: Mapping[str, float]) -> list[str]:
+    """Return what to do where scalars of the report fail their bounds: each remedy once, and none against another.
+
+    Examples
+    --------
+    >>> failed = [Requirement("report", "agreement", "min", 0.99), Requirement("report", "size_ratio", "max", 2.0)]
+    >>> report_remedies(failed, {"agreement": 0.98, "size_ratio": 3.0})[0][:40]
+    'Some of these bounds need more members, '
+    """
+    remedies = [report_remedy(requirement, scalars) for requirement in failed]
+    found = list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
+    if _MORE in found and _FEWER in found:
+        return [*(remedy for remedy in found if remedy not in (_MORE, _FEWER)), _NEITHER]
+    return found
+
+
+def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str | None:
+    """Return what to do where a scalar of the report fails its bound; None where no single answer is right.
+
+    Parameters
+    ----------
+    requirement : Requirement
+        On the table "report".
+    scalars : mapping of str to float
+        The scalars of the report.
+
+    Examples
+    --------
+    >>> report_remedy(Requirement("report", "agreement", "min", 0.99), {"agreement": 0.98})
+    'Train more members, with ens_plugin.grow for example.'
+    >>> report_remedy(Requirement("report", "error_upper", "max", 0.08), {"error": 0.07, "error_upper": 0.09})[:20]
+    'The interval is wide'
+    >>> report_remedy(Requirement("report", "r2", "min", 0.9), {"r2": 0.7, "asymptotic_r2": 0.72})
+    'Train a better model: with infinitely many members, this one only reaches asymptotic_r2.'
+    >>> report_remedy(Requirement("report", "r2_shortfall", "max", 0.01), {"r2": 0.7, "r2_shortfall": 0.02})
+    'Train more members, with ens_plugin.grow for example.'
+    >>> report_remedy(Requirement("report", "error", "max", 0.05), {"error": 0.07, "excess_error": 0.004})
+    'Train a better model: infinitely many members would lower the error by no more than 0.004.'
+    """
+    name, bound = requirement.name, requirement.bound
+    if (name, bound) in _BY_SIZE:
+        return _BY_SIZE[name, bound]
+    if name.endswith(_SHORTFALL):
+        return _MORE if bound == "max" else None
+    if name in _OF_THE_MEMBERS or (name, _OTHER[bound]) in _BY_SIZE:
+        return None
+    score = name.removeprefix(_LIMIT).removesuffix("_upper").removesuffix("_lower")
+    value = scalars.get(score)
+    if value is not None and name.endswith(_ENDS) and _holds(value, requirement):
+        return _ROWS
+    excess = scalars.get("excess_error")
+    if excess is None:
+        return _BETTER_SCORE.format(score) if f"{_LIMIT}{score}" in scalars else f"{_BETTER}."
+    if bound == "max" and name in _FALL_WITH_SIZE and scalars.get(name, math.inf) - excess <= requirement.threshold:
+        return _MORE
+    return f"{_BETTER}: infinitely many members would lower the error by no more than {max(excess, 0.0):.2g}."
+
+
+def _holds(value: float, requirement: Requirement) -> bool:
+    return value <= requirement.threshold if requirement.bound == "max" else value >= requirement.threshold

@@ -1,0 +1,682 @@
+"""A registered model cut to the size that it needs, and registered again."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from numpy.typing import ArrayLike
+
+from ens_plugin.adapters.library import Flavor, Storable
+from ens_plugin.adapters.registry import libraries
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.text import error_text, members_text, printable, verdict, wrapped
+from ens_plugin.sizing.truncate import first_rows, predict_alike
+from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors, without_secrets
+from ens_plugin.tracking.log import log_report
+from ens_plugin.tracking.measurement import recorded_digest
+from ens_plugin.tracking.models import DIGEST_TAG, VersionAddress, find_version, load_model, parse_address
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.models import Model
+
+    from ens_plugin.analysis.blocks import Progress
+    from ens_plugin.sizing.truncate import Check, Savings
+
+__all__ = [
+    "LoggedCut",
+    "ModelSource",
+    "Rightsizing",
+    "check_name",
+    "find_source",
+    "log_cut_model",
+    "register_cut_model",
+    "rightsize",
+    "rightsize_analysed",
+]
+
+WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model that was logged to MLflow, as the tracking store and the registry describe it.
+
+    Attributes
+    ----------
+    uri : str
+        URI of the model; an alias is replaced by the version that it pointed at.
+    name, version : str or None
+        Name and version in the registry; None where the URI names no registered version.
+    model_id : str or None
+        LoggedModel; None for models logged before MLflow 3.
+    model_name : str
+        Name of the LoggedModel.
+    experiment_id : str
+        Experiment that it was logged to.
+    flavor : Flavor
+    data_digest : str or None
+        Digest of the training rows that autolog recorded.
+    """
+
+    uri: str
+    name: str | None
+    version: str | None
+    model_id: str | None
+    model_name: str
+    experiment_id: str
+    flavor: Flavor
+    data_digest: str | None
+
+
+def find_source(uri: str) -> ModelSource:
+    """Return the entries of the tracking store and the registry on the model of a URI, without loading it.
+
+    Parameters
+    ----------
+    uri : str
+        ``models:/<name>/<version>``, ``models:/<name>@<alias>``, ``models:/m-...`` or ``runs:/<run>/<path>``.
+
+    Returns
+    -------
+    ModelSource
+
+    Raises
+    ------
+    InputError
+        If `uri` is not the URI of a model in MLflow.
+    GateError
+        If the alias has no version, or the version is not ready.
+    ModelLoadError
+        If MLflow finds no model there.
+    UnsupportedModelError
+        If the model was logged with a flavour that is not known.
+    TrackingError
+        If the store or the registry cannot be reached or refuses.
+
+    Examples
+    --------
+    >>> find_source("forest.joblib")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.InputError: 'forest.joblib' is not a model in MLflow, ...
+    """
+    if not isinstance(uri, str):
+        raise InputError(
+            f"{printable(repr(uri), 120)} is not the URI of a model in MLflow. Pass a URI such as "
+            "'models:/<name>/<version>' or 'runs:/<run id>/<path>'. ens_plugin.truncate cuts a model in memory."
+        )
+    address = None if WITHOUT_VERSION.fullmatch(uri) else _address(uri)
+    import mlflow
+
+    store = mlflow.get_tracking_uri()
+    check_server(store)
+    with tracking_errors(store):
+        client = mlflow.MlflowClient()
+        if address is None:
+            return _described(client, uri, None, None)
+        version = find_version(client, address)
+        return _described(client, version.uri, version.name, version.version)
+
+
+def _address(uri: str) -> VersionAddress:
+    if uri.startswith("models:/"):
+        return parse_address(uri)
+    raise InputError(
+        f"{printable(repr(without_secrets(uri)), 120)} is not a model in MLflow, so there is no experiment to log "
+        "the smaller one to. Pass 'models:/<name>/<version>', 'models:/<name>@<alias>', 'models:/m-...' or "
+        "'runs:/<run id>/<path>'. Cut a model from a file with ens_plugin.truncate."
+    )
+
+
+def _described(client: MlflowClient, uri: str, name: str | None, version: str | None) -> ModelSource:
+    document = _document(uri)
+    model_id = document.model_id
+    if model_id is None:
+        model_name, experiment_id = "model", _experiment_of_run(client, document.run_id, uri)
+        digest = recorded_digest(client, None, document.run_id)
+    else:
+        logged = client.get_logged_model(model_id)
+        model_name, experiment_id = str(logged.name), str(logged.experiment_id)
+        # The run of the model may have been deleted.
+        digest = recorded_digest(client, model_id, None)
+    return ModelSource(uri, name, version, model_id, model_name, experiment_id, _flavor(document, uri), digest)
+
+
+def _document(uri: str) -> Model:
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return mlflow.models.Model.load(uri)
+    except (MlflowException, OSError) as error:
+        raise ModelLoadError(
+            f"MLflow found no model at {printable(uri, 120)}: {printable(without_secrets(str(error)), 300)}. "
+            "Check the name, version or run id, and that the tracking URI is the one the model was logged to."
+        ) from error
+
+
+def _experiment_of_run(client: MlflowClient, run_id: str | None, uri: str) -> str:
+    if run_id is None:
+        raise InputError(
+            f"{printable(uri, 120)} was registered without a run, so there is no experiment to log the smaller model "
+            "to. Log the model to a run first, with mlflow.sklearn.log_model for example."
+        )
+    return str(client.get_run(run_id).info.experiment_id)
+
+
+def _flavor(document: Model, uri: str) -> Flavor:
+    # Of two flavours with one name, the built-in one is used, which is the last.
+    known = {library.flavor.name: library.flavor for library in libraries(Storable) if library.flavor is not None}
+    for name in known:
+        if name in document.flavors:
+            return known[name]
+    *names, last = known
+    raise UnsupportedModelError(
+        f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}, but a smaller model "
+        f"can be logged only as {', '.join(names)} or {last}. Cut it with ens_plugin.truncate."
+    )
+
+
+COMPARED_ROWS = 100
+LOGGER = logging.getLogger("ens_plugin.rightsize")
+NAME_LIMIT = 300
+
+
+class LoggedCut(NamedTuple):
+    """Run, LoggedModel and registered version of a model that was cut to fewer members.
+
+    Attributes
+    ----------
+    run_id, model_id : str
+    name, version : str or None
+        Name and version in the registry; None where nothing was registered.
+    """
+
+    run_id: str
+    model_id: str
+    name: str | None = None
+    version: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """URI of the LoggedModel."""
+        return f"models:/{self.model_id}"
+
+    def sentences(self, to_register: str) -> list[str]:
+        """Return sentences on where the model is logged and which version it is, or how `to_register` makes it one."""
+        logged = f"Logged as {self.uri}, by run {self.run_id}."
+        if self.version is None:
+            return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]
+        name = printable(str(self.name), NAME_LIMIT)
+        return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
+
+
+def log_cut_model(
+    source: ModelSource,
+    cut: Any,
+    X: Any,
+    report: EnsembleReport,
+    metrics: Mapping[str, float],
+    tags: Mapping[str, str],
+) -> LoggedCut:
+    """Log a model cut from `source` to a new run in the same experiment, with its report, and load it back.
+
+    Flavour, signature, requirements, metadata, code and the digest of the training rows are those of the source.
+
+    Parameters
+    ----------
+    source : ModelSource
+    cut : fitted model
+    X : array-like, shape (n_rows, n_features)
+        Rows; on the first 100 the model that is loaded back must predict the same, up to rounding.
+    report : EnsembleReport
+        Report on `cut`.
+    metrics, tags : mapping
+        For the run and the LoggedModel.
+
+    Returns
+    -------
+    LoggedCut
+
+    Raises
+    ------
+    ModelLoadError
+        If the logged model does not load, or its predictions differ; its LoggedModel and run are then FAILED.
+    TrackingError
+        If the store cannot be reached or refuses.
+    """
+    import mlflow
+
+    store = mlflow.get_tracking_uri()
+    check_server(store)
+    with tracking_errors(store), no_progress_bars(), TemporaryDirectory(prefix="ens_plugin-") as directory:
+        client = mlflow.MlflowClient()
+        options = _options_of_source(source, directory)
+        with _new_run(client, source, tags) as run_id:
+            model_id = _log(client, source, cut, run_id, tags, options)
+            client.log_batch(run_id, metrics=_linked(metrics, model_id))
+            log_report(report, run_id=run_id, model_id=model_id)
+            _check_loads(client, model_id, cut, first_rows(X, COMPARED_ROWS))
+    return LoggedCut(run_id, model_id)
+
+
+def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], description: str) -> LoggedCut:
+    """Register a logged model as a new version of `name` with a description; no alias moves.
+
+    Raises
+    ------
+    TrackingError
+        If the registry cannot be reached or refuses; the message has the URI of the logged model.
+    """
+    import mlflow
+
+    try:
+        with tracking_errors(mlflow.get_registry_uri()):
+            version = mlflow.register_model(logged.uri, name, tags=dict(tags)).version
+    except TrackingError as error:
+        raise TrackingError(
+            f"{error} The smaller model itself is logged and checked, as {logged.uri}. Register it with "
+            "mlflow.register_model."
+        ) from error
+    _describe(name, str(version), description)
+    return logged._replace(name=name, version=str(version))
+
+
+def _describe(name: str, version: str, description: str) -> None:
+    """Write the description of a version; the version is registered and stays so where that fails."""
+    import mlflow
+
+    try:
+        with tracking_errors(mlflow.get_registry_uri()):
+            mlflow.MlflowClient().update_model_version(name, version, description)
+    except TrackingError as error:
+        LOGGER.warning("Version %s of %s is registered, without a description: %s", version, printable(name, 80), error)
+
+
+def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
+    """Return the arguments of `log_model` by which a smaller model gets the properties of its source."""
+    import mlflow
+
+    folder = Path(mlflow.artifacts.download_artifacts(artifact_uri=source.uri, dst_path=directory))
+    document = mlflow.models.Model.load(str(folder))
+    flavor = document.flavors[source.flavor.name]
+    requirements = folder / "requirements.txt"
+    code = sorted(str(path) for path in (folder / flavor["code"]).iterdir()) if flavor.get("code") else None
+    options = {
+        "signature": document.signature,
+        "metadata": document.metadata,
+        "pip_requirements": str(requirements) if requirements.is_file() else None,
+        "code_paths": code,
+        **source.flavor.options(document.flavors),
+    }
+    stored = ("serialization_format", "skops_trusted_types", "model_format")
+    return {**options, **{name: flavor[name] for name in stored if flavor.get(name)}}
+
+
+@contextmanager
+def _new_run(client: MlflowClient, source: ModelSource, tags: Mapping[str, str]) -> Iterator[str]:
+    """Yield the id of a new run, without a change of the active run and experiment."""
+    from mlflow.entities import LoggedModelInput
+    from mlflow.exceptions import MlflowException
+
+    run_id = str(client.create_run(source.experiment_id, tags=dict(tags), run_name="rightsize").info.run_id)
+    try:
+        if source.model_id is not None:
+            client.log_inputs(run_id, models=[LoggedModelInput(source.model_id)])
+        yield run_id
+    except BaseException:
+        # Where the server is down, marking the run fails too; the first error is the one to raise.
+        with suppress(MlflowException, OSError):
+            client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id, "FINISHED")
+
+
+def _log(
+    client: MlflowClient,
+    source: ModelSource,
+    cut: Any,
+    run_id: str,
+    tags: Mapping[str, str],
+    options: Mapping[str, Any],
+) -> str:
+    import mlflow
+
+    digest = {} if source.data_digest is None else {DIGEST_TAG: source.data_digest}
+    created = client.create_logged_model(
+        source.experiment_id, name=source.model_name, source_run_id=run_id, tags={**tags, **digest}
+    )
+    mlflow.models.Model.log(
+        artifact_path=None,
+        name=source.model_name,
+        flavor=import_module(source.flavor.module),
+        run_id=run_id,  # Model.log, because not every release's log_model has this argument
+        model_id=created.model_id,
+        **{source.flavor.model_argument: cut},
+        **options,
+    )
+    return str(created.model_id)
+
+
+def _linked(metrics: Mapping[str, float], model_id: str) -> list[Any]:
+    from mlflow.entities import Metric
+
+    now = time.time_ns() // 1_000_000
+    return [Metric(key, value, now, 0, model_id=model_id) for key, value in metrics.items()]
+
+
+def _check_loads(client: MlflowClient, model_id: str, cut: Any, rows: Any) -> None:
+    uri = f"models:/{model_id}"
+    try:
+        same = predict_alike(cut, load_model(uri), rows)
+    except ModelLoadError:
+        client.finalize_logged_model(model_id, "FAILED")
+        raise
+    if not same:
+        client.finalize_logged_model(model_id, "FAILED")
+        raise ModelLoadError(
+            f"The smaller model was logged as {uri}, but its predictions differ after loading it back, by more "
+            "than rounding explains, so no version was registered. Check that the libraries installed here are "
+            "those in the model's requirements."
+        )
+
+
+Outcome = Literal["logged", "not_needed", "no_size", "refused"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rightsizing:
+    """The outcome of cutting a model to its recommended size.
+
+    Attributes
+    ----------
+    source : str
+        URI of the model, an alias replaced by the version that it pointed at.
+    outcome : {"logged", "not_needed", "no_size", "refused"}
+        A smaller model was logged; the model has no more members than it needs; no size is large
+        enough; the smaller model failed a check. Nothing is logged in the last three.
+    report : EnsembleReport
+        Report on the model.
+    cut_report : EnsembleReport or None
+        Report on the smaller model, on the same rows; None where the model was not cut.
+    checks : tuple of Check
+        Checks of the smaller model against the report.
+    savings : Savings or None
+        Bytes and times before and after; None where nothing is logged.
+    logged : LoggedCut or None
+        Run, LoggedModel and registered version of the smaller model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> report = ens_plugin.analyze(forest, X, y)
+    >>> found = ens_plugin.rightsize("models:/churn/7", X, y)  # doctest: +SKIP
+    >>> found = ens_plugin.Rightsizing("models:/churn/7", "not_needed", report)
+    >>> found.outcome, found.logged
+    ('not_needed', None)
+    """
+
+    source: str
+    outcome: Outcome
+    report: EnsembleReport
+    cut_report: EnsembleReport | None = None
+    checks: tuple[Check, ...] = ()
+    savings: Savings | None = None
+    logged: LoggedCut | None = None
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    @property
+    def passed(self) -> bool:
+        """Whether a smaller model was logged, or none is needed."""
+        return self.outcome in ("logged", "not_needed")
+
+    @property
+    def sentence(self) -> str:
+        """The outcome as a sentence, without control characters."""
+        found, members = self.report.recommendation, members_text(self.report.n_members)
+        source = printable(self.source, 300)
+        kept = found.size if self.cut_report is None else self.cut_report.n_members
+        if self.outcome == "no_size":
+            return f"{source}: {members}, and not even {found.max_size} are enough. Not cut, nothing logged."
+        if self.outcome == "not_needed" and found.size is not None and found.size < self.report.n_members:
+            return (
+                f"{source}: {members}, of which {found.size} were recommended, but the reports on smaller models "
+                "recommend more members than these have. Not cut, nothing logged."
+            )
+        if self.outcome == "not_needed":
+            return f"{source}: {members}, no more than the {found.size} recommended. Nothing to cut, nothing logged."
+        if self.outcome == "refused":
+            return f"{source}: the model of its first {kept} of {members} failed a check. Nothing logged."
+        if kept == found.size:
+            return f"{source}: {members} cut to the {found.size} recommended."
+        return (
+            f"{source}: {members} cut to {kept}, where {found.size} were recommended: the reports on smaller models "
+            "recommended more members than these had."
+        )
+
+    def summary(self) -> str:
+        """Return the outcome, the reason, the checks and the logged model as plain text, 80 columns wide."""
+        sentences = [self.sentence, printable(self.report.recommendation.reason)]
+        sentences += [check.text for check in self.checks]
+        if self.logged is not None:
+            sentences += self.logged.sentences("register='NAME'")
+        return "\n".join(line for sentence in sentences for line in wrapped(sentence, later="  "))
+
+
+def rightsize(
+    source: str,
+    X: Any,
+    y: ArrayLike,
+    *,
+    register: str | None = None,
+    data: Literal["oob", "holdout"] = AnalysisOptions.data,
+    sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
+    metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
+    criterion: str = AnalysisOptions.criterion,
+    confidence: float | None = AnalysisOptions.confidence,
+    tolerance: float | None = AnalysisOptions.tolerance,
+    max_size: int = AnalysisOptions.max_size,
+    estimator: str = AnalysisOptions.estimator,
+    random_state: int | None = AnalysisOptions.random_state,
+    n_jobs: int | None = AnalysisOptions.n_jobs,
+) -> Rightsizing:
+    """Cut a logged ensemble to its recommended size and log the smaller one as a new version.
+
+    Loading a model runs code stored in it: rightsize only what you trust.  The smaller model is analysed
+    on the same rows, compared with the whole one, logged, loaded back and compared again before a version
+    is registered, which is the last step.  No alias moves, and the model itself stays as it is.
+
+    Parameters
+    ----------
+    source : str
+        ``models:/name/7``, ``models:/name@champion``, ``models:/m-...`` or ``runs:/<run>/model``, logged as
+        sklearn, xgboost or lightgbm.
+    X, y : array-like
+        Rows to analyse the model on, as for :func:`ens_plugin.analyze`.
+    register : str, optional
+        Registered model that gets the new version; that of the source by default, and none where the
+        source is not a registered version.
+    data, sample_weight, metric, positive_label, criterion, confidence, tolerance, max_size, estimator
+        As for :func:`ens_plugin.analyze`.
+    random_state, n_jobs
+        As for :func:`ens_plugin.analyze`.
+
+    Returns
+    -------
+    Rightsizing
+
+    Raises
+    ------
+    InputError
+        If `source` is not the URI of a model in MLflow, or the recommended size is not available.
+    ModelLoadError
+        If the model, or what was logged, does not load.
+    TooFewMembersError
+        If the recommended members are too few to be checked on these rows.
+    TrackingError
+        If MLflow cannot be reached or refuses.
+    EnsPluginError
+        If the model cannot be analysed or cut for another reason.
+
+    Notes
+    -----
+    The new run, in the source's experiment, has the source as input, the report of the smaller model, and
+    metrics ``ens.rightsize.*``.  Run, LoggedModel and version have the tag ``ens.parent``; the version also
+    ``ens.parent_version``.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ens_plugin.rightsize("models:/churn/7", X, y).logged.version  # doctest: +SKIP
+    '8'
+    >>> ens_plugin.rightsize("forest.joblib", X, y)
+    Traceback (most recent call last):
+    ens_plugin.errors.InputError: ...
+    """
+    from ens_plugin.analysis.analyze import run_analysis
+
+    check_name(register)
+    found = find_source(source)
+    model = load_model(found.uri)
+    options = AnalysisOptions(
+        data=data,
+        sample_weight=sample_weight,
+        metric=metric_of_label(metric, positive_label),
+        criterion=criterion,
+        confidence=confidence,
+        tolerance=tolerance,
+        max_size=max_size,
+        estimator=estimator,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+    return rightsize_analysed(found, model, X, y, options, run_analysis(model, X, y, options), register)
+
+
+def check_name(register: str | None) -> None:
+    """Raise InputError for what cannot be the name of a registered model, before anything is analysed.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_name("churn")
+    """
+    if register is None:
+        return
+    if not isinstance(register, str) or not register.strip() or set(register) & set("/:"):
+        raise InputError(
+            f"register={printable(repr(register), 120)} cannot be the name of a registered model. Use one without "
+            "'/' and ':', 'churn' for example."
+        )
+
+
+def rightsize_analysed(
+    source: ModelSource,
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    options: AnalysisOptions,
+    report: EnsembleReport,
+    register: str | None,
+    progress: Progress | None = None,
+) -> Rightsizing:
+    """Return what :func:`rightsize` returns, for a model that is loaded and analysed with `options` already.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`rightsize`.
+    """
+    from ens_plugin.sizing.truncate import sufficient_cut
+
+    size = _size_to_cut_to(report)
+    if size is None:
+        is_above = report.recommendation.is_known and report.recommended_size is None
+        return Rightsizing(source.uri, "no_size" if is_above else "not_needed", report)
+    cut, cut_report, checks = sufficient_cut(model, report, size, X, y, options, progress)
+    if not all(check.passed for check in checks):
+        return Rightsizing(source.uri, "refused", report, cut_report, checks)
+    if cut_report.n_members == report.n_members:
+        return Rightsizing(source.uri, "not_needed", report)
+    savings = _measured(model, X, y, cut_report.n_members)
+    tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
+    logged = log_cut_model(source, cut, X, cut_report, _metrics(savings, checks), tags)
+    name = register or source.name
+    if name is not None:
+        parent = {} if source.version is None else {"ens.parent_version": source.version}
+        logged = register_cut_model(logged, name, {**tags, **parent}, _description(source, report, cut_report))
+    return Rightsizing(source.uri, "logged", report, cut_report, checks, savings, logged)
+
+
+def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleReport) -> str:
+    """Return one sentence on a version: what it was cut from, and its error before and after."""
+    metric = cut.error_curve.metric
+    error = f"{printable(metric, 40)} {error_text(cut.error, metric)} instead of {error_text(report.error, metric)}"
+    return (
+        f"Cut from {report.n_members} to {members_text(cut.n_members)} of {printable(source.uri, 200)}, with {error}."
+    )
+
+
+def _size_to_cut_to(report: EnsembleReport) -> int | None:
+    """Return the recommended size, or else the upper end of its interval, which is safe; None if that is no cut."""
+    found = report.recommendation
+    if report.basis.doubts or not report.has_enough_rows:
+        raise InputError(
+            f"No size was cut to: {verdict(report)} Pass {FEWEST_ROWS} rows or more, or "
+            "choose a size yourself and cut with ens_plugin.truncate."
+        )
+    if not found.is_known and not found.has_interval:
+        raise InputError(
+            f"The recommended size is not available: {found.reason} Nothing was cut. Pass other rows, "
+            "or choose a size yourself and cut with ens_plugin.truncate."
+        )
+    size = found.size if found.is_known else found.interval[1]
+    return None if size is None or size >= report.n_members else size
+
+
+def _measured(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
+    from mlflow.utils.autologging_utils import disable_autologging
+
+    from ens_plugin.sizing.truncate import measure_savings
+
+    # A few members are trained to time them, and MLflow's autologging would make a run for each training.
+    with disable_autologging():
+        return measure_savings(model, X, y, size)
+
+
+def _metrics(savings: Savings, checks: tuple[Check, ...]) -> dict[str, float]:
+    agreement = {f"ens.rightsize.{check.name}": check.value for check in checks if check.name == "agreement"}
+    return {
+        "ens.rightsize.n_members_before": float(savings.n_members),
+        "ens.rightsize.n_members_after": float(savings.size),
+        "ens.rightsize.bytes_before": float(savings.bytes_now),
+        "ens.rightsize.bytes_after": float(savings.bytes_cut),
+        "ens.rightsize.predicted_rows": float(savings.n_rows),
+        "ens.rightsize.predict_seconds_before": savings.predict_seconds_now,
+        "ens.rightsize.predict_seconds_after": savings.predict_seconds_cut,
+        **{name: value for name, value in agreement.items() if value is not None},
+    }

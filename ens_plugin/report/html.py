@@ -1,0 +1,457 @@
+"""The page of a report and the cards of a report and a comparison in HTML.
+
+Rendering of a report as one self-contained HTML page, without scripts, links or anything to download.
+
+The page is read in MLflow's small sandboxed frame, on phones, and by people to whom out-of-bag rows
+are new: verdict and figure are at the top, explanations of the numbers below.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from ens_plugin.core.validation import printable, with_article
+from ens_plugin.errors import InputError
+from ens_plugin.files import write_whole
+from ens_plugin.report import text as quantities
+from ens_plugin.report import text as summary
+from ens_plugin.report import text as tables
+from ens_plugin.report.plots import (
+    GREEN,
+    GREY,
+    INK,
+    PALETTE,
+    default_style,
+    plot_bias_variance,
+    plot_reports,
+    report_plots,
+)
+from ens_plugin.report.result import ReportContent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "comparison_card",
+    "draw_svg",
+    "render",
+    "render_page",
+    "report_card",
+    "report_values",
+    "write_page",
+]
+
+_HREF = "{http://www.w3.org/1999/xlink}href"
+
+
+def draw_svg(
+    draw: Callable[..., Axes], inches: tuple[float, float], name: str, colours: Mapping[str, str] | None = None
+) -> Any:
+    """Draw a figure and return it as an SVG element for embedding in a page.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(ax=axes)`` draws on axes.
+    inches : tuple of (float, float)
+        Width and height, which set how large texts are within the figure.
+    name : str
+        Begin of every id.
+    colours : mapping of str to str, optional
+        What stands in styles in place of the colours ``"#rrggbb"``, such as variables of a style sheet.
+
+    Returns
+    -------
+    markupsafe.Markup
+    """
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+
+    buffer = io.BytesIO()
+    with default_style(font_size=9.5):
+        figure = Figure(figsize=inches, layout="constrained")
+        draw(ax=figure.subplots())
+        figure.savefig(buffer, format="svg", transparent=True)
+    # Safe: the tree is written anew by ElementTree, which escapes every text and attribute.
+    return Markup(_inline(buffer.getvalue(), name, colours or {}))
+
+
+def _inline(document: bytes, name: str, colours: Mapping[str, str]) -> str:
+    """Return an SVG document as one element without namespaces or references, its ids prefixed with `name`."""
+    root = ElementTree.fromstring(document)
+    targets = {element.get("id"): element for element in root.iter() if element.get("id")}
+    _drop(root, ("metadata", "style"))
+    _replace_uses(root, targets)
+    _drop(root, ("defs",), unless_holding="clipPath")
+    _rename_ids(root, name)
+    for element in root.iter():
+        element.tag = _plain_tag(element)
+        if "style" in element.attrib and colours:
+            style = re.sub(r"#[0-9a-f]{6}", lambda found: colours.get(found[0], found[0]), element.attrib["style"])
+            element.set("style", style)
+    root.attrib.pop("version", None)
+    root.set("aria-hidden", "true")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _drop(root: ElementTree.Element, tags: tuple[str, ...], unless_holding: str | None = None) -> None:
+    for parent in list(root.iter()):
+        for child in list(parent):
+            held = any(_plain_tag(item) == unless_holding for item in child)
+            if _plain_tag(child) in tags and not held:
+                parent.remove(child)
+
+
+def _replace_uses(root: ElementTree.Element, targets: dict[str | None, ElementTree.Element]) -> None:
+    # A <use> needs a reference attribute, which strict sandboxes and mail filters take for a link.
+    for element in root.iter():
+        if _plain_tag(element) != "use":
+            continue
+        target = targets[element.attrib.pop(_HREF)[1:]]
+        x, y = element.attrib.pop("x", "0"), element.attrib.pop("y", "0")
+        element.tag = target.tag
+        element.set("d", target.get("d", ""))
+        element.set("transform", f"translate({x} {y})")
+        element.set("style", f"{element.get('style', '')};{target.get('style', '')}")
+
+
+def _rename_ids(root: ElementTree.Element, name: str) -> None:
+    clips = [element for element in root.iter() if _plain_tag(element) == "clipPath"]
+    names = {element.get("id"): f"{name}-{index}" for index, element in enumerate(clips)}
+    for element in root.iter():
+        new = names.get(element.attrib.pop("id", None))
+        if new:
+            element.set("id", new)
+        if "clip-path" in element.attrib:
+            element.set(
+                "clip-path", re.sub(r"#([^)]*)", lambda found: f"#{names[found[1]]}", element.attrib["clip-path"])
+            )
+
+
+def _plain_tag(element: ElementTree.Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def render(name: str, **values: Any) -> str:
+    """Return the template of a name with its values, each escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ens_plugin.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_keep_units,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name).render(**values)
+
+
+def _keep_units(value: Any) -> Any:
+    return value.replace(" %", "\xa0%") if type(value) is str else value
+
+
+_LONGEST_TEXT = 1000
+_MOST_LABELS = 20
+
+
+def report_values(report: ReportContent) -> dict[str, Any]:
+    """Return the numbers and texts of a report, formatted, by their names in the templates."""
+    curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
+    reached = curve.reaches(report.n_members)
+    seed_sd, seed_unit = quantities.spread_and_unit(report.algorithmic_sd, curve.metric)
+    limit_known = not math.isnan(curve.asymptote)
+    root = summary.root_texts(report)
+    headline = summary.headline(report)
+    return {
+        "model": _shown(report.model, 80),
+        "verdict": headline,
+        "headline": headline[:1].upper() + headline[1:],
+        "doubt": _shown(report.basis.doubts[0]) if report.basis.doubts else "",
+        "gain": summary.gain_sentence(report),
+        "root": summary.root_sentence(report),
+        "root_error": root.error,
+        "root_interval": root.interval,
+        "root_limit": root.limit,
+        "warnings": [_shown(text) for text in summary.all_cautions(report)],
+        "metric": _shown(curve.metric, 40),
+        "metric_title": "Mean squared error" if report.is_squared else _shown(curve.metric, 40),
+        "is_share": curve.metric == "0-1 error",
+        "greater_is_better": curve.greater_is_better,
+        "is_squared": report.is_squared,
+        "level": quantities.level_text(curve.interval_level),
+        "members": quantities.members_text(report.n_members),
+        "error": quantities.error_text(report.error, curve.metric),
+        "error_interval": quantities.interval_text(report.error_interval, curve.metric) if reached else "",
+        "limit": quantities.error_text(curve.asymptote, curve.metric),
+        "limit_interval": quantities.interval_text(curve.asymptote_interval, curve.metric) if limit_known else "",
+        "size_label": summary.size_label(report),
+        "size": quantities.recommended_text(advice),
+        "size_interval": quantities.recommended_interval_text(advice),
+        "criterion": quantities.criterion_words(advice),
+        "reason": _shown(advice.reason),
+        "agreement": None if advice.agreement is None else quantities.error_text(advice.agreement, "0-1 error"),
+        "is_agreement": advice.criterion == "agreement",
+        "excess_loss": "mean Brier score" if advice.criterion == "probability" else "error",
+        "of_metric": None if advice.of_metric is None else _shown(advice.of_metric, 40),
+        "is_absolute": bool(advice.is_absolute),
+        "criteria": tables.criteria_rows(report),
+        "labels": tables.label_rows(report, _MOST_LABELS),
+        "label_notes": tables.label_notes(report, _MOST_LABELS),
+        "has_size": report.recommended_size is not None,
+        "has_matrix": 0 < len(report.label_errors) <= _MOST_LABELS,
+        "predictors": tables.predictors(report),
+        "outputs": tables.output_rows(report),
+        "output_sentence": tables.output_sentence(report),
+        "seed_sd": seed_sd,
+        "seed_unit": f"{seed_unit}, " if seed_unit else "",
+        "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),
+        "seed_rows": "fresh" if report.data == "oob" and not report.algorithmic_sd_is_bound else "these",
+        "loss": _shown(parts.loss, 40),
+        "loss_title": "Mean squared error" if report.is_squared else _shown(parts.loss, 40),
+        "member_error": quantities.error_text(parts.member_error, parts.loss),
+        "variance": summary.variance_sentence(report),
+        "bias": quantities.error_text(parts.bias, parts.loss),
+        "is_oob": report.data == "oob",
+        "is_path": curve.estimator == "path",
+        "last_size": None if limit_known else int(curve.sizes[-1]),
+        "facts": _facts(report),
+    }
+
+
+def _facts(report: ReportContent) -> list[tuple[str, str]]:
+    curve = report.error_curve
+    check = "" if curve.check is None else quantities.spread_text(curve.check, curve.metric)
+    versions = ", ".join(f"{_shown(name, 60)} {_shown(version, 60)}" for name, version in report.versions.items())
+    facts = [
+        ("Model", f"{_shown(report.model, 80)}, {quantities.members_text(report.n_members)}, {report.task}"),
+        (
+            "Rows used",
+            f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"
+            f"{quantities.independence_words(report.basis.n_groups)}",
+        ),
+        (
+            "Rows left out",
+            f"{report.rows_without_oob} (too few members out of bag)" if report.rows_without_oob else "",
+        ),
+        ("Groups", quantities.group_words(report.basis.n_groups, report.n_rows)),
+        ("Rows of the metric", "" if curve.metric_basis is None else str(curve.metric_basis.n_rows)),
+        ("Finite log loss", quantities.finite_words(curve.metric_basis)),
+        ("Members per row", f"{report.mean_oob_members:.1f} on average"),
+        ("In-bag rows", quantities.bag_words(report)),
+        ("Prediction", quantities.aggregation_words(report)),
+        ("Error curve", quantities.estimator_words(report)),
+        (
+            "Check of the curve",
+            f"differs by at most {check} from the average over subsets of the members" if check else "",
+        ),
+        ("Computed", _shown(report.created, 40)),
+        ("Versions", versions),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _shown(text: str, limit: int = _LONGEST_TEXT) -> str:
+    return summary.printable(text, limit)
+
+
+WIDE, LOW = (7.2, 2.9), (5.2, 2.6)
+COMPARED = (7.2, 3.6)
+
+# Colours of the figures, as variables of the style sheet that a dark theme sets to others.
+_VARIABLES = {
+    **{colour: f"--ens-line-{place}" for place, colour in enumerate(PALETTE, start=1)},
+    GREEN: "--ens-good",
+    INK: "--ens-text",
+    "#000000": "--ens-text",
+    GREY: "--ens-muted",
+    "#ffffff": "--ens-paper",
+}
+_THEMED = {colour.lower(): f"var({name})" for colour, name in _VARIABLES.items()}
+
+# Of the outputs of this process: a page must not have two elements of one id.
+_shown_in_card = itertools.count(1)
+
+
+def report_card(report: ReportContent) -> str:
+    """Return a report as a card: verdict, curve and sizes, and the rest folded.
+
+    Parameters
+    ----------
+    report : ReportContent
+
+    Returns
+    -------
+    str
+        A fragment of HTML.  Its colours follow the theme of JupyterLab, VS Code or a page, or else that of the
+        system; without its style sheet, as on GitHub, it is the summary as text.  Ids differ between any two cards.
+    """
+    return render(
+        "card.html.j2",
+        **report_values(report),
+        plain=summary.summarize(report),
+        is_doubtful=bool(report.basis.doubts) or not report.is_actionable,
+        errors=summary.error_lines(report),
+        sizes=_sizes(report),
+        curve_picture=_picture(partial(plot_reports, {report.model: report}), WIDE),
+        parts_picture=_picture(partial(plot_bias_variance, report), LOW),
+    )
+
+
+def comparison_card(reports: Mapping[str, ReportContent]) -> str:
+    """Return reports side by side as a card: their curves in one chart, and a table.
+
+    Parameters
+    ----------
+    reports : mapping of str to ReportContent
+        Of one metric.
+
+    Returns
+    -------
+    str
+        A fragment of HTML, as that of :func:`report_card`.
+    """
+    rows = [_compared(name, report) for name, report in reports.items()]
+    first = next(iter(reports.values())).error_curve
+    metric = printable(first.metric, 40)
+    return render(
+        "comparison.html.j2",
+        rows=rows,
+        metric=metric,
+        level=quantities.level_text(first.interval_level),
+        plain="\n".join("  ".join([row["name"], row["members"], row["error"], row["size"]]) for row in rows),
+        doubts=[
+            (printable(name, 48), [printable(text, 1000) for text in report.basis.doubts])
+            for name, report in reports.items()
+            if report.basis.doubts
+        ],
+        curve_picture=_picture(partial(plot_reports, reports), COMPARED),
+    )
+
+
+def _picture(draw: Callable[..., Axes], inches: tuple[float, float]) -> Any:
+    number = next(_shown_in_card)
+    picture = draw_svg(draw, inches, f"ens-{number}", _THEMED)
+    # Outputs of two sessions stay side by side in a notebook; the same curve then has the same clip in both.
+    digest = sha256(picture.encode()).hexdigest()[:10]
+    return type(picture)(picture.replace(f"ens-{number}-", f"ens-{digest}-{number}-"))
+
+
+def _sizes(report: ReportContent) -> list[tables.CriterionRow]:
+    """Return the table of sizes by criterion; the recommended size alone in reports that have no such table."""
+    rows = tables.criteria_rows(report)
+    return rows or tables.criteria_rows(report, (report.recommendation,))
+
+
+def _compared(name: str, report: ReportContent) -> dict[str, str]:
+    curve, advice = report.error_curve, report.recommendation
+    size = advice.size
+    there = curve.at(size) if size is not None and curve.reaches(size) else float("nan")
+    return {
+        "name": printable(name, 48),
+        "members": str(report.n_members),
+        "error": quantities.error_text(report.error, curve.metric),
+        "interval": quantities.interval_text(report.error_interval, curve.metric),
+        "limit": quantities.error_text(curve.asymptote, curve.metric),
+        "size": quantities.recommended_text(advice),
+        "size_interval": quantities.recommended_interval_text(advice),
+        "error_there": quantities.error_text(there, curve.metric),
+        "rows": str(report.n_rows),
+        "is_doubtful": "yes" if report.basis.doubts or not report.is_actionable else "",
+    }
+
+
+_WIDE, _NARROW = (7.5, 2.75), (3.5, 2.9)
+
+
+def render_page(report: ReportContent) -> str:
+    """Return a report as the text of a self-contained HTML page.
+
+    Parameters
+    ----------
+    report : ReportContent
+
+    Returns
+    -------
+    str
+        HTML text; equal reports have equal texts.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> render_page(report).startswith("<!DOCTYPE html>")
+    True
+    """
+    return render("report.html.j2", **report_values(report), **_pictures(report))
+
+
+def write_page(report: ReportContent, path: str | Path) -> Path:
+    """Write a report as one HTML file, completely or not at all.
+
+    Parameters
+    ----------
+    report : ReportContent
+    path : str or Path
+        File to write; an existing one is replaced.
+
+    Returns
+    -------
+    Path
+        `path`.
+
+    Raises
+    ------
+    InputError
+        If `path` is no path, its directory does not exist, it is a directory, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_page(report, f"{directory}/report.html").name
+    'report.html'
+    """
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise InputError(
+            f"path is {with_article(type(path).__name__)}; pass the name of a file, such as 'report.html'."
+        ) from error
+    if not os.path.isdir(target.parent):
+        raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")
+    if os.path.isdir(target):
+        raise InputError(f"path={str(target)!r} is a directory; add a file name such as report.html.")
+    try:
+        write_whole(target, render_page(report).encode())
+    except (OSError, ValueError) as error:
+        raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another path.") from error
+    return target
+
+
+def _pictures(report: ReportContent) -> dict[str, Any]:
+    plots = report_plots(report)
+    return {
+        "wide_curve": draw_svg(plots["error_curve"], _WIDE, "curve-wide"),
+        "narrow_curve": draw_svg(plots["error_curve"], _NARROW, "curve-narrow"),
+        "agreement_picture": draw_svg(plots["agreement"], _NARROW, "agreement"),
+        "parts_picture": draw_svg(plots["bias_variance"], _NARROW, "parts"),
+    }

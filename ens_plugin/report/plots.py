@@ -1,0 +1,1016 @@
+"""Charts of a report: the error by size, agreement, bias and variance."""
+
+from __future__ import annotations
+
+import math
+import os
+import textwrap
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
+
+import numpy as np
+
+from ens_plugin.core.error_curve import previous_odd_size
+from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, with_article
+from ens_plugin.errors import InputError
+from ens_plugin.report.result import BiasVariance, ErrorCurve, ReportContent, SizeRecommendation
+from ens_plugin.report.text import SHARES, axis_name, distance_label, error_text, label_words, level_text, wanted_text
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Transform
+
+__all__ = [
+    "BLUE",
+    "FIRST_SHOWN",
+    "GREEN",
+    "GREY",
+    "INK",
+    "LARGEST_DRAWN",
+    "ORANGE",
+    "PALETTE",
+    "Inks",
+    "SizeCurve",
+    "add_curves",
+    "axes_or_new",
+    "default_style",
+    "group_digits",
+    "inks_of",
+    "label_in_percent",
+    "label_text",
+    "legend_label",
+    "limit_sizes",
+    "merge_legend",
+    "plot_agreement",
+    "plot_bias_variance",
+    "plot_error_curve",
+    "plot_reports",
+    "report_figures",
+    "report_plots",
+    "scale_values",
+    "shown_sizes",
+    "write",
+]
+
+# From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
+BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
+# The property cycle of axes that are made here.
+PALETTE = (BLUE, "#D55E00", GREEN, "#A6498C", "#2F9FD8", "#B8860B")
+
+LONGEST_LABEL = 48
+DARKEST_PAPER = 0.4  # luminance from which on a background is light
+
+# matplotlib's settings and the warning filters belong to the process: of two threads that change and restore them
+# at the same time, one would leave its changes in place.
+_drawing = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _drawing
+    _drawing = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A thread that draws while the process is forked does not exist in the child, and would never release the lock.
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+@contextmanager
+def default_style(font_size: float = 10.0) -> Iterator[None]:
+    """Set matplotlib's default style in place of the user's, for one thread at a time and without warnings.
+
+    Parameters
+    ----------
+    font_size : float, default=10.0
+        In points.  The text of SVG figures is saved as text, not as paths.
+    """
+    import matplotlib
+    from cycler import cycler
+    from matplotlib import style
+
+    settings: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "font.size": font_size,
+        "axes.prop_cycle": cycler(color=PALETTE),
+    }
+    with (
+        _drawing,
+        warnings.catch_warnings(),
+        style.context("default"),
+        matplotlib.rc_context(settings),
+    ):
+        # They are about fonts and layouts, which the reader of a report cannot change.
+        warnings.simplefilter("ignore")
+        yield
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Return the given axes, or those of a new pyplot figure with one pair of axes.
+
+    The property cycle of new ones is that of the user's style; matplotlib's own is replaced by colours that are
+    distinct in every common kind of colour vision.
+
+    Raises
+    ------
+    InputError
+        If `ax` is something else, such as an array of several axes.
+    """
+    from matplotlib.axes import Axes
+
+    if isinstance(ax, Axes):
+        return ax
+    if ax is not None:
+        raise InputError(
+            f"ax is {with_article(type(ax).__name__)} and no axes of matplotlib; pass one, such as axes[0] of "
+            "figure, axes = plt.subplots(1, 2), or leave ax out for a new figure."
+        )
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    ax = plt.subplots(layout="constrained")[1]
+    if matplotlib.rcParams["axes.prop_cycle"] == matplotlib.rcParamsDefault["axes.prop_cycle"]:
+        ax.set_prop_cycle(color=PALETTE)
+    return ax
+
+
+class Inks(NamedTuple):
+    """Colours of texts and marks beside a curve, chosen by the background of the axes.
+
+    Attributes
+    ----------
+    ink, muted : str
+        Of texts and marks.
+    good : str
+        Of the recommended size.
+    paper : str
+        The background.
+    """
+
+    ink: str
+    muted: str
+    good: str
+    paper: str
+
+
+def inks_of(ax: Axes) -> Inks:
+    """Return the colours that are legible on the background of axes, in a user's dark style as in a light one."""
+    from matplotlib.colors import to_hex, to_rgba
+
+    faces = [ax.get_facecolor(), ax.figure.get_facecolor(), "white"]
+    red, green, blue, _ = paper = next(face for face in map(to_rgba, faces) if face[3] > 0.0)
+    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= DARKEST_PAPER:
+        return Inks(INK, GREY, GREEN, to_hex(paper))
+    return Inks("#EEEEEE", "#AAAAAA", "#3DDBA8", to_hex(paper))
+
+
+def label_text(label: object) -> str:
+    """Return a label that a user gave as text, as matplotlib does: 0 is a label too, and None is none.
+
+    Examples
+    --------
+    >>> label_text(0), label_text(None)
+    ('0', '')
+    """
+    return "" if label is None else str(label)
+
+
+def legend_label(name: str, taken: set[str]) -> str:
+    r"""Return a name as a label that matplotlib shows as it is, numbered if it is taken.
+
+    Examples
+    --------
+    >>> legend_label("_forest $x$", set()), legend_label("forest", {"forest"})
+    (' _forest \\$x\\$', 'forest (2)')
+    """
+    text = printable(name, LONGEST_LABEL).replace("$", r"\$")
+    # matplotlib leaves labels that begin with an underscore out of legends.
+    text = f" {text}" if text.startswith("_") else text
+    numbered = (f"{text} ({number})" for number in range(2, len(taken) + 3))
+    return text if text not in taken else next(label for label in numbered if label not in taken)
+
+
+def merge_legend(ax: Axes) -> None:
+    """Draw one legend of everything on the axes that has a label, in place of an earlier one, with its title."""
+    earlier = ax.get_legend()
+    title = earlier.get_title().get_text() if earlier is not None else ""
+    ax.legend(title=title or None, fontsize="small", framealpha=0.85)
+
+
+def label_in_percent(axis: Axis) -> None:
+    """Label the major ticks of an axis of shares in percent, without a percent sign; label no minor ticks."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:.6g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+FIRST_SHOWN = 5
+LARGEST_DRAWN = 1e300  # matplotlib multiplies values, and refuses limits that are not finite
+N_DRAWN = 200
+
+
+@dataclass(frozen=True, eq=False)
+class SizeCurve:
+    """What one line of a chart over ensemble sizes shows.
+
+    Attributes
+    ----------
+    quantity : str
+        Of the values, with its unit: the label of their axis.
+    kind : tuple
+        Equal for curves that may share axes: what the values are of, in which unit and direction.
+    name : str
+        Of the line, in a legend.
+    sizes : ndarray of int64, shape (n_sizes,)
+        Tabulated sizes, ascending.
+    value_at : callable
+        ``value_at(size)`` is the value at one size; NaN where it is not known.
+    as_text : callable
+        ``as_text(value)`` is a value with its unit.
+    n_members, recommended_size : int or None
+        Sizes to mark.
+    size_name : str, default="recommended"
+        Of the latter beside its mark.
+    covered : tuple of int
+        Sizes that the size axis has to cover.
+    level : float
+        Value that is drawn as a horizontal line: that of the infinite ensemble, or the wanted one; NaN if there is
+        none.
+    level_name, level_text : str
+        The latter has the value with its unit.
+    interval_at : callable, optional
+        ``interval_at(size)`` are the lower and the upper end of the band.
+    size_interval : tuple of (int, int or None), optional
+        Interval of the recommended size.
+    is_share : bool, default=False
+        Whether values are labelled in percent.
+    is_log : bool, default=False
+        Whether the axis of the values is logarithmic.
+    ceiling : float, default=inf
+        Largest value that exists.
+    ties_to : float, default=0
+        Even sizes up to this one have the value of the odd size below, and are not drawn.
+    """
+
+    quantity: str
+    kind: tuple[object, ...]
+    name: str
+    sizes: IntArray
+    value_at: Callable[[float], float]
+    as_text: Callable[[float], str]
+    n_members: int | None
+    recommended_size: int | None
+    covered: tuple[int, ...]
+    level: float
+    level_name: str
+    level_text: str
+    interval_at: Callable[[float], tuple[float, float]] | None = None
+    size_interval: tuple[int, int | None] | None = None
+    is_share: bool = False
+    is_log: bool = False
+    ceiling: float = math.inf
+    ties_to: float = 0.0
+    size_name: str = "recommended"
+
+    @property
+    def marks(self) -> list[tuple[str, int, float]]:
+        """Return "current" and `size_name` with their sizes and the values there, as far as they are given."""
+        named = (("current", self.n_members), (self.size_name, self.recommended_size))
+        return [(name, size, self.value_at(size)) for name, size in named if size is not None]
+
+    @property
+    def level_is_drawable(self) -> bool:
+        """Return whether the level is known, and small enough for matplotlib."""
+        return abs(self.level) <= LARGEST_DRAWN
+
+    def drawn(self, first: float, last: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the sizes from `first` to `last` at which the line is drawn, its values, and its band.
+
+        Returns
+        -------
+        sizes, values : ndarray of float64, shape (n_drawn,)
+        band : ndarray of float64, shape (2, n_drawn)
+            Lower and upper end; of shape (2, 0) without a band.
+        """
+        between = np.geomspace(max(first, float(self.sizes[0])), last, N_DRAWN)
+        inside = self.sizes[(self.sizes >= first) & (self.sizes <= last)]
+        dense = np.unique(np.concatenate([between, inside]))
+        # Even sizes at which votes tie would turn the line into steps.
+        odd = dense[previous_odd_size(dense, self.ties_to) == dense]
+        values = np.array([self.value_at(size) for size in odd])
+        known = ~np.isnan(values)
+        band = [] if self.interval_at is None else [self.interval_at(size) for size in odd[known]]
+        return odd[known], values[known], np.asarray(band, dtype=np.float64).reshape(-1, 2).T
+
+
+def shown_sizes(curve: SizeCurve) -> tuple[float, float]:
+    """Return the first and the last size of an axis that covers the sizes to mark.
+
+    Raises
+    ------
+    InputError
+        If a size to mark is below 1.
+    """
+    marked = list(curve.covered)
+    if any(size < 1 for size in marked):
+        raise InputError(f"Sizes to mark are {marked}, and an ensemble has at least 1 member; pass sizes from 1 on.")
+    # The errors of one to four members are so large that they would flatten the rest of the curve.
+    clipped = curve.sizes[0] < FIRST_SHOWN and min([*marked, int(curve.sizes[-1])]) >= 2 * FIRST_SHOWN
+    first = float(FIRST_SHOWN if clipped else min([*marked, int(curve.sizes[0])]))
+    last = 2.0 * max(marked) if marked else float(curve.sizes[-1])
+    return first, max(last, 20.0 * first)
+
+
+SMALLEST_LOGGED = 1e-12  # relative excess error; rounding errors would fill most of a logarithmic axis
+
+Limits = tuple[float, float]
+
+
+def limit_sizes(ax: Axes, curves: Sequence[SizeCurve], earlier: Limits | None) -> Limits:
+    """Set up the logarithmic size axis for the sizes of all curves and earlier limits; return its limits."""
+    ends = [shown_sizes(curve) for curve in curves]
+    if earlier is not None:
+        # A linear axis may begin at or below 0, which a logarithmic one cannot show.
+        ends.append((earlier[0] if earlier[0] > 0 else math.inf, earlier[1]))
+    first, last = min(first for first, _ in ends), max(last for _, last in ends)
+    ax.set_xscale("log")
+    ax.set_xlim(first, last)
+    _label_sizes(ax)
+    ax.spines[["top", "right"]].set_visible(False)
+    return first, last
+
+
+def _label_sizes(ax: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.xaxis.set_major_locator(LogLocator(10.0, subs=_labelled_steps(ax), numticks=12))
+    ax.xaxis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("Ensemble size (members)")
+
+
+def _labelled_steps(ax: Axes) -> tuple[float, ...]:
+    """Return the multiples of powers of ten that are labelled on the size axis, as many as fit its width."""
+    first, last = ax.get_xlim()
+    # A layout engine reserves about 0.8 inches of the width for the labels on either side.
+    inches = (ax.get_window_extent().width / ax.figure.dpi - 0.8) / math.log10(last / first)
+    return (1.0, 2.0, 5.0) if inches > 1.8 else (1.0, 3.0) if inches > 1.15 else (1.0,)
+
+
+def scale_values(ax: Axes, curves: Sequence[SizeCurve], values: FloatArray, earlier: Limits | None) -> None:
+    """Set scale and limits of the other axis so that it covers the values and earlier limits."""
+    if curves[0].is_log:
+        ax.set_yscale("log")
+    is_log = ax.get_yscale() == "log"
+    low, high = _log_limits(values) if is_log else _linear_limits(values, curves[0].ceiling)
+    if earlier is not None:
+        bottom, top = sorted(earlier)
+        low, high = min(low, bottom) if bottom > 0.0 or not is_log else low, max(high, top)
+    ax.set_ylim(low, high)
+
+
+def _linear_limits(values: FloatArray, ceiling: float) -> Limits:
+    drawable = values[np.abs(values) <= LARGEST_DRAWN]
+    low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.0, 0.0)
+    room = 0.06 * (high - low or abs(high) or 0.01)
+    return max(low - room, 0.0) if low >= 0.0 else low - room, min(high + room, ceiling)
+
+
+def _log_limits(values: FloatArray) -> Limits:
+    drawable = values[(values >= SMALLEST_LOGGED) & (values <= LARGEST_DRAWN)]
+    low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.01, 0.01)
+    return low / 1.5, high * 1.5
+
+
+def group_digits(number: float) -> str:
+    """Return a number as text with narrow spaces between groups of three digits."""
+    return f"{number:,.6g}".replace(",", "\u202f")
+
+
+def write(
+    ax: Axes, text: str, at: tuple[float, float], coordinates: Any, offset: tuple[int, int], **style: Any
+) -> Annotation:
+    """Write a small text at a point, also outside the axes, and return it."""
+    return ax.annotate(
+        text,
+        at,
+        xycoords=coordinates,
+        xytext=offset,
+        textcoords="offset points",
+        fontsize="small",
+        linespacing=1.1,
+        annotation_clip=False,
+        parse_math=False,
+        **style,
+    )
+
+
+DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
+FEW_BANDS = 3
+LONGEST_LINE = 36  # of the name of an axis, in characters
+
+# What is drawn for which curve.  The artists themselves know their axes, so that what a user clears is forgotten.
+_curve_of: WeakKeyDictionary[Line2D, SizeCurve] = WeakKeyDictionary()
+_additions: WeakSet[Artist] = WeakSet()
+
+
+def add_curves(ax: Axes, curves: Sequence[SizeCurve]) -> Axes:
+    """Draw curves on axes beside those that are there, with the next colours of the axes' property cycle.
+
+    One curve has its sizes and its level written beside the axes.  As soon as there are several, all have marks in
+    their own colours and a common legend, which also has whatever else on these axes has a label.
+
+    Raises
+    ------
+    InputError
+        If the axes show curves of another quantity.
+    """
+    for curve in curves:
+        _refuse_other_quantity(ax, curve)
+        is_used = ax.has_data()
+        earlier = (ax.get_xlim(), ax.get_ylim()) if is_used else None
+        _start_line(ax, curve)
+        _draw(ax, earlier)
+    return ax
+
+
+def _lines(ax: Axes) -> list[Line2D]:
+    return [line for line in ax.lines if line in _curve_of]
+
+
+def _refuse_other_quantity(ax: Axes, curve: SizeCurve) -> None:
+    for line in _lines(ax):
+        shown = _curve_of[line]
+        if shown.kind != curve.kind:
+            raise InputError(
+                f"These axes show curves of {_one_line(shown.quantity)!r}, and this one is of "
+                f"{_one_line(curve.quantity)!r}, which cannot be read off the same axis; draw it on axes of its own, "
+                "for example on one of plt.subplots(1, 2)."
+            )
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", ", ")
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.fill(line, LONGEST_LINE) for line in text.splitlines())
+
+
+def _start_line(ax: Axes, curve: SizeCurve) -> None:
+    taken = set(ax.get_legend_handles_labels()[1])
+    styles = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
+    (line,) = ax.plot([], [], linewidth=1.8, label=legend_label(curve.name, taken))
+    # A cycle of few colours starts again: dashes then distinguish the lines.
+    for dashes in DASHES:
+        if (line.get_color(), line.get_linestyle()) not in styles:
+            break
+        line.set_linestyle(dashes)
+    _curve_of[line] = curve
+
+
+def _draw(ax: Axes, earlier: tuple[tuple[float, float], tuple[float, float]] | None) -> None:
+    """Draw all curves of the axes anew, within limits that show them and whatever was shown earlier."""
+    for artist in [artist for artist in ax.get_children() if artist in _additions]:
+        artist.remove()
+    lines = _lines(ax)
+    curves = [_curve_of[line] for line in lines]
+    shown = limit_sizes(ax, curves, earlier and earlier[0])
+    values: list[FloatArray] = []
+    for line, curve in zip(lines, curves, strict=True):
+        values += _draw_line(ax, line, curve, shown, len(lines))
+    scale_values(ax, curves, np.concatenate(values), earlier and earlier[1])
+    ax.set_ylabel(_wrapped(curves[0].quantity), parse_math=False)
+    if curves[0].is_share:
+        label_in_percent(ax.yaxis)
+    if len(lines) == 1:
+        _annotate(ax, lines[0], curves[0], shown[1])
+    else:
+        _mark(ax, lines)
+    if len(lines) > 1 or ax.get_legend() is not None:
+        merge_legend(ax)
+
+
+def _draw_line(ax: Axes, line: Line2D, curve: SizeCurve, shown: tuple[float, float], n_curves: int) -> list[FloatArray]:
+    """Set the data of a line and draw its band; return all values that the axis should show."""
+    sizes, values, (lower, upper) = curve.drawn(*shown)
+    line.set_data(sizes, values)
+    if lower.size:
+        name = "interval" if n_curves == 1 else "_"
+        alpha = 0.18 if n_curves <= FEW_BANDS else 0.08
+        _add(ax.fill_between(sizes, lower, upper, color=line.get_color(), alpha=alpha, linewidth=0, label=name))
+    return [lower, upper, values, np.array([curve.level])]
+
+
+def _add(*artists: Artist) -> None:
+    _additions.update(artists)
+
+
+def _annotate(ax: Axes, line: Line2D, curve: SizeCurve, last: float) -> None:
+    """Write the level and the marked sizes of the only curve beside the axes."""
+    inks = inks_of(ax)
+    if curve.level_is_drawable:
+        _draw_level(ax, curve, inks)
+    if curve.size_interval is not None and not math.isnan(curve.level):
+        _draw_size_interval(ax, curve.level, curve.size_interval, last, inks.good)
+    marks = curve.marks
+    if curve.n_members is not None and curve.n_members == curve.recommended_size:
+        marks = [(f"current = {curve.size_name}", *marks[0][1:])]
+    # Each label has a row of its own above the axes, so that labels never overlap.
+    for row, (name, size, value) in enumerate(marks):
+        colour, marker = (inks.good, "D") if name == curve.size_name else (inks.ink, "o")
+        _add(ax.axvline(size, color=colour, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1.4))
+        text = f"{name} {group_digits(size)}"
+        if not math.isnan(value):
+            text = f"{text}: {curve.as_text(value)}"
+        if _is_shown(ax, value):
+            # An unclipped mark outside the axes would enlarge the saved figure.
+            style = {"color": colour, "markeredgecolor": inks.paper, "clip_on": False, "zorder": 4}
+            _add_line(ax, [size], [value], marker=marker, linestyle="", **style)
+        at, offset = ("data", "axes fraction"), (0, 4 + 13 * row)
+        _add(write(ax, text, (size, 1.0), at, offset, color=colour, ha=_side(ax, size), va="bottom"))
+
+
+def _is_shown(ax: Axes, value: float) -> bool:
+    bottom, top = ax.get_ylim()
+    return bottom <= value <= top
+
+
+def _side(ax: Axes, size: float) -> str:
+    first, last = ax.get_xlim()
+    across = math.log(size / first) / math.log(last / first)
+    return "left" if across < 0.4 else "right" if across > 0.6 else "center"
+
+
+def _draw_level(ax: Axes, curve: SizeCurve, inks: Inks) -> None:
+    _add(ax.axhline(curve.level, color=inks.muted, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1.5))
+    height = ax.transAxes.inverted().transform(ax.transData.transform((1.0, curve.level)))[1]
+    anchor = "bottom" if height < 0.15 else "top" if height > 0.85 else "center"
+    text = "\n".join([*curve.level_name.split(), curve.level_text])
+    at = ("axes fraction", "data")
+    _add(write(ax, text, (1.0, curve.level), at, (5, 0), color=inks.muted, va=anchor))
+
+
+def _draw_size_interval(ax: Axes, level: float, interval: tuple[int, int | None], last: float, colour: str) -> None:
+    low, high = interval
+    ends = [low, last if high is None else high]
+    _add_line(ax, ends, [level, level], color=colour, linewidth=4, alpha=0.45, zorder=2)
+    if high is None:
+        _add_line(ax, [last], [level], marker=">", linestyle="", color=colour, markersize=7, clip_on=False, zorder=4)
+
+
+def _add_line(ax: Axes, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
+    """Add a line or marks to the axes without ``Axes.plot``, which would use up an entry of the property cycle."""
+    from matplotlib.lines import Line2D
+
+    _add(ax.add_line(Line2D(x, y, **style)))
+
+
+def _mark(ax: Axes, lines: list[Line2D]) -> None:
+    """Mark sizes and levels of several curves in their colours, and explain the marks in the legend."""
+    from matplotlib.colors import to_hex
+
+    inks = inks_of(ax)
+    explained: dict[str, str] = {}
+    for line in lines:
+        curve, colour = _curve_of[line], to_hex(line.get_color())
+        for name, size, value in curve.marks:
+            marker = "o" if name == "current" else "D"
+            explained[f"{name} size"] = marker
+            _draw_curve_mark(ax, size, value, colour, marker, inks.paper)
+        if curve.level_is_drawable:
+            explained[curve.level_name] = "_"
+            _draw_level_tick(ax, curve.level, colour)
+    for name, marker in explained.items():
+        face = "none" if marker == "D" else inks.ink
+        _add_line(ax, [], [], marker=marker, linestyle="", color=inks.ink, markerfacecolor=face, label=name)
+
+
+def _draw_curve_mark(ax: Axes, size: float, value: float, colour: str, marker: str, paper: str) -> None:
+    """Mark a size on its curve, or on the size axis where the curve does not reach it."""
+    on_curve = _is_shown(ax, value)
+    # Both marks stay visible where the current size is the recommended one.
+    style: dict[str, Any] = {"markersize": 8.5, "markeredgecolor": colour} if marker == "D" else {"markersize": 5.0}
+    _add_mark(
+        ax,
+        (size, value if on_curve else 0.0),
+        ax.transData if on_curve else ax.get_xaxis_transform(),
+        marker=marker,
+        color=colour,
+        markerfacecolor=paper if marker == "D" else colour,
+        zorder=4 if marker == "D" else 5,
+        **style,
+    )
+
+
+def _draw_level_tick(ax: Axes, level: float, colour: str) -> None:
+    from matplotlib.path import Path
+
+    if _is_shown(ax, level):
+        # Off the axes, so that it is not taken for the end of the curve. Layouts leave half a marker's size beside it.
+        dash = Path([(0.35, 0.0), (1.0, 0.0)])
+        style = {"marker": dash, "markersize": 20, "markeredgewidth": 2.5, "color": colour}
+        _add_mark(ax, (1.0, level), ax.get_yaxis_transform(), **style)
+
+
+def _add_mark(ax: Axes, at: tuple[float, float], transform: Transform, **style: Any) -> None:
+    from matplotlib.lines import Line2D
+
+    mark = Line2D([at[0]], [at[1]], linestyle="", **style)
+    mark.set_transform(transform)
+    mark.set_clip_on(False)
+    _add(ax.add_artist(mark))
+
+
+def plot_error_curve(
+    curve: ErrorCurve,
+    *,
+    n_members: int | None = None,
+    recommended_size: int | None = None,
+    label: object = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the error against the ensemble size, with its interval and the error of the infinite ensemble.
+
+    Parameters
+    ----------
+    curve : ErrorCurve
+    n_members : int, optional
+        Current size, to be marked.
+    recommended_size : int, optional
+        Recommended size, to be marked.
+    label : object, optional
+        Name of the curve in a legend, as text; that of its metric if None or empty.
+    ax : matplotlib Axes, optional
+        Axes to draw on; those of a new figure if None.  Labels above and right of the axes need
+        room in the figure (``layout="constrained"`` leaves it).  The colour is the next of the axes' property
+        cycle.  Where the axes already show a curve of this kind, labels give way to marks in the colours of the
+        curves, and to one legend.
+
+    Returns
+    -------
+    matplotlib Axes
+        The size axis is logarithmic; the 0-1 error is drawn as a share and labelled in percent.
+
+    Raises
+    ------
+    InputError
+        If `n_members` or `recommended_size` is below 1, or the axes show curves of another metric, positive label or
+        level of intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from ens_plugin import ErrorCurve
+    >>> from ens_plugin.report.plots import plot_error_curve
+    >>> sizes = np.array([1, 11, 101, 1001])
+    >>> error = 0.04 + 0.1 / sizes
+    >>> curve = ErrorCurve(sizes, error, error - 0.01, error + 0.01, 0.04, (0.03, 0.05), 0.04,
+    ...                    "deconvolved", "0-1 error", 0.95)
+    >>> ax = plot_error_curve(curve, n_members=100, ax=Figure().subplots())
+    >>> ax.get_xlabel()
+    'Ensemble size (members)'
+    """
+    drawn = _curve_of_error(curve, label_text(label) or curve.key, n_members, recommended_size, "recommended")
+    return add_curves(axes_or_new(ax), [drawn])
+
+
+def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -> Axes:
+    """Draw the error curves of reports by name, each with its current and its recommended size; return the axes.
+
+    Raises
+    ------
+    InputError
+        If the curves, or those that the axes show, are of several metrics, positive labels or levels of intervals.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from matplotlib.figure import Figure
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.report.plots import plot_reports
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> ax = plot_reports({"forest": report}, ax=Figure().subplots())
+    >>> ax.get_xlabel()
+    'Ensemble size (members)'
+    """
+    curves = [
+        _curve_of_error(report.error_curve, name, report.n_members, report.recommended_size, report.size_name)
+        for name, report in reports.items()
+    ]
+    return add_curves(axes_or_new(ax), curves)
+
+
+def _curve_of_error(
+    curve: ErrorCurve, name: str, n_members: int | None, recommended_size: int | None, size_name: str
+) -> SizeCurve:
+    basis = curve.metric_basis
+    metric = axis_name(curve.metric)
+    if curve.greater_is_better:
+        metric = f"{printable(curve.metric, 30)}{label_words(basis)}\ngreater is better"
+    return SizeCurve(
+        quantity=f"{metric}\nshaded: {level_text(curve.interval_level)} interval",
+        kind=("error curve", curve.metric, curve.greater_is_better, basis and basis.label, curve.interval_level),
+        name=name,
+        sizes=curve.sizes,
+        value_at=lambda size: curve.at(size) if curve.reaches(size) else math.nan,
+        as_text=lambda value: error_text(value, curve.metric),
+        n_members=n_members,
+        recommended_size=recommended_size,
+        covered=tuple(size for size in (n_members, recommended_size) if size is not None),
+        level=curve.asymptote,
+        level_name="infinite ensemble",
+        level_text=error_text(curve.asymptote, curve.metric),
+        interval_at=curve.interval_at,
+        is_share=curve.metric in SHARES,
+        ties_to=curve.ties_to,
+        size_name=size_name,
+    )
+
+
+def plot_agreement(
+    recommendation: SizeRecommendation,
+    *,
+    n_members: int | None = None,
+    label: str | None = None,
+    size_name: str = "recommended",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the agreement or the relative excess error, from which the size is recommended, against the ensemble size.
+
+    Classification: the agreement with the infinite ensemble, and the wanted agreement.
+    Regression: the error in excess of the infinite ensemble's, relative to it, and the tolerance.
+    A bar on the wanted level shows the interval of the recommended size; it ends in an arrow where
+    the interval exceeds the largest size considered.
+
+    Parameters
+    ----------
+    recommendation : SizeRecommendation
+    n_members : int, optional
+        Current size, to be marked.
+    label : str, optional
+        Name of the curve in a legend; that of the criterion if None.
+    size_name : str, default="recommended"
+        Name of the size beside its mark.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure with one if None.  On axes that already show such a curve, the bar is left out
+        and the sizes are marked on the curves, in the next colours of the axes' property cycle.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InputError
+        If `n_members` is below 1, or the axes show curves of another criterion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from ens_plugin import SizeRecommendation
+    >>> from ens_plugin.report.plots import plot_agreement
+    >>> sizes = np.array([1, 11, 101, 1001])
+    >>> advice = SizeRecommendation(101, "agreement", 0.99, None, 0.985, (51, 201), "", 20001, sizes,
+    ...                             np.array([0.9, 0.96, 0.99, 0.999]))
+    >>> ax = plot_agreement(advice, n_members=50, ax=Figure().subplots())
+    >>> ax.get_xscale()
+    'log'
+    """
+    name = label or recommendation.criterion.replace("_", " ")
+    drawn = _curve_of_criterion(recommendation, n_members, name, size_name)
+    return add_curves(axes_or_new(ax), [drawn])
+
+
+def _curve_of_criterion(found: SizeRecommendation, n_members: int | None, name: str, size_name: str) -> SizeCurve:
+    is_agreement = found.criterion == "agreement"
+    wanted = found.confidence or found.tolerance
+    metric = (found.of_metric if found.is_absolute else None) or "0-1 error"
+    beyond = found.size or found.max_size
+    reach = max(beyond, found.interval[1] or beyond)
+
+    def value_at(size: float) -> float:
+        if not found.sizes[0] <= size <= found.sizes[-1]:
+            return math.nan
+        value = float(np.interp(1.0 / size, 1.0 / found.sizes[::-1], found.values[::-1]))
+        return value if math.isfinite(value) else math.nan
+
+    return SizeCurve(
+        quantity="Agreement with the\ninfinite ensemble (%)" if is_agreement else distance_label(found),
+        kind=("recommended size", found.criterion, found.of_metric, found.is_absolute),
+        name=name,
+        sizes=found.sizes,
+        value_at=value_at,
+        as_text=lambda value: error_text(value, metric),
+        n_members=n_members,
+        recommended_size=found.size,
+        covered=(reach,) if n_members is None else (n_members, reach),
+        level=math.nan if wanted is None else wanted,
+        level_name="wanted",
+        level_text=wanted_text(found),
+        size_interval=found.interval,
+        is_share=not found.is_absolute,
+        is_log=not is_agreement,
+        ceiling=1.0 if is_agreement else math.inf,
+        size_name=size_name,
+    )
+
+
+STAYS, GOES = "stays at every size (bias and noise)", "goes away with more members"
+
+
+@dataclass(frozen=True)
+class _Bars:
+    name: str
+    n_members: int
+    parts: BiasVariance
+
+    @property
+    def errors(self) -> list[tuple[str, float]]:
+        """The three bars, with their labels."""
+        return [
+            ("one member", self.parts.member_error),
+            (f"{counted(group_digits(self.n_members), 'member')}\n(current size)", self.parts.ensemble_error),
+            ("infinitely\nmany", self.parts.asymptotic_error),
+        ]
+
+
+# Of the first bar of each ensemble, and all that is drawn.
+_bars_of: WeakKeyDictionary[Artist, _Bars] = WeakKeyDictionary()
+_artists: WeakSet[Artist] = WeakSet()
+
+
+def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+    r"""Draw the error split into the part that no size removes and the part that averaging members removes.
+
+    Three bars: one member, the ensemble at its current size, the infinite ensemble.
+
+    Parameters
+    ----------
+    report : ReportContent
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure with one if None.  The bars stand below those that the axes already show.
+    label : str, optional
+        Name of the ensemble, written above its bars where there are others; the model's name if None.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InputError
+        If the axes show bars of another loss.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.report.plots import plot_bias_variance
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> from matplotlib.figure import Figure
+    >>> plot_bias_variance(report, ax=Figure().subplots()).get_xlabel()
+    '0-1 error (%)\nover seeds, given this training set'
+    """
+    ax = axes_or_new(ax)
+    shown = [_bars_of[artist] for artist in ax.patches if artist in _bars_of]
+    added = _Bars(printable(label or report.model, LONGEST_LABEL), report.n_members, report.bias_variance)
+    _refuse_other_loss(shown, added)
+    _erase(ax)
+    _draw_bars(ax, [*shown, added])
+    return ax
+
+
+def _erase(ax: Axes) -> None:
+    # Removed by itself, a bar would stay in its container, and the container in the legend.
+    for container in [container for container in ax.containers if container[0] in _artists]:
+        container.remove()
+    for text in [text for text in ax.texts if text in _artists]:
+        text.remove()
+
+
+def _refuse_other_loss(shown: list[_Bars], added: _Bars) -> None:
+    for other in shown:
+        if other.parts.loss != added.parts.loss:
+            raise InputError(
+                f"These axes show bars of the {printable(other.parts.loss, 40)}, and these are of the "
+                f"{printable(added.parts.loss, 40)}, which cannot be read off the same axis; draw them on other axes."
+            )
+
+
+def _draw_bars(ax: Axes, ensembles: list[_Bars]) -> None:
+    rows: dict[float, str] = {}
+    first, legend = 0.0, False
+    for bars in ensembles:
+        if len(ensembles) > 1:
+            at, name = (0.0, first - 0.42), ("axes fraction", "data")
+            _artists.add(write(ax, bars.name, at, name, (3, 0), va="bottom", color=_ink(ax)))
+        for place, (label, error) in enumerate(bars.errors):
+            rows[first + place] = label
+            bar = _draw_error_bar(ax, first + place, error, bars, with_legend=place == 0 and not legend)
+            if place == 0:
+                _bars_of[bar] = bars
+        legend = legend or not math.isnan(bars.parts.bias)
+        first += len(bars.errors) + 0.6
+    largest = max(_drawn_length(error) for bars in ensembles for _, error in bars.errors)
+    loss = ensembles[0].parts.loss
+    ax.set_yticks(list(rows), list(rows.values()))
+    ax.set_ylim(max(rows) + 0.6, -0.6 if len(ensembles) == 1 else -1.0)
+    ax.set_xlim(0.0, 1.22 * largest or 1.0)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel(f"{axis_name(loss)}\nover seeds, given this training set", parse_math=False)
+    if loss in SHARES:
+        label_in_percent(ax.xaxis)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small", borderaxespad=0.2)
+
+
+def _draw_error_bar(ax: Axes, row: float, error: float, bars: _Bars, *, with_legend: bool) -> Rectangle:
+    """Draw one bar in one or two parts, with its error beside it; return its first part."""
+    length, parts = _drawn_length(error), bars.parts
+    if math.isnan(parts.bias):
+        drawn = [ax.barh(row, length, height=0.55, color=GREY)]
+    else:
+        stays = min(length, parts.bias)
+        names = (STAYS, GOES) if with_legend else ("_", "_")
+        drawn = [ax.barh(row, stays, height=0.55, color=BLUE, label=names[0])]
+        if length > stays:
+            drawn.append(ax.barh(row, length - stays, left=stays, height=0.55, color=ORANGE, label=names[1]))
+    for container in drawn:
+        _artists.update(container.patches)
+    text = error_text(error, parts.loss)
+    _artists.add(write(ax, text, (length, row), "data", (5, 0), va="center", color=_ink(ax)))
+    return drawn[0].patches[0]
+
+
+def _ink(ax: Axes) -> str:
+    return str(ax.xaxis.label.get_color())
+
+
+def _drawn_length(error: float) -> float:
+    return error if abs(error) <= LARGEST_DRAWN else 0.0
+
+
+def report_figures(report: ReportContent) -> dict[str, Figure]:
+    """Return the figures that are logged with a report, drawn in matplotlib's default style.
+
+    Parameters
+    ----------
+    report : ReportContent
+
+    Returns
+    -------
+    dict of str to matplotlib Figure
+        ``"error_curve.png"``, ``"agreement.png"`` and ``"bias_variance.png"``, for ``savefig``.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+    >>> sorted(report_figures(report))
+    ['agreement.png', 'bias_variance.png', 'error_curve.png']
+    """
+    from matplotlib.figure import Figure
+
+    figures = {}
+    # Under a user's dark style the fixed colours above would not be legible.
+    with default_style():
+        for name, plot in report_plots(report).items():
+            figure = Figure(figsize=(6.4, 3.0 if name == "bias_variance" else 4.0), dpi=150, layout="constrained")
+            plot(ax=figure.subplots())
+            figures[f"{name}.png"] = figure
+    return figures
+
+
+def report_plots(report: ReportContent) -> dict[str, Callable[..., Axes]]:
+    """Return, by name of the figure, functions that draw each figure of a report on the axes passed as ``ax``."""
+    return {
+        "error_curve": partial(plot_reports, {report.model: report}),
+        "agreement": partial(
+            plot_agreement, report.recommendation, n_members=report.n_members, size_name=report.size_name
+        ),
+        "bias_variance": partial(plot_bias_variance, report),
+    }

@@ -1,0 +1,745 @@
+"""Ensembles trained at the size that they need."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.pipeline import Pipeline
+from tqdm import tqdm
+
+from ens_plugin.adapters.library import Trainable, TrainedModel, Trainer, TrainingRows
+from ens_plugin.adapters.members import GROWABLE
+from ens_plugin.adapters.registry import find_library
+from ens_plugin.adapters.sklearn.training import refusals
+from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.checks import doubts_about_training, with_supervised_steps
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.core.validation import (
+    MOST_MEMBERS,
+    as_confidence,
+    as_count,
+    as_positive,
+    counted,
+    refuse_lazy,
+    with_article,
+)
+from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError, warn_user
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.text import criterion_words
+from ens_plugin.sizing.truncate import truncate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "LARGER_PROBE",
+    "MAX_SIZE",
+    "Growth",
+    "GrowthStep",
+    "Outcome",
+    "Steps",
+    "deciding_step",
+    "find_trainer",
+    "grow",
+    "known_task",
+    "outcome_of",
+    "refuse_class",
+    "split_pipeline",
+]
+
+
+def known_task(estimator: Any) -> Literal["classification", "regression"] | None:
+    """Return the task of an estimator; None where its class does not state it.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> known_task(RandomForestRegressor())
+    'regression'
+    >>> known_task(object()) is None
+    True
+    """
+    try:
+        if is_classifier(estimator):
+            return "classification"
+        return "regression" if is_regressor(estimator) else None
+    except (AttributeError, TypeError):  # from scikit-learn 1.6 on, of a class without its tags, and of a class itself
+        return None
+
+
+def refuse_class(estimator: Any) -> None:
+    """Raise UnsupportedModelError for a class of estimators in place of one of them."""
+    if isinstance(estimator, type) and hasattr(estimator, "fit"):
+        name = estimator.__name__
+        raise UnsupportedModelError(f"estimator is the class {name}; pass an ensemble of it, as {name}() makes one.")
+
+
+def find_trainer(estimator: Any) -> Trainer:
+    """Return the function that trains this kind of ensemble to a size chosen during training.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If its members are not all trained in the same way, or it is of a kind that cannot be grown.
+    BagError
+        If every member would be trained on every row.
+    """
+    refuse_class(estimator)
+    library = find_library(estimator, Trainable)
+    if library is None:
+        raise UnsupportedModelError(
+            f"{with_article(type(estimator).__name__, 'A')} cannot be grown. {GROWABLE}. Boosting cannot be grown: its "
+            "members correct one another. For a search, grow its best_estimator_."
+        )
+    return library.trainer(estimator)
+
+
+# A size that a probe does not tell is estimated again from as many members.
+LARGER_PROBE = 200
+
+
+@dataclass(frozen=True)
+class GrowthStep:
+    """One estimate of an ensemble's recommended size, made while it grew.
+
+    Attributes
+    ----------
+    n_members : int
+        Members of the ensemble at this step.
+    trained_members : int
+        Members trained so far in total; more than `n_members` where the library had to start anew.
+    recommended_size : int or None
+        Size estimated from this ensemble; None above 20001 (or `max_size`, if larger), without an estimate, and where
+        the interval is too wide to tell one.
+    interval : tuple of (int, int or None), or None
+        95 % interval of `recommended_size`; an upper end of None lies above all sizes tried.  None without an estimate.
+    attained : float or None
+        At `n_members`, what the criterion is about: the agreement with the infinite ensemble, or the excess of the
+        error or the Brier score over the infinite ensemble's, relative to it.
+    error : float or None
+        Expected error at `n_members`.
+    train_seconds, estimate_seconds : float
+        Time spent on the members added since the step before, and on this estimate.
+    problem : str
+        Why no estimate can be used; empty if one can.
+    is_rough : bool
+        Whether the interval is too wide to tell a size.  Growth then goes on, at most to the upper end of the interval.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.9)
+    >>> probe = growth.history[0]
+    >>> probe.n_members, probe.trained_members, probe.problem
+    (50, 50, '')
+    """
+
+    n_members: int
+    trained_members: int
+    recommended_size: int | None
+    interval: tuple[int, int | None] | None
+    attained: float | None
+    error: float | None
+    train_seconds: float
+    estimate_seconds: float
+    problem: str = ""
+    is_rough: bool = False
+
+    @property
+    def reach(self) -> int | None:
+        """The size that is enough by this estimate: the upper end of a rough one.  None above all sizes tried."""
+        if self.is_rough and self.interval is not None:
+            return self.interval[1]
+        return self.recommended_size
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """A model grown to its recommended size, with the estimates made during growth.
+
+    Attributes
+    ----------
+    model : fitted ensemble, or Pipeline
+        Ensemble of `n_members` members, like one trained at that size at once.
+    n_members : int
+        Members of `model`.
+    report : EnsembleReport or None
+        Analysis of the largest ensemble trained: `model`, or all members if some were left out, because more members
+        give the better estimate.  None where no estimate could be made.
+    history : tuple of GrowthStep
+        Every estimate, in order.
+    method : {"one_shot", "iterative"}
+    converged : bool
+        Whether `model` has the size that was estimated to be enough; False where `max_size` or a missing estimate
+        stopped it.
+    suffices : bool or None
+        Whether `n_members` are enough by the last estimate, from all members trained.  They may not be after one
+        shot, whose size is estimated from the probe alone.  None without an estimate, and where it does not tell.
+    wanted_size : int or None
+        Size by the estimate that `n_members` follows, the upper end of its interval where that is rough; None if above
+        all sizes tried, or without an estimate.
+    reason : str
+        Why growth stopped, in a sentence or two.
+    trained_members : int
+        Members trained in total, with those of the probe and of discarded models.
+    seconds : float
+        Total time of the growth.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.9)
+    >>> growth.converged, growth.n_members == len(growth.model.estimators_), growth.trained_members >= growth.n_members
+    (True, True, True)
+    """
+
+    model: Any
+    n_members: int
+    report: EnsembleReport | None
+    history: tuple[GrowthStep, ...]
+    method: str
+    converged: bool
+    suffices: bool | None
+    wanted_size: int | None
+    reason: str
+    trained_members: int
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"Growth(n_members={self.n_members}, converged={self.converged}, trained_members={self.trained_members}, "
+            f"method={self.method!r})"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the history as a pandas DataFrame with a row for each step and the fields of GrowthStep as columns."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(step) for step in self.history])
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the size has to reach.
+
+    Attributes
+    ----------
+    words : str
+    measure : str
+        What :attr:`GrowthStep.attained` is, in words, with ``{}`` in its place.
+    is_share : bool
+        Whether that is shown in percent.
+    """
+
+    words: str
+    measure: str
+    is_share: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Number of members to keep, and other fields of :class:`Growth`, decided from the history."""
+
+    n_members: int
+    converged: bool
+    suffices: bool | None
+    wanted_size: int | None
+    reason: str
+
+
+def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target: Target) -> Outcome:
+    """Return how many members to keep for a target, and why."""
+    last = history[-1]
+    # One shot uses the probe's estimate only: using the second one as well would be another method.
+    decided = deciding_step(history) if method == "one_shot" else last
+    wanted, trained = decided.reach, last.n_members
+    if last.problem:
+        found = counted(trained, "member was", "members were")
+        reason = f"{found} trained, and no size can be estimated from that: {last.problem}"
+        return Outcome(trained, False, None, None, reason)
+    is_above = decided.interval is not None and decided.interval[0] > max_size
+    if decided.is_rough and decided.reach is None and not is_above:
+        return Outcome(trained, False, None, None, _open_ended(last, target))
+    if wanted is None or wanted > max_size:
+        return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
+    kept = min(wanted, trained)
+    return Outcome(kept, True, _suffices(last, kept), wanted, _finished(decided, last, kept, target))
+
+
+def deciding_step(history: Sequence[GrowthStep]) -> GrowthStep:
+    """Return the first estimate that tells a size, or was made from 200 members; else the last one."""
+    return next((step for step in history if not step.is_rough or step.n_members >= LARGER_PROBE), history[-1])
+
+
+def _suffices(last: GrowthStep, n_members: int) -> bool | None:
+    """Return whether the members are enough by an estimate; None where it does not tell."""
+    if last.is_rough and last.interval is not None and last.interval[0] <= n_members < (last.reach or math.inf):
+        return None
+    return last.reach is not None and last.reach <= n_members
+
+
+def _open_ended(last: GrowthStep, target: Target) -> str:
+    return (
+        f"Not converged: how many members are needed for {target.words} cannot be told from "
+        f"{counted(last.n_members, 'member')} {_interval(last)}. {_attained(last, target)} Pass more rows, or lower "
+        "the target."
+    )
+
+
+def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: Target) -> str:
+    takes = _taken(decided)
+    return (
+        f"Not converged: stopped at max_size={max_size}, while {target.words} takes {takes}, as estimated from "
+        f"{counted(decided.n_members, 'member')}. {_attained(last, target)} Raise max_size, or lower the target."
+    )
+
+
+def _taken(step: GrowthStep) -> str:
+    """Return how many members the target takes by an estimate, in words."""
+    if step.is_rough:
+        return f"a number of members that cannot be told {_interval(step)}"
+    if step.recommended_size is None:
+        return "more members than the largest size tried"
+    return f"about {counted(step.recommended_size, 'member')} {_interval(step)}"
+
+
+def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) -> str:
+    high = None if decided.interval is None else decided.interval[1]
+    enough = "probably enough" if high is None or kept < high else "enough"
+    found = (
+        f"{counted(kept, 'member is', 'members are')} {enough} for {target.words} {_interval(decided)}, as estimated "
+        f"from {counted(decided.n_members, 'member')}"
+    )
+    if decided.is_rough:
+        return (
+            f"How many members are needed for {target.words} cannot be told from "
+            f"{counted(decided.n_members, 'member')} {_interval(decided)}. The upper end is enough, so "
+            f"{counted(kept, 'member is', 'members are')} kept."
+        )
+    if last is decided:
+        return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
+    return f"{found}. A second estimate, from all members trained, {_second(last, kept)}. {_attained(last, target)}"
+
+
+def _second(last: GrowthStep, kept: int) -> str:
+    """Return what a second estimate does to the first one, as a verb with its object."""
+    suffices = _suffices(last, kept)
+    if suffices is None:
+        return f"does not tell more {_interval(last)}"
+    if suffices:
+        return "confirms this"
+    wanted = "more than the largest size tried" if last.reach is None else f"{last.reach}"
+    return f"recommends {wanted}"
+
+
+def _interval(step: GrowthStep) -> str:
+    if step.interval is None:
+        return ""
+    low, high = step.interval
+    return f"(95 % interval {low} to {'above the largest size tried' if high is None else high})"
+
+
+def _attained(last: GrowthStep, target: Target) -> str:
+    if last.attained is None:
+        return ""
+    value = f"{100 * last.attained:.4g} %" if target.is_share else f"{last.attained:.4g}"
+    return f"At {counted(last.n_members, 'member')}, {target.measure.format(value)}."
+
+
+@dataclass
+class Steps:
+    """Preprocessing steps before an ensemble, in no pipeline, in one, or in several nested ones.
+
+    Attributes
+    ----------
+    pipelines : list of Pipeline
+        Unfitted pipelines, the outermost first; each one's last step is the next pipeline or the ensemble.
+    """
+
+    pipelines: list[Pipeline]
+
+    def fit_transform(self, X: Any, y: Any) -> Any:
+        """Fit the steps, and return the transformed rows that the ensemble is trained on."""
+        for pipeline in self.pipelines:
+            earlier = pipeline[:-1]
+            if earlier.steps:
+                with refusals():
+                    X = earlier.fit_transform(X, y)
+                # A pipeline with a memory fits copies of its steps.
+                pipeline.steps[:-1] = earlier.steps
+        return X
+
+    def around(self, ensemble: Any) -> Any:
+        """Return the fitted pipeline that ends in the ensemble; the ensemble itself where there was no pipeline."""
+        for pipeline in reversed(self.pipelines):
+            pipeline.steps[-1] = (pipeline.steps[-1][0], ensemble)
+            ensemble = pipeline
+        return ensemble
+
+
+def split_pipeline(estimator: Any) -> tuple[Any, Steps]:
+    """Return the unfitted ensemble at the end of a pipeline, and the steps before it, neither of them copied.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a step before the last has no ``transform`` (a resampler, for example).
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> forest, steps = split_pipeline(make_pipeline(StandardScaler(), RandomForestRegressor()))
+    >>> forest, len(steps.pipelines)
+    (RandomForestRegressor(), 1)
+    """
+    pipelines = []
+    while isinstance(estimator, Pipeline):
+        _check_steps(estimator)
+        pipelines.append(estimator)
+        estimator = estimator.steps[-1][1]
+    return estimator, Steps(pipelines)
+
+
+def _check_steps(pipeline: Pipeline) -> None:
+    for name, step in pipeline.steps[:-1]:
+        if step is not None and step != "passthrough" and not hasattr(step, "transform"):
+            raise UnsupportedModelError(
+                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, has no transform: the ensemble "
+                "would not be trained on the rows of X, one for one. Apply this step first, and grow the steps after "
+                "it."
+            )
+
+
+MAX_SIZE = 5001
+PROBE_SIZES = {"one_shot": 50, "iterative": 100}
+# Below these limits no estimated size is used.  Four out-of-bag members per row can all agree by chance, and the size
+# would be far too small.
+FEWEST_OUT_OF_BAG = 5
+
+
+def grow(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
+    criterion: str = AnalysisOptions.criterion,
+    confidence: float | None = None,
+    tolerance: float | None = None,
+    method: str = "one_shot",
+    probe_size: int | None = None,
+    max_size: int = MAX_SIZE,
+    sample_weight: ArrayLike | None = None,
+    verbose: bool = False,
+) -> Growth:
+    """Train an ensemble to the size recommended by out-of-bag rows, and return it with the estimates made.
+
+    Parameters
+    ----------
+    estimator : unfitted ensemble
+        scikit-learn's RandomForest* and ExtraTrees* with ``bootstrap=True``, Bagging*; LightGBM's LGBMClassifier and
+        LGBMRegressor with ``boosting_type="rf"``; XGBoost's XGBRF*, and XGBClassifier and XGBRegressor with
+        ``n_estimators=1``; a Pipeline that ends in one of them.  Cloned, never fitted itself.  Its number of members
+        is ignored.
+    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
+    y : array-like, shape (n_rows,)
+        Labels or values.
+    metric : str, scorer or callable, optional
+        The name of a scorer of scikit-learn (``"roc_auc"``, ``"neg_log_loss"``), a scorer of ``make_scorer``, or a
+        function, as for :func:`ens_plugin.analyze`; the size is then by this metric.
+    positive_label : label, optional
+        The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
+    criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
+        What the size has to meet, as for :func:`ens_plugin.analyze`.
+    confidence : float, optional
+        Classification only: wanted mean agreement with the infinite ensemble, in (0.5, 1).
+    tolerance : float, optional
+        Wanted excess of the error or the Brier score, or distance of the metric, as for :func:`ens_plugin.analyze`.
+    method : {"one_shot", "iterative"}, default="one_shot"
+        ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
+        after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
+        ``"figure3"`` is its old name).
+        With both, members beyond the estimate are left out.  Where an estimate tells no size, because its interval is
+        too wide, both go on to 200 members and estimate again.  Of an interval that is still too wide, the upper end is
+        the size to train to.
+    probe_size : int, optional
+        Members trained before the first estimate, at least 10; by default 50 for ``"one_shot"``, 100 for
+        ``"iterative"``.
+    max_size : int, default=5001
+        Most members of an ensemble.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows in training, and in the estimate.
+    verbose : bool, default=False
+        Show a progress bar on stderr.
+
+    Returns
+    -------
+    Growth
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range or belongs to the other task, if y holds a single label, or if the estimator
+        raises an error for X or y (whose message is kept).
+    UnsupportedModelError
+        If the members are not all trained in the same way, or the library is not supported.
+    BagError
+        If every member would be trained on every row, so that no row is out of bag.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If `max_size` is smaller than the estimate, or there is none: with fewer than 30 rows, fewer than 5 out-of-bag
+        members per row on average, or a regression error that may be 0.  The model then has `max_size`
+        members, or those of the probe.
+
+    Notes
+    -----
+    scikit-learn's ensembles continue by warm start: the members are, to the bit, those of one training at the final
+    size with the same seed, and ``random_state=None`` is replaced by a seed drawn once.  (Bagging with
+    ``oob_score=True`` cannot continue, and starts anew.)  LightGBM grows in a single fit.  XGBoost cannot add
+    parallel trees and starts anew, which `trained_members` counts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y)
+    >>> growth.n_members == len(growth.model.estimators_), growth.trained_members, growth.converged
+    (True, 321, True)
+    """
+    begun = time.perf_counter()
+    method = _current_name(method)
+    next_size = _rule(method)
+    first, limit = _sizes(method, probe_size, max_size)
+    options = _options(metric_of_label(metric, positive_label), criterion, confidence, tolerance, limit, sample_weight)
+    refuse_lazy(X, "X")
+    trainer = find_trainer(split_pipeline(estimator)[0])
+    _refuse_no_parameters(split_pipeline(estimator)[0])
+    _refuse_other_task(split_pipeline(estimator)[0], confidence)
+    ensemble, steps = split_pipeline(clone(estimator))
+    rows = steps.fit_transform(X, y)
+    with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
+        course = _Course(next_size, first, limit, options, bar)
+        training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
+        model = trainer(ensemble, training, first, course.next_size)
+    outcome = outcome_of(method, course.steps, limit, _target(course.report))
+    if not outcome.converged:
+        warn_user(outcome.reason, NotConvergedWarning)
+    if outcome.n_members < course.steps[-1].n_members:
+        model = truncate(model, outcome.n_members)
+    grown, report = steps.around(model), course.report
+    if report is not None:
+        # Models before the last one may be of another class.
+        report = replace(report, model=type(model).__name__)
+        report = with_supervised_steps(report, doubts_about_training(grown, report.n_rows))
+    return Growth(
+        model=grown,
+        n_members=outcome.n_members,
+        report=report,
+        history=tuple(course.steps),
+        method=method,
+        converged=outcome.converged,
+        suffices=outcome.suffices,
+        wanted_size=outcome.wanted_size,
+        reason=outcome.reason,
+        trained_members=course.steps[-1].trained_members,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def _current_name(method: str) -> str:
+    """Return the current name of a growing method, with a warning for its old name."""
+    if not isinstance(method, str):
+        raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
+    if method != "figure3":
+        return method
+    warn_user(
+        "method='figure3' is deprecated and will be removed: pass method='iterative', which is the same.", FutureWarning
+    )
+    return "iterative"
+
+
+NextWanted = Callable[[Sequence[GrowthStep], float], float]
+
+
+def _rule(method: str) -> NextWanted:
+    rules: dict[str, NextWanted] = {"one_shot": _one_shot, "iterative": _iterative}
+    if method not in rules:
+        raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
+    return rules[method]
+
+
+def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
+    """Return the size to train to: the recommended one after the probe, 0 after the second estimate.
+
+    A probe whose estimate is rough grows to 200 members, from which the size is estimated again.
+    """
+    last = history[-1]
+    if last.is_rough and last.n_members < LARGER_PROBE:
+        return min(wanted, LARGER_PROBE)
+    return wanted if last is deciding_step(history) else 0
+
+
+def _iterative(history: Sequence[GrowthStep], wanted: float) -> float:
+    last = history[-1]
+    return min(wanted, max(2 * last.n_members, LARGER_PROBE if last.is_rough else 0))
+
+
+def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int]:
+    first = PROBE_SIZES[method] if probe_size is None else as_count(probe_size, "probe_size", 10, MOST_MEMBERS)
+    limit = as_count(max_size, "max_size")
+    if limit < first:
+        raise InputError(
+            f"max_size={limit} is below the {counted(first, 'member')} of the probe, from which the size is estimated: "
+            "set max_size to at least that, or a smaller probe_size (at least 10)."
+        )
+    return first, limit
+
+
+def _options(
+    metric: Metric | None,
+    criterion: str,
+    confidence: float | None,
+    tolerance: float | None,
+    limit: int,
+    sample_weight: ArrayLike | None,
+) -> AnalysisOptions:
+    return AnalysisOptions(
+        sample_weight=sample_weight,
+        metric=metric,
+        criterion=criterion,
+        confidence=None if confidence is None else as_confidence(confidence),
+        tolerance=None if tolerance is None else as_positive(tolerance, "tolerance"),
+        # Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
+        max_size=max(AnalysisOptions.max_size, limit),
+    )
+
+
+def _refuse_other_task(ensemble: Any, confidence: float | None) -> None:
+    name = type(ensemble).__name__
+    if confidence is not None and known_task(ensemble) == "regression":
+        raise InputError(
+            f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: set tolerance, "
+            "how far its error may lie above that of the infinite ensemble."
+        )
+
+
+def _refuse_no_parameters(ensemble: Any) -> None:
+    missing = [name for name in ("get_params", "set_params") if not hasattr(ensemble, name)]
+    if missing:
+        name = type(ensemble).__name__
+        raise UnsupportedModelError(
+            f"This {name} has no {' and no '.join(missing)}, by which it is copied and its number of members is set. "
+            f"Derive {name} from sklearn.base.BaseEstimator, or give it both methods; or train it, and pass it to "
+            "ens_plugin.analyze."
+        )
+
+
+@dataclass
+class _Course:
+    """State of one growth: the estimates so far, and the size to train to next."""
+
+    rule: NextWanted
+    first: int
+    limit: int
+    options: AnalysisOptions
+    bar: Any
+    steps: list[GrowthStep] = field(default_factory=list)
+    report: EnsembleReport | None = None
+    mark: float = field(default_factory=time.perf_counter)
+
+    def progress(self, n_members: int) -> None:
+        self.bar.update(n_members - self.bar.n)
+
+    def next_size(self, evidence: TrainedModel) -> int | None:
+        """Estimate the size needed, append it to the history, and return the next size to train to, or None to stop."""
+        trained = time.perf_counter()
+        self.report, problem = self._estimate(evidence)
+        ended = time.perf_counter()
+        self.steps.append(_step(evidence, self.report, problem, trained - self.mark, ended - trained))
+        self.mark = ended
+        wanted = min(self.rule(self.steps, self.wanted), self.limit)
+        if wanted <= evidence.n_members:
+            return None
+        self.bar.total = int(wanted)
+        return int(wanted)
+
+    @property
+    def wanted(self) -> float:
+        """Latest size wanted: infinity if above all sizes tried, 0 without an estimate and where none can be told."""
+        last = self.steps[-1]
+        if last.problem or (last.is_rough and last.reach is None and last.n_members >= LARGER_PROBE):
+            return 0
+        return np.inf if last.reach is None else last.reach
+
+    def _estimate(self, evidence: TrainedModel) -> tuple[EnsembleReport | None, str]:
+        try:
+            report = run_analysis(evidence.model, evidence.X, evidence.y, self.options)
+        except TooFewMembersError as error:
+            return None, str(error)
+        return report, _weakness(report)
+
+
+def _weakness(report: EnsembleReport) -> str:
+    """Return the reason not to use a report's recommended size; an empty string if it can be used."""
+    if not report.has_enough_rows:
+        return f"{report.too_few_rows_text} to estimate a size from; {FEWEST_ROWS} are needed."
+    if report.mean_oob_members < FEWEST_OUT_OF_BAG:
+        return (
+            f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
+            "needed. Set a larger probe_size, or let bags leave out more rows (subsample, max_samples)."
+        )
+    if report.basis.doubts:
+        return report.basis.doubts[0]
+    return "" if report.recommendation.has_interval else report.recommendation.reason
+
+
+def _step(
+    evidence: TrainedModel, report: EnsembleReport | None, problem: str, train_seconds: float, estimate_seconds: float
+) -> GrowthStep:
+    found = None if report is None else report.recommendation
+    return GrowthStep(
+        n_members=evidence.n_members,
+        trained_members=evidence.trained_members,
+        recommended_size=None if found is None or problem else found.size,
+        interval=None if found is None or problem else found.interval,
+        attained=None if found is None or problem else float(np.interp(evidence.n_members, found.sizes, found.values)),
+        error=None if report is None else report.error,
+        train_seconds=train_seconds,
+        estimate_seconds=estimate_seconds,
+        problem=problem,
+        is_rough=found is not None and not problem and not found.is_known,
+    )
+
+
+def _target(report: EnsembleReport | None) -> Target:
+    if report is None:
+        return Target("the wanted size", "", is_share=True)
+    found = report.recommendation
+    measure = {
+        "agreement": "the agreement with the infinite ensemble is {}",
+        "probability": "the mean Brier score is {} above that of the infinite ensemble",
+        "excess_error": "the error is {} above that of the infinite ensemble",
+        "metric": "the metric differs from that of the infinite ensemble by {}",
+    }[found.criterion]
+    return Target(criterion_words(found), measure, is_share=not found.is_absolute)

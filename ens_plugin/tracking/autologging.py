@@ -1,0 +1,1176 @@
+"""Autologging: each fit of an ensemble is watched, analyzed within its allowance, and its report sent."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.adapters.library import FitSite, Reader, Trainable, TrainingData, fit_methods
+from ens_plugin.adapters.registry import find_adapter, libraries, offered_adapters, offered_libraries, on_registration
+from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refuse_resampled
+from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.arguments import NO_METRIC, check_options
+from ens_plugin.analysis.blocks import BlockReader
+from ens_plugin.analysis.checks import doubts_about_training, row_cells, with_supervised_steps
+from ens_plugin.analysis.copies import find_repeats, hash_rows
+from ens_plugin.analysis.metric_rows import metric_rows
+from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.analysis.rows import encode_target, target_array
+from ens_plugin.core.bags import Bags
+from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.connection import FitEvents, MlflowState, autologging_is_suspended, state_of_thread
+from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
+from ens_plugin.tracking.models import data_digest
+from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
+from ens_plugin.tracking.trackers import MLFLOW, check_trackers, free_prefix, kind_of, log_to, used_prefixes
+from ens_plugin.tracking.uploads import (
+    Delivery,
+    ReportFiles,
+    ReportUpload,
+    avoid,
+    call_at_exit,
+    deliver,
+    forget_report,
+    forget_unreachable,
+    link_logged,
+    not_logged,
+    prepare_drawing,
+    remember_report,
+    send_all,
+    start_linking,
+    stop_linking,
+    unreachable,
+)
+from ens_plugin.tracking.wandb_run import active_run, prefixes_of
+
+__all__ = [
+    "PILOT_SHARE",
+    "FinishedFit",
+    "PassSeconds",
+    "affordable_rows",
+    "autolog",
+    "continues_growth",
+    "destinations_of_fit",
+    "forget_start",
+    "metric_seconds_per_row",
+    "mlflow_delivery",
+    "note_start",
+    "pass_seconds",
+    "patch",
+    "report_fit",
+    "report_grown",
+    "report_later",
+    "report_pending",
+    "right_sized_sites",
+    "start_watching",
+    "stop_watching",
+    "store_of",
+    "tracker_delivery",
+    "unpatch",
+    "watched",
+]
+
+PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer
+PILOT_SHARE = 0.05  # of the time left; a pilot that took longer is long enough to measure the pace
+FEW_ROWS = 1000
+TOO_FEW_ROWS = 200
+ESTIMATE_S = 0.3  # of an analysis after the members' predictions: on two cores of 2020, and rarely more
+ESTIMATE_S_PER_ROW = 5e-5
+ESTIMATED_ROWS = 20_000  # further rows hardly add to the time of the estimates
+
+HEAD_ROWS = 10_000  # timed to estimate the passes over all rows
+
+
+class PassSeconds(NamedTuple):
+    """Seconds that two passes over all training rows take: the comparison of rows, and their digest."""
+
+    comparison: float
+    digest: float
+
+
+def pass_seconds(X: Any, y: Any) -> PassSeconds:
+    """Return the estimated seconds of comparing and digesting all rows, from those for the first 10 000.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Training rows and target.
+
+    Returns
+    -------
+    PassSeconds
+        0 where there are at most 10 000 rows, or where X is neither an array nor a DataFrame.
+    """
+    if not isinstance(X, np.ndarray | pd.DataFrame) or X.shape[0] <= HEAD_ROWS:
+        return PassSeconds(0.0, 0.0)
+    # The first pass of a process takes longer.
+    tries = [_time_passes(X[:HEAD_ROWS], np.asarray(y[:HEAD_ROWS])) for _ in range(2)]
+    comparison, digest = np.min(tries, axis=0) * (X.shape[0] / HEAD_ROWS)
+    return PassSeconds(float(comparison), float(digest))
+
+
+def _time_passes(rows: Any, target: NDArray[Any]) -> PassSeconds:
+    start = time.perf_counter()
+    hashed = hash_rows(None, rows)
+    row_cells(hashed)
+    find_repeats(hashed, pd.factorize(target.reshape(-1))[0])
+    compared = time.perf_counter()
+    data_digest(rows, target)
+    return PassSeconds(compared - start, time.perf_counter() - compared)
+
+
+def affordable_rows(
+    adapter: EnsembleAdapter,
+    features: Any,
+    bags: Bags,
+    seconds: float,
+    allowance: float,
+    random_state: int | None,
+    *,
+    metric_pace: float,
+) -> NDArray[np.intp] | None:
+    """Return rows chosen at random, as many as can be analysed in the given time.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+        All training rows.
+    bags : Bags
+        In-bag rows of each member.
+    seconds : float
+        Time left for the members' predictions and the estimates.
+    allowance : float
+        Time allowed for the whole report; half of it may go into the first 1000 rows, whatever is left.
+    random_state : int or None
+        Seed of the choice; how many rows are chosen depends on how fast the members predict.
+    metric_pace : float
+        Seconds for each row of all evaluations of a metric; 0 without one.
+
+    Returns
+    -------
+    ndarray of intp, shape (n_chosen,), or None
+        In ascending order; None if there is time for all rows.
+
+    Raises
+    ------
+    InputError
+        If there is no time for 200 rows.
+    """
+    n_rows = int(features.shape[0])
+    rng = np.random.default_rng(random_state)
+    pace = _seconds_per_row(adapter, features, bags, PILOT_SHARE * seconds, rng) + metric_pace
+    least = min(FEW_ROWS, n_rows, int(0.5 * allowance / pace))
+    n_chosen = max(_rows_within(seconds - ESTIMATE_S, pace), least)
+    if n_chosen >= n_rows:
+        return None
+    if n_chosen < TOO_FEW_ROWS:
+        raise InputError(
+            f"The members{' and the metric' if metric_pace else ''} take {pace:.2g} s for a row, so there is no time "
+            f"for {TOO_FEW_ROWS} rows. Raise max_overhead of ens_plugin.autolog, or call ens_plugin.analyze later."
+        )
+    return np.sort(rng.choice(n_rows, n_chosen, replace=False))
+
+
+def _rows_within(seconds: float, pace: float) -> int:
+    slow = seconds / (pace + ESTIMATE_S_PER_ROW)
+    if slow <= ESTIMATED_ROWS:
+        return int(max(slow, 0))
+    return int((seconds - ESTIMATED_ROWS * ESTIMATE_S_PER_ROW) / max(pace, 1e-12))
+
+
+def _seconds_per_row(
+    adapter: EnsembleAdapter, features: Any, bags: Bags, enough: float, rng: np.random.Generator
+) -> float:
+    """Return the seconds that all members take to predict a row, timed on samples of growing size."""
+    pace = np.inf
+    for size in PILOT_ROWS:
+        rows = np.sort(rng.choice(features.shape[0], min(size, features.shape[0]), replace=False))
+        part, bags_of_part = features[rows], bags.take(rows)
+        start = time.perf_counter()
+        adapter.block(part, bags_of_part, slice(0, rows.size))
+        elapsed = time.perf_counter() - start
+        is_first = np.isinf(pace)
+        pace = elapsed / rows.size
+        if not is_first and (elapsed > enough or rows.size < size):
+            break
+    return pace
+
+
+PILOT_ROWS_OF_METRIC = (256, 2048)
+# 30 random orders of the members at about 16 sizes, 320 evaluations for the interval, and 96 for the spread over seeds.
+N_EVALUATIONS = 900
+
+
+def metric_seconds_per_row(
+    adapter: EnsembleAdapter,
+    features: Any,
+    bags: Bags,
+    y: Any,
+    metric: ResolvedMetric,
+    *,
+    enough: float,
+    rng: np.random.Generator,
+) -> float:
+    """Return the estimated seconds for each row of all evaluations of a metric, from one evaluation on a few rows.
+
+    0 where the metric cannot be computed on them; the analysis then shows whether it can be on all rows.
+
+    Parameters
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows
+        All training rows.
+    bags : Bags
+    y : array-like, shape (n_rows,) or (n_rows, n_outputs)
+    metric : ResolvedMetric
+    enough : float
+        Seconds after which no larger sample is tried.
+    rng : numpy Generator
+    """
+    labels, pace = target_array(y), 0.0
+    # Of several outputs, the adapter is that of the first; each is evaluated alone and in the mean.
+    n_times = 1 if labels.ndim == 1 or labels.shape[1] == 1 else 2 * labels.shape[1]
+    labels = labels[:, 0] if labels.ndim == 2 else labels
+    target = encode_target(adapter, labels)
+    for size in PILOT_ROWS_OF_METRIC:
+        rows = np.sort(rng.choice(target.size, min(size, target.size), replace=False))
+        start = time.perf_counter()
+        try:
+            elapsed = _seconds_of_one(adapter, features[rows], bags.take(rows), labels[rows], target[rows], metric)
+        except InputError:
+            # Few rows may lack a label.
+            continue
+        pace = n_times * N_EVALUATIONS * elapsed / rows.size
+        if rows.size < size or time.perf_counter() - start > enough:
+            break
+    return pace
+
+
+def _seconds_of_one(
+    adapter: EnsembleAdapter,
+    features: Any,
+    bags: Bags,
+    labels: NDArray[Any],
+    target: NDArray[Any],
+    metric: ResolvedMetric,
+) -> float:
+    everything = slice(0, target.size)
+    reader = BlockReader(adapter, features, bags, target, np.ones(target.size), np.arange(target.size), with_path=False)
+    rows = metric_rows(metric, adapter, reader.read(everything).sample, labels)
+    known = rows.known
+    output = rows.linked[known]
+    start = time.perf_counter()
+    rows.linked_value(output, known)
+    return time.perf_counter() - start
+
+
+class _Directories:
+    """Stands for the directories of DVCLive that are made for reports."""
+
+
+_directories = _Directories()
+
+
+def destinations_of_fit(settings: AutologOptions, is_in_users_run: bool) -> tuple[object, ...]:
+    """Return what the report of a fit that runs now is logged to.
+
+    Parameters
+    ----------
+    settings : AutologOptions
+    is_in_users_run : bool
+        Whether a run of MLflow's is open that the user opened.
+
+    Returns
+    -------
+    tuple of object
+        The trackers, the open run of Weights & Biases in place of its name; without runs that the user has opened
+        where autologging is exclusive.
+    """
+    found: list[object] = []
+    for tracker in settings.trackers:
+        name = tracker if isinstance(tracker, str) else None
+        run = active_run() if name == "wandb" else None
+        is_users = run is not None or (name == MLFLOW and is_in_users_run)
+        if not (settings.exclusive and is_users):
+            found.append(tracker if run is None else run)
+    return tuple(found)
+
+
+def store_of(destination: object, tracking_uri: str) -> str:
+    """Return the name of a destination's queue, under which the destination is avoided after a failure."""
+    kind = kind_of(destination)
+    if kind is None:
+        return f"tracker {id(destination)}"
+    return tracking_uri if kind == MLFLOW else kind
+
+
+def mlflow_delivery(upload: ReportUpload, is_only_one: bool) -> Delivery:
+    """Return the delivery of a report to MLflow."""
+    is_server = upload.tracking_uri.startswith(("http://", "https://"))
+    return Delivery(
+        model=upload.report.model,
+        store=upload.tracking_uri,
+        place="tracking server" if is_server else "store",
+        deliver=lambda: f"run {deliver(upload)}",
+        is_only_one=is_only_one,
+        progress=upload.progress,
+    )
+
+
+def tracker_delivery(
+    report: EnsembleReport,
+    files: ReportFiles | None,
+    tracker: object,
+    prefix: str,
+    data_digest: str | None,
+    is_only_one: bool,
+) -> Delivery:
+    """Return the delivery of a report to a tracker other than MLflow.
+
+    A run that is opened for the report is closed before the fit returns: a later ``wandb.init`` of the user's would
+    otherwise return this run.
+    """
+    store, name = store_of(tracker, ""), kind_of(tracker) or printable(type(tracker).__name__, 60)
+
+    def deliver() -> str:
+        delivery.progress.is_reachable = True
+        directory = None
+        if files is not None:
+            directory = files.folder
+            files.draw()
+        parts = report_parts(report, directory, _next_prefix(tracker, prefix), data_digest)
+        try:
+            return f"{name}: {log_to(tracker, parts)}"
+        except EnsPluginError as error:
+            if isinstance(tracker, str):
+                avoid(store, str(error))
+            raise
+        except Exception as error:  # a tracker of the user may raise anything
+            problem = f"{type(error).__name__}: {printable(str(error), 300)}"
+            raise TrackingError(f"the tracker {name} raised {problem.rstrip('.')}.") from error
+
+    delivery = Delivery(report.model, store, f"tracker {name}", deliver, isinstance(tracker, str), is_only_one)
+    return delivery
+
+
+def _next_prefix(tracker: object, prefix: str) -> str:
+    """Return the prefix of the next report in a run, a writer or a tracker, and record it as used."""
+    kind = kind_of(tracker)
+    if kind == "wandb":
+        run = active_run() if isinstance(tracker, str) else tracker
+        return free_prefix(() if run is None else prefixes_of(run), prefix)
+    is_name = isinstance(tracker, str)
+    if kind == "tensorboard":
+        # A writer takes the prefix as used itself; a name stands for a new directory.
+        return prefix if is_name else free_prefix(used_prefixes(tracker), prefix)
+    used = used_prefixes(_directories if is_name else tracker)
+    used.add(numbered := free_prefix(used, prefix))
+    return numbered
+
+
+SENDING_S = 0.3
+
+# All threads of a process share matplotlib's defaults and the number of BLAS threads.
+_one_at_a_time = threading.Lock()
+
+
+def _renew_lock_of_analyses() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A thread that analyzes while the process is forked does not exist in the child.
+    os.register_at_fork(after_in_child=_renew_lock_of_analyses)
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedFit:
+    """A fit that ended without an exception.
+
+    Attributes
+    ----------
+    model : object
+        Model that the user fitted.
+    data : TrainingData
+        The data passed to `model`.
+    ensemble : object or None
+        The ensemble that was last fitted inside `model`, if any.
+    ensemble_data : TrainingData or None
+        The data passed to `ensemble`.
+    seconds : float
+    run_id : str or None
+        MLflow run of the fit.
+    digest : str or None
+        Digest of the data at the time of the fit, where the report is made later.
+    destinations : tuple of object
+        ``"mlflow"`` and trackers that the report is logged to.
+    problem : Exception or None
+        What the training data could not be read for.
+    """
+
+    model: Any
+    data: TrainingData
+    ensemble: Any
+    ensemble_data: TrainingData | None
+    seconds: float
+    run_id: str | None
+    digest: str | None = None
+    destinations: tuple[object, ...] = (MLFLOW,)
+    problem: Exception | None = None
+
+
+def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> None:
+    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers.
+
+    A model without out-of-bag rows gets no report.
+
+    Parameters
+    ----------
+    fit : FinishedFit
+    model_id : str or None
+        LoggedModel of this fit.
+    settings : AutologOptions
+
+    Raises
+    ------
+    EnsPluginError
+        If the model has out-of-bag rows, but no report can be made of them or sent.
+    """
+    deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
+    tracking_uri = _tracking_uri() if MLFLOW in map(kind_of, fit.destinations) else ""
+    destinations = [place for place in fit.destinations if _is_reachable(fit, store_of(place, tracking_uri), settings)]
+    if not destinations:
+        return
+    if fit.digest is not None and fit.digest != _digest(fit.data, settings):
+        raise InputError(
+            f"The training data of the growing {type(fit.model).__name__} have changed since its last fit, so they no "
+            "longer show which rows are out of bag. Call ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before "
+            "you change them."
+        )
+    try:
+        ensemble = inner_ensemble(fit.model)
+        with _turn(deadline, settings):
+            report = replace(_analyze(ensemble, fit, deadline, settings), model_id=model_id)
+            digest = _digest(fit.data, settings)
+            files = ReportFiles(report, len(destinations), settings) if settings.log_artifacts else None
+    except EnsPluginError as error:
+        if not _has_no_report(error, fit):
+            raise
+        inform(settings, logging.DEBUG, f"No report: {error}")
+        return
+    is_only_one = len(destinations) == 1
+
+    def delivery_to(destination: object) -> Delivery:
+        if kind_of(destination) != MLFLOW:
+            return tracker_delivery(report, files, destination, settings.prefix, digest, is_only_one)
+        upload = ReportUpload(
+            report=report,
+            files=files,
+            tracking_uri=tracking_uri,
+            run_id=fit.run_id,
+            prefix=settings.prefix,
+            data_digest=digest,
+        )
+        remember_report(upload, *layers(fit.model))
+        return mlflow_delivery(upload, is_only_one)
+
+    send_all([delivery_to(destination) for destination in destinations], files, deadline, settings)
+    link_logged(settings, *layers(fit.model))
+
+
+def _is_reachable(fit: FinishedFit, store: str, settings: AutologOptions) -> bool:
+    problem = unreachable(store)
+    if problem is not None:
+        inform(settings, logging.DEBUG, not_logged(type(fit.model).__name__, problem))
+    return problem is None
+
+
+@contextmanager
+def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
+    """Hold the lock on analyses inside the block; raise InputError if it is not free by the deadline."""
+    lock = _one_at_a_time
+    if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
+        raise InputError(
+            "Reports of other threads used up the time that autologging may take for this fit "
+            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze later."
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _has_no_report(error: EnsPluginError, fit: FinishedFit) -> bool:
+    """Return whether `error` is expected for this kind of fit, which then has no report and needs no warning."""
+    if isinstance(error, (BagError, NotFittedError, UnsupportedModelError)):
+        return True
+    if fit.data.y is not None:
+        y = np.asarray(fit.data.y)
+        if (y.ndim > 1 and y.shape[1] > 1) or (y.size > 0 and bool(np.all(y == y.flat[0]))):
+            return True
+    try:
+        adapter = find_adapter(inner_ensemble(fit.model))
+        adapter.check_form()
+    except UnsupportedModelError:
+        return True
+    return adapter.n_members < 2
+
+
+def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: AutologOptions) -> EnsembleReport:
+    if fit.problem is not None:
+        raise InputError(f"The arguments of the fit could not be read: {fit.problem}.") from fit.problem
+    _refuse_resampled_layers(fit.model)
+    data = _data_of(ensemble, fit)
+    if data is None or data.X is None:
+        raise InputError(
+            f"The training rows of this {type(ensemble).__name__} are no longer available. With lightgbm.train, pass a "
+            "Dataset that has not been constructed yet, or one made with free_raw_data=False. With a search, let it "
+            "refit in this process."
+        )
+    if not math.isinf(deadline):
+        deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
+    deadline -= SENDING_S
+    allowance = settings.seconds_for(fit.seconds)
+    options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
+    cautions: list[str] = []
+
+    def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
+        rng, metric = np.random.default_rng(options.random_state), resolve_metric(options.metric, adapter, data.y)
+        enough = PILOT_SHARE * (deadline - time.perf_counter())
+        metric_pace = (
+            0.0
+            if metric is None
+            else metric_seconds_per_row(adapter, features, bags, data.y, metric, enough=enough, rng=rng)
+        )
+        left = deadline - time.perf_counter()
+        rows = affordable_rows(adapter, features, bags, left, allowance, options.random_state, metric_pace=metric_pace)
+        if rows is not None:
+            cautions.append(
+                f"Only {rows.size} of the {features.shape[0]} training rows were analysed, drawn at random, to keep "
+                f"within the time that autologging may take (max_overhead={settings.max_overhead:g})."
+            )
+        return rows
+
+    if settings.log_artifacts:
+        prepare_drawing()
+    with warnings.catch_warnings():
+        # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
+        warnings.simplefilter("ignore")
+        report = run_analysis(
+            ensemble,
+            data.rows_for(ensemble),
+            data.y,
+            options,
+            choose_rows=None if math.isinf(allowance) else choose_rows,
+        )
+    report = with_supervised_steps(report, doubts_about_training(fit.model, len(data.y)))
+    return replace(report, warnings=(*cautions, *report.warnings))
+
+
+def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOptions) -> float:
+    """Return the estimated seconds of a digest; raise InputError if it and the comparison of rows take too long."""
+    passes = pass_seconds(data.X, data.y)
+    if sum(passes) > max(left, 0.0):
+        raise InputError(
+            f"Comparing and digesting the {data.X.shape[0]} training rows takes about {sum(passes):.2g} s, more than "
+            f"autologging may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or call "
+            "ens_plugin.analyze later."
+        )
+    return passes.digest
+
+
+def _refuse_resampled_layers(model: Any) -> None:
+    """Raise InputError for a pipeline that resamples rows, so that autologging logs a warning."""
+    try:
+        for layer in layers(model):
+            refuse_resampled(layer)
+    except UnsupportedModelError as error:
+        raise InputError(str(error)) from error
+
+
+def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:
+    if ensemble is fit.model:
+        return fit.data
+    # A learner that drops members keeps a smaller copy of the ensemble that it trained.
+    is_cut = any(map(is_learner, layers(fit.model))) and type(ensemble) is type(fit.ensemble)
+    return fit.ensemble_data if ensemble is fit.ensemble or is_cut else None
+
+
+def _n_jobs(ensemble: Any) -> int | None:
+    """Return the number of threads that the fit was allowed to use."""
+    n_jobs = getattr(ensemble, "n_jobs", None)
+    return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
+
+
+def _tracking_uri() -> str:
+    import mlflow
+
+    return str(mlflow.get_tracking_uri())
+
+
+def _digest(data: TrainingData, settings: AutologOptions) -> str | None:
+    try:
+        return data_digest(data.table(), data.y)
+    except InputError as error:
+        inform(settings, logging.DEBUG, f"The training data have no digest: {error}")
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """The last fit of an ensemble that may grow further."""
+
+    fit: FinishedFit
+    model_id: str | None
+    settings: AutologOptions
+
+
+_last_steps: dict[int, _Step] = {}  # by thread
+
+
+def continues_growth(model: Any) -> bool:
+    """Return whether a fit of `model` would add members to those that it has.
+
+    Parameters
+    ----------
+    model : object
+        Model before the fit.
+    """
+    try:
+        ensemble = inner_ensemble(model)
+    except EnsPluginError:
+        return False
+    return bool(getattr(ensemble, "warm_start", False) and getattr(ensemble, "estimators_", None))
+
+
+def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> bool:
+    """Postpone the report of a fit that continues a growth until the growth is over.
+
+    No fit is known to be the last one. The growth is taken to be over when another model is fitted in the same
+    thread, when autologging is switched off or on again, and when the program ends.
+
+    Parameters
+    ----------
+    fit : FinishedFit
+    model_id : str or None
+    settings : AutologOptions
+
+    Returns
+    -------
+    bool
+        False where the rows have no digest to recognise them by later; report such a fit at once.
+    """
+    try:
+        digest = data_digest(fit.data.table(), fit.data.y)
+    except InputError:
+        return False
+    call_at_exit(report_grown)
+    _last_steps[threading.get_ident()] = _Step(replace(fit, digest=digest), model_id, settings)
+    inform(settings, logging.DEBUG, f"The report of {type(fit.model).__name__} follows when it has grown.")
+    return True
+
+
+def report_grown(thread: int | None = None, model: Any = None) -> None:
+    """Report the ensembles whose growth is over.
+
+    Parameters
+    ----------
+    thread : int, optional
+        Report the ensembles of this thread only; by default of all.
+    model : object, optional
+        The model that is fitted next; where it is the one that grew, nothing is reported.
+    """
+    for ident in list(_last_steps) if thread is None else [thread]:
+        step = _last_steps.pop(ident, None)
+        if step is not None and step.fit.model is not model and step.settings.process == os.getpid():
+            _report(step)
+
+
+def _report(step: _Step) -> None:
+    attempt(step.settings, lambda: report_fit(step.fit, step.model_id, step.settings))
+
+
+Result = TypeVar("Result")
+
+DECORATORS = {"sklearn.base"}  # where the decorator around every scikit-learn fit is
+
+
+@dataclass(eq=False)
+class _Scope:
+    """An outermost fit while it runs, and the ensemble that was last fitted inside it."""
+
+    ensemble: Any = None
+    data: TrainingData | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pending:
+    """A finished fit that is reported when MLflow has logged its model."""
+
+    fit: FinishedFit
+    before: MlflowState
+    settings: AutologOptions
+    is_growth: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Watch:
+    settings: AutologOptions
+    events: FitEvents
+
+
+class _ThreadState(threading.local):
+    scope: _Scope | None = None
+    before: MlflowState | None = None
+    pending: _Pending | None = None
+
+
+_thread = _ThreadState()
+_watch: _Watch | None = None
+
+
+def start_watching(settings: AutologOptions, events: FitEvents) -> None:
+    """Report every fit of a watched function from now on."""
+    global _watch
+    _watch = _Watch(settings, events)
+
+
+def stop_watching() -> None:
+    """Report the ensembles that have grown, and no fit from now on."""
+    global _watch
+    _watch = None
+    report_grown()
+
+
+def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) -> Callable[..., Any]:
+    """Return a function that calls `original`, a ``fit`` or ``train`` function, and reports each outermost call.
+
+    Parameters
+    ----------
+    original : callable
+    read : callable
+        Returns the training data from the arguments of a call, given by name.
+    returns_model : bool
+        Whether the trained model is what `original` returns; else it is the first argument.
+    """
+    signature = inspect.signature(original)
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        watch, scope, caller = _watch, _thread.scope, _caller()
+        if watch is None or watch.settings.process != os.getpid():
+            return original(*args, **kwargs)
+        model = None if returns_model or not args else args[0]
+        forget_report(model)
+        if scope is None and not _is_outermost(model, caller):
+            return original(*args, **kwargs)
+        try:
+            arguments = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            # `original` raises the same error.
+            return original(*args, **kwargs)
+        data, problem = _read(read, arguments)
+        if scope is None:
+            in_mlflow = _module(caller).startswith("mlflow.")
+            return _report_after(lambda: original(*args, **kwargs), model, data, problem, watch, in_mlflow)
+        result = original(*args, **kwargs)
+        if problem is None:
+            attempt(watch.settings, lambda: _remember(scope, model, data))
+        return result
+
+    return call
+
+
+def _read(read: Reader, arguments: Mapping[str, Any]) -> tuple[TrainingData, Exception | None]:
+    """Return the training data among the arguments of a fit; without data, the problem, which the fit may have too."""
+    try:
+        return read(arguments), None
+    except Exception as error:  # of another library, and told after the fit, where the fit itself succeeds
+        return TrainingData(None, None), error
+
+
+def note_start() -> None:
+    """Record this thread's MLflow state before MLflow starts a run and a model for a fit."""
+    watch = _watch
+    if watch is not None and _thread.scope is None:
+        _thread.before = attempt(watch.settings, state_of_thread)
+
+
+def forget_start() -> None:
+    """Discard the state that :func:`note_start` recorded: its fit raised, or is not watched."""
+    if _thread.scope is None:
+        _thread.before = None
+
+
+def report_pending() -> None:
+    """Report the fit of this thread that waited for MLflow to log its model, if any."""
+    forget_start()
+    pending, _thread.pending = _thread.pending, None
+    if pending is None:
+        return
+
+    def report() -> None:
+        model_id = _new_model(pending.before, state_of_thread())
+        _report_or_wait(pending.fit, model_id, pending.settings, pending.is_growth)
+
+    attempt(pending.settings, report)
+
+
+def _report_after(
+    fit: Callable[[], Result],
+    model: Any,
+    data: TrainingData,
+    problem: Exception | None,
+    watch: _Watch,
+    in_mlflow: bool,
+) -> Result:
+    # Without a recorded state, MLflow's autologging ignores this fit, or another logger receives its events.
+    noted = in_mlflow and _thread.before is not None and watch.events.is_current()
+    before = _thread.before if noted else attempt(watch.settings, state_of_thread)
+    if before is None or not destinations_of_fit(watch.settings, before.is_users):
+        return fit()
+    report_grown(threading.get_ident(), model)
+    is_growth = bool(attempt(watch.settings, lambda: continues_growth(model)))
+    _thread.scope = scope = _Scope()
+    start = time.perf_counter()
+    try:
+        result = fit()
+    finally:
+        _thread.scope = None
+    seconds = time.perf_counter() - start
+
+    def finish() -> None:
+        after = state_of_thread()
+        finished = FinishedFit(
+            model=result if model is None else model,
+            data=data,
+            ensemble=scope.ensemble,
+            ensemble_data=scope.data,
+            seconds=seconds,
+            run_id=after.active_run or (after.last_run if after.last_run != before.last_run else None),
+            destinations=destinations_of_fit(watch.settings, before.is_users),
+            problem=problem,
+        )
+        if noted:
+            _thread.pending = _Pending(finished, before, watch.settings, is_growth)
+        else:
+            _report_or_wait(finished, _new_model(before, after), watch.settings, is_growth)
+
+    attempt(watch.settings, finish)
+    return result
+
+
+def _report_or_wait(fit: FinishedFit, model_id: str | None, settings: AutologOptions, is_growth: bool) -> None:
+    if not (is_growth and report_later(fit, model_id, settings)):
+        report_fit(fit, model_id, settings)
+
+
+def _new_model(before: MlflowState, after: MlflowState) -> str | None:
+    return after.last_model if after.last_model != before.last_model else None
+
+
+def _remember(scope: _Scope, model: Any, data: TrainingData) -> None:
+    if inner_ensemble(model) is model:
+        scope.ensemble, scope.data = model, data
+
+
+def _is_outermost(model: Any, caller: FrameType | None) -> bool:
+    if autologging_is_suspended():
+        return False
+    # A library that a program defines itself cannot be distinguished from the program, whose fits are outermost.
+    homes = {"ens_plugin", *(library.library for library in libraries(Trainable))} - {"__main__"}
+    return not any(_fits_parts(frame, model, homes) for frame in _frames(caller))
+
+
+def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
+    """Return whether a frame runs code of one of the libraries `homes`, other than a method of `model` itself.
+
+    Frames are right in threads, too, and for functions that were imported before they were replaced.
+    """
+    name = _module(frame)
+    if name in DECORATORS or not any(name == home or name.startswith(f"{home}.") for home in homes):
+        return False
+    return model is None or frame.f_locals.get("self") is not model
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _caller() -> FrameType | None:
+    """Return the frame from which a watched function was called."""
+    own = inspect.currentframe()
+    return None if own is None or own.f_back is None else own.f_back.f_back
+
+
+def _module(frame: FrameType | None) -> str:
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
+
+
+# Attribute with the function that MLflow restores when its own autologging is enabled again or disabled.
+MLFLOW_ORIGINAL = "_gorilla_original_{}"
+
+
+# By replacement. An attribute of the replacement would be wrong: MLflow copies attributes to its own patch.
+_originals: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()
+_replacements: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()  # by original
+
+
+# All sites that were ever patched: MLflow moves our functions between their attributes.
+_sites: dict[FitSite, None] = {}
+
+
+def patch(sites: Iterable[FitSite]) -> None:
+    """Replace training functions by functions that report each fit; those already replaced stay.
+
+    Where MLflow has patched a function, both its patch and the function that it will restore are replaced.
+
+    Parameters
+    ----------
+    sites : iterable of FitSite
+    """
+    for site in sites:
+        _sites[site] = None
+        for attribute in _attributes(site):
+            function = vars(site.owner)[attribute]
+            if function not in _originals:
+                replacement = _replacement(site, attribute, function)
+                _originals[replacement] = function
+                setattr(site.owner, attribute, replacement)
+
+
+def _replacement(site: FitSite, attribute: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    is_module = isinstance(site.owner, ModuleType)
+    # A program may keep a reference to a module's function, so each call returns the same replacement.
+    if is_module and function in _replacements:
+        return _replacements[function]
+    replacement: Any = watched(function, site.read, returns_model=is_module)
+    # pickle finds a function by these names; the defining module still has the library's own function.
+    replacement.__module__ = site.owner.__name__ if is_module else site.owner.__module__
+    replacement.__qualname__ = attribute if is_module else f"{site.owner.__qualname__}.{attribute}"
+    if is_module:
+        _replacements[function] = replacement
+    return cast("Callable[..., Any]", replacement)
+
+
+def unpatch() -> None:
+    """Restore the training functions that :func:`patch` has replaced."""
+    for site in _sites:
+        for attribute in _attributes(site):
+            function = vars(site.owner)[attribute]
+            if function in _originals:
+                setattr(site.owner, attribute, _originals[function])
+
+
+def _attributes(site: FitSite) -> Iterator[str]:
+    for attribute in (site.name, MLFLOW_ORIGINAL.format(site.name)):
+        if attribute in vars(site.owner):
+            yield attribute
+
+
+def right_sized_sites() -> list[FitSite]:
+    """Return the ``fit`` methods of this package's own ensembles, for :func:`patch` to replace."""
+    from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
+
+    return fit_methods(RightSizedClassifier, RightSizedRegressor)
+
+
+_lock = threading.RLock()
+_settings: AutologOptions | None = None
+_events: FitEvents | None = None
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A thread that switches autologging while the process is forked does not exist in the child.
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def autolog(
+    disable: bool = False,
+    silent: bool = False,
+    exclusive: bool = False,
+    *,
+    max_overhead: float = 0.1,
+    prefix: str = DEFAULT_PREFIX,
+    log_artifacts: bool = True,
+    metric: Metric | None = AnalysisOptions.metric,
+    positive_label: object = None,
+    criterion: str = AnalysisOptions.criterion,
+    confidence: float | None = AnalysisOptions.confidence,
+    tolerance: float | None = AnalysisOptions.tolerance,
+    trackers: Sequence[object] = (MLFLOW,),
+) -> None:
+    """Log a report to MLflow, or to other trackers, after every fit of a bagged ensemble.
+
+    From now on, the report of every successful ``fit`` that :func:`ens_plugin.analyze` can judge by its
+    out-of-bag rows is logged to the MLflow run of that fit: the one that MLflow's own autologging uses,
+    whichever of the two was enabled first, else the active run, else a new one.  Covered are
+    scikit-learn's ``RandomForest*``, ``ExtraTrees*`` and ``Bagging*``, XGBoost's parallel trees and
+    LightGBM in ``rf`` mode (``train`` and the scikit-learn classes), alone or at the end of a
+    ``Pipeline``, a ``RightSized*`` or a search, which reports its best estimator.  Other models get
+    no report, nor do fits that belong to something larger (a search's candidates,
+    cross-validation, the members of a bagging ensemble) or run in worker processes.  An ensemble that
+    grows by ``warm_start`` is reported when it begins and when it has grown.
+
+    It never raises an exception in your code, never changes what ``fit`` returns and never waits long for a
+    server.  Each kind of problem is logged once as a warning by the logger ``ens_plugin.autolog``.
+
+    Parameters
+    ----------
+    disable : bool, default=False
+        Restore the libraries' own functions: no fit is reported any more.
+    silent : bool, default=False
+        Log nothing to the logger ``ens_plugin.autolog``: neither warnings nor which run got a report.
+    exclusive : bool, default=False
+        Do not log to runs that you have opened yourself.
+    max_overhead : float, default=0.1
+        Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
+        enough for all rows, the ensemble is judged by fewer, drawn at random, and the report warns of it.
+        ``math.inf`` removes the limit.  Page and figures do not count: a process of their own draws them after
+        the fit.
+    prefix : str, default="ens"
+        Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
+    log_artifacts : bool, default=True
+        Whether the report's files are logged too.
+    metric : str, scorer or callable, optional
+        As for :func:`ens_plugin.analyze`; curve and recommended size are of it.  Fits of the other task get no report,
+        and the first one a warning.  `max_overhead` counts up to about 900 evaluations of it, by the time of one on
+        up to 2048 rows.
+    positive_label : label, optional
+        The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
+    criterion, confidence, tolerance : optional
+        What the recommended size has to meet, as for :func:`ens_plugin.analyze`.  A criterion of labels is for
+        classifiers; other fits get no report, and the first one a warning.
+    trackers : sequence of str or object, default=("mlflow",)
+        What each report is logged to, and nothing else: names and objects as for the `tracker` of
+        :func:`ens_plugin.log_report`.  ``["mlflow", "wandb"]`` logs to both, ``["wandb"]`` not to MLflow.  The run of
+        Weights & Biases is the one that is open when the fit ends, else one of the report's own, which is finished
+        before the fit returns.
+
+    Raises
+    ------
+    InputError
+        If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `criterion`,
+        `confidence` or `tolerance` is out of range, `max_overhead` is not a share, no name can start with `prefix`, or
+        one of `trackers` is no tracker, is there twice, or needs a library that is not installed.
+
+    Notes
+    -----
+    A run also gets the tag ``ens.data_digest``, a digest of X and y as they were passed to ``fit``, by which the
+    training data can be recognised later.  If MLflow's autologging logs the model, the scalars and
+    the tag are linked to it.  ``docs/how-to/autolog.md`` has the details.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ens_plugin.autolog()
+    >>> RandomForestClassifier(200).fit(X, y)  # doctest: +SKIP
+    >>> ens_plugin.autolog(disable=True)
+    """
+    _check_switches(disable=disable, silent=silent, exclusive=exclusive, log_artifacts=log_artifacts)
+    if not (isinstance(max_overhead, (int, float)) and max_overhead >= 0):
+        raise InputError(
+            f"max_overhead={max_overhead!r} is not a share of the fit's time. Pass 0.1 for a tenth of it, or math.inf "
+            "for no limit."
+        )
+    check_prefix(prefix)
+    analysis = AnalysisOptions(
+        metric=metric_of_label(metric, positive_label), criterion=criterion, confidence=confidence, tolerance=tolerance
+    )
+    check_options(analysis)
+    if criterion == "metric" and metric is None:
+        raise InputError(NO_METRIC)
+    checked = check_trackers(trackers)
+    with _lock:
+        _disable()
+        if not disable:
+            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, analysis, checked))
+
+
+def _check_switches(**switches: object) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False. Pass one of them.")
+
+
+def _enable(settings: AutologOptions) -> None:
+    global _settings, _events
+    forget_unreachable()
+    _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
+    start_watching(settings, _events)
+    start_linking(settings)
+    patch(right_sized_sites())
+    on_registration(_watch_when_imported)
+    for library in libraries(Trainable):
+        _watch_when_imported(library)
+    for name in offered_libraries():
+        _register_hook(name)
+
+
+def _disable() -> None:
+    global _settings, _events
+    stop_watching()
+    stop_linking()
+    unpatch()
+    if _events is not None:
+        _events.stop()
+    _settings = _events = None
+
+
+def _watch_when_imported(library: type[object]) -> None:
+    if _settings is not None and issubclass(library, Trainable):
+        _register_hook(library.library)
+
+
+def _register_hook(library: str) -> None:
+    from mlflow.utils.import_hooks import register_post_import_hook
+
+    # At once if it is imported already; a hook of the same name is replaced.
+    register_post_import_hook(_watch_imported, library, overwrite=True)
+
+
+def _watch_imported(module: ModuleType) -> None:
+    with _lock:
+        if _settings is None:
+            return
+        try:
+            for library in libraries(Trainable):
+                if library.library == module.__name__:
+                    patch(library.fit_sites())
+            # Raises the error of adapters that cannot be loaded, which are not among the libraries.
+            offered_adapters(module.__name__)
+        except Exception as error:
+            # The user's import must not fail because of this.
+            warn_once(_settings, "patch", f"Fits of {module.__name__} get no reports: {error}")

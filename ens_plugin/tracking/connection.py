@@ -1,0 +1,559 @@
+"""Calls of MLflow: errors, deadlines, its own messages and state, and temporary files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+from threading import Lock
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ens_plugin.errors import EnsPluginError, TrackingError
+
+__all__ = [
+    "EMBEDDED_STORE",
+    "FitEvents",
+    "MlflowState",
+    "autologging_is_suspended",
+    "check_server",
+    "no_check_messages",
+    "no_progress_bars",
+    "patience",
+    "scratch_folder",
+    "state_of_thread",
+    "tracking_errors",
+    "without_credentials",
+    "without_secrets",
+]
+
+PATIENCE_S = 100.0
+SLOWEST_BYTES_PER_S = 10_000.0  # a server that is slower than this uses the patience up
+ARTIFACT_THREADS = "Mlflow"  # how the threads are named in which MLflow reads artifacts
+
+_lock = threading.Lock()
+_limits: dict[int, _Limit] = {}  # by thread
+_original: Callable[..., Any] | None = None
+
+
+class _UsedUpError(Exception):
+    """Raised in a read; not an error of the operating system, after which clients try again."""
+
+
+class _Limit:
+    """The seconds that reads may still wait."""
+
+    def __init__(self) -> None:
+        self.left = PATIENCE_S
+
+    def check(self) -> None:
+        """Raise _UsedUpError if the patience is used up."""
+        if self.left <= 0.0:
+            raise _UsedUpError(
+                f"The server sent so little in {PATIENCE_S:g} seconds of waiting that the gate gave up. Read its log, "
+                "check the network, and run the gate again."
+            )
+
+    def count(self, seconds: float, n_bytes: int) -> None:
+        """Subtract a wait, as far as what was read does not make up for it."""
+        self.left = min(self.left - seconds + n_bytes / SLOWEST_BYTES_PER_S, PATIENCE_S)
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Let the reads of this thread from servers wait for 100 seconds in all, longer only where much is sent.
+
+    The timeout of a socket is for each single byte, so that a server that sends a byte in time, again and again, could
+    hold a program for ever.  Inside another block in the same thread, that one's limit holds.  MLflow reads artifacts
+    in threads of its own, whose waits count as well.
+
+    Raises
+    ------
+    TrackingError
+        If the patience is used up.  Where MLflow reads, its client raises an MlflowException instead.
+    """
+    ident = threading.get_ident()
+    if ident in _limits:
+        yield
+        return
+    _begin(ident)
+    try:
+        yield
+    except _UsedUpError as error:
+        raise TrackingError(str(error)) from error
+    finally:
+        _end(ident)
+
+
+def _begin(ident: int) -> None:
+    global _original
+    with _lock:
+        _limits[ident] = _Limit()
+        if _original is None:
+            _original = socket.SocketIO.readinto
+            socket.SocketIO.readinto = _patient_read  # type: ignore[method-assign,assignment]
+
+
+def _end(ident: int) -> None:
+    global _original
+    with _lock:
+        del _limits[ident]
+        if not _limits and _original is not None:
+            socket.SocketIO.readinto = _original  # type: ignore[method-assign]
+            _original = None
+
+
+def _patient_read(self: Any, buffer: Any) -> int | None:
+    original, limit = _original, _limit_of_thread()
+    if original is None or limit is None:
+        return socket.SocketIO.readinto(self, buffer) if original is None else original(self, buffer)
+    limit.check()
+    connection, start = self._sock, time.monotonic()
+    timeout = connection.gettimeout()
+    connection.settimeout(limit.left if timeout is None else min(timeout, limit.left))
+    n_bytes: int | None = None
+    try:
+        n_bytes = original(self, buffer)
+    finally:
+        limit.count(time.monotonic() - start, n_bytes or 0)
+        limit.check()
+    connection.settimeout(timeout)
+    return n_bytes
+
+
+def _limit_of_thread() -> _Limit | None:
+    """Return the limit of the calling thread; of the newest block, where it reads artifacts for another thread."""
+    limits = dict(_limits)
+    own = limits.get(threading.get_ident())
+    if own is None and limits and threading.current_thread().name.startswith(ARTIFACT_THREADS):
+        return list(limits.values())[-1]
+    return own
+
+
+EMBEDDED_STORE = "sqlite:///mlflow.db"
+RETRIES_VARIABLE = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+HIDDEN = "..."
+QUERY = re.compile(r"[?#]")
+URI_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
+PROBE_TIMEOUT_S = 10
+PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
+
+
+def check_server(uri: str) -> None:
+    """Raise TrackingError unless an HTTP tracking server responds, before any real call.
+
+    MLflow's client retries a failing request for about four minutes.  This check makes at most
+    three attempts within seconds.  It is skipped for stores that are not HTTP servers, and where
+    the user has set ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``.
+
+    Parameters
+    ----------
+    uri : str
+        Tracking URI, as ``mlflow.get_tracking_uri()`` returns it.
+
+    Raises
+    ------
+    TrackingError
+        If there is no response from `uri`, or a server error (status 500 and above).
+
+    Examples
+    --------
+    >>> check_server("sqlite:///mlflow.db")
+    """
+    if not uri.startswith(("http://", "https://")) or RETRIES_VARIABLE in os.environ:
+        return
+    status = _probe(uri)
+    if status >= 500:
+        raise TrackingError(
+            f"The MLflow tracking server at {without_credentials(uri)} is running but fails with status {status}. "
+            f"Read its log, or use another store: {_other_store()}."
+        )
+
+
+def _probe(uri: str) -> int:
+    """Return the HTTP status of one small request; with 401 and 403 the server is up, so it needs no credentials."""
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.util.retry import Retry
+
+    retries = Retry(
+        total=2, backoff_factor=0.5, status_forcelist=(500, 502, 503, 504), raise_on_status=False,
+        respect_retry_after_header=False,
+    )  # fmt: skip
+    with requests.Session() as session:
+        session.mount("http://", HTTPAdapter(max_retries=retries))
+        session.mount("https://", HTTPAdapter(max_retries=retries))
+        try:
+            with patience():
+                return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
+        except requests.exceptions.SSLError:
+            # The server is up; whether its certificate is accepted is for MLflow's own TLS settings.
+            return 200
+        except requests.exceptions.RequestException as error:
+            raise TrackingError(_unreachable(uri, error)) from error
+
+
+@contextmanager
+def tracking_errors(uri: str) -> Iterator[None]:
+    """Raise TrackingError in place of the errors of MLflow and of its connection inside the block.
+
+    Parameters
+    ----------
+    uri : str
+        Tracking URI, for the message.
+
+    Raises
+    ------
+    TrackingError
+        Instead of ``MlflowException``, ``requests`` errors and operating system errors.
+
+    Examples
+    --------
+    >>> with tracking_errors("http://127.0.0.1:5000"):  # doctest: +ELLIPSIS
+    ...     raise ConnectionResetError("connection reset")
+    Traceback (most recent call last):
+        ...
+    ens_plugin.errors.TrackingError: ...
+    """
+    import requests
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except EnsPluginError:
+        raise
+    except requests.exceptions.RequestException as error:
+        raise TrackingError(_unreachable(uri, error)) from error
+    except (MlflowException, OSError) as error:
+        raise TrackingError(
+            f"The MLflow tracking store {without_credentials(uri)} refused the call: {_first_line(error, uri)}. "
+            f"{_advice(error, uri)}"
+        ) from error
+
+
+def without_credentials(uri: str) -> str:
+    """Return a URI without user, password and query, for logs and messages.
+
+    A password may hold any character, so whatever is before the last ``@`` is left out; where that may be part of a
+    query, nothing but the scheme is shown.
+
+    Examples
+    --------
+    >>> without_credentials("https://me:p@ss/word@mlflow.example:5000/team?token=abc")
+    'https://mlflow.example:5000/team'
+    >>> without_credentials("sqlite:///mlflow.db"), without_credentials("models:/churn@champion")
+    ('sqlite:///mlflow.db', 'models:/churn@champion')
+    """
+    scheme, found, rest = uri.partition("://")
+    if not found:
+        return uri
+    hidden = f"{scheme}://{HIDDEN}"
+    before, at, address = rest.rpartition("@")
+    if at and QUERY.search(before) is not None:
+        return hidden
+    try:
+        parts = urlsplit(f"{scheme}://{address}")
+    except ValueError:  # brackets that enclose no address
+        return hidden
+    return f"{scheme}://{parts.netloc}{parts.path}"
+
+
+def without_secrets(message: str, *uris: str) -> str:
+    """Return a message without the credentials of `uris` and of every URI in it.
+
+    Examples
+    --------
+    >>> without_secrets("request to http://me:secret@127.0.0.1/api?token=abc failed")
+    'request to http://127.0.0.1/api failed'
+    """
+    for uri in uris:
+        shown = without_credentials(uri)
+        if shown != uri:
+            message = message.replace(uri, shown)
+    return URI_IN_TEXT.sub(lambda found: without_credentials(found[0]), message)
+
+
+def _unreachable(uri: str, error: Exception) -> str:
+    return (
+        f"The MLflow tracking server at {without_credentials(uri)} cannot be reached ({_first_line(error, uri)}). "
+        f"Start it (`mlflow server`), correct MLFLOW_TRACKING_URI, or use another store: {_other_store()}."
+    )
+
+
+def _advice(error: Exception, uri: str) -> str:
+    if getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":
+        is_default = uri == EMBEDDED_STORE and "MLFLOW_TRACKING_URI" not in os.environ
+        which = " (MLFLOW_TRACKING_URI is not set, so this is the file mlflow.db in the present folder)"
+        return (
+            "Check the name, version or run id, and that the tracking URI is the one it was logged to"
+            f"{which if is_default else ''}."
+        )
+    return f"Check the run, the experiment and your permissions there, or use another store: {_other_store()}."
+
+
+def _other_store() -> str:
+    return f"`mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line `--tracking-uri {EMBEDDED_STORE}`"
+
+
+def _first_line(error: Exception, uri: str) -> str:
+    line = without_secrets((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."), uri)
+    return line if len(line) <= 300 else line[:297] + "..."
+
+
+PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+QUIET = {PROGRESS_VARIABLE: "false", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+CHECK_LOGGER = "mlflow.models.evaluation.validation"
+
+# All threads share the environment.  The last of their blocks removes what the first has set: removed earlier, a
+# variable would be missing in the others, and a request of theirs that reads the environment would fail.
+_LOCK = Lock()
+_blocks: Counter[str] = Counter()
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Keep MLflow from printing progress bars of artifacts, and addresses of runs with credentials, inside the block.
+
+    Environment variables that the user has set stay as they are.
+
+    Examples
+    --------
+    >>> with no_progress_bars():
+    ...     os.environ[PROGRESS_VARIABLE]
+    'false'
+    """
+    with _LOCK:
+        ours = [name for name in QUIET if _blocks[name] or name not in os.environ]
+        for name in ours:
+            os.environ.setdefault(name, QUIET[name])
+        _blocks.update(ours)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _blocks.subtract(ours)
+            for name in ours:
+                if not _blocks[name]:
+                    os.environ.pop(name, None)
+
+
+@contextmanager
+def no_check_messages() -> Iterator[None]:
+    """Keep MLflow from logging each single check of a metric at level INFO inside the block."""
+    logger = logging.getLogger(CHECK_LOGGER)
+
+    # A filter and not a level, because blocks of several threads may end in any order.
+    def is_news(record: logging.LogRecord) -> bool:
+        return record.levelno > logging.INFO
+
+    logger.addFilter(is_news)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_news)
+
+
+FITS = ("fit", "fit_transform", "fit_predict", "train")
+
+
+class FitEvents:
+    """Event logger that calls functions before and after each fit that MLflow's autologging handles.
+
+    It replaces MLflow's event logger and passes all events on to that one.
+
+    Parameters
+    ----------
+    before, after : callable
+        Called without arguments, in the thread of the fit; must not raise.  `after` is not called
+        for a fit that raises.
+    failed : callable
+        Called in place of `after` for a fit that raises.
+    """
+
+    def __init__(self, before: Callable[[], None], after: Callable[[], None], failed: Callable[[], None]) -> None:
+        from mlflow.utils.autologging_utils.events import AutologgingEventLogger
+
+        slot: Any = AutologgingEventLogger  # MLflow has no types here
+        self._slot = slot
+        self._before, self._after, self._failed = before, after, failed
+        self._chained = self._slot.get_logger()
+        # MLflow makes a new default logger at each request; only one that was set stays the same.
+        self._had_default = self._chained is not self._slot.get_logger()
+        self._slot.set_logger(self)
+
+    def is_current(self) -> bool:
+        """Return whether MLflow still uses this event logger; another one may have been set since."""
+        return self._slot.get_logger() is self
+
+    def stop(self) -> None:
+        """Restore the previous logger, unless another one has been set since."""
+        if self.is_current():
+            self._slot.set_logger(None if self._had_default else self._chained)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chained, name)
+
+    def log_patch_function_start(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
+        """Call `before`, when MLflow has neither a run nor a model for the fit yet."""
+        if function_name in FITS:
+            self._before()
+        self._chained.log_patch_function_start(session, patch_obj, function_name, *call)
+
+    def log_patch_function_success(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
+        """Call `after`, when MLflow has logged the fit."""
+        try:
+            self._chained.log_patch_function_success(session, patch_obj, function_name, *call)
+        finally:
+            if function_name in FITS:
+                self._after()
+
+    def log_patch_function_error(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
+        """Call `after`, when MLflow failed to log a fit that succeeded."""
+        try:
+            self._chained.log_patch_function_error(session, patch_obj, function_name, *call)
+        finally:
+            if function_name in FITS:
+                self._after()
+
+    def log_original_function_error(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
+        """Call `failed`, when the fit itself raised."""
+        try:
+            self._chained.log_original_function_error(session, patch_obj, function_name, *call)
+        finally:
+            if function_name in FITS:
+                self._failed()
+
+
+class MlflowState(NamedTuple):
+    """The MLflow run that is open in a thread, and the last run and model of the thread.
+
+    Attributes
+    ----------
+    active_run : str or None
+        The open run.
+    is_users : bool
+        Whether that run was opened by something other than MLflow's autologging.
+    last_run : str or None
+        Run that was closed last.
+    last_model : str or None
+        LoggedModel that was logged last.
+    """
+
+    active_run: str | None
+    is_users: bool
+    last_run: str | None
+    last_model: str | None
+
+
+def state_of_thread() -> MlflowState:
+    """Return the open run of the calling thread, and its last run and model."""
+    import mlflow
+    from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
+
+    run = mlflow.active_run()
+    return MlflowState(
+        active_run=None if run is None else str(run.info.run_id),
+        is_users=run is not None and MLFLOW_AUTOLOGGING not in run.data.tags,
+        # The public last_active_run() and last_logged_model() send requests to the server.
+        last_run=_kept("_last_active_run_id"),
+        last_model=_kept("_last_logged_model_id"),
+    )
+
+
+def _kept(name: str) -> str | None:
+    from mlflow.tracking import fluent
+
+    variable = getattr(fluent, name, None)
+    return None if variable is None else variable.get()
+
+
+def autologging_is_suspended() -> bool:
+    """Return whether MLflow's ``disable_autologging()`` is in force, as around its cross-validation."""
+    from mlflow.utils import autologging_utils
+
+    return bool(getattr(autologging_utils, "_AUTOLOGGING_GLOBALLY_DISABLED", False))
+
+
+PREFIX = "ens_plugin-gate-"
+LOCK = "lock"
+# A younger folder without a lock file may belong to a process that is about to write it.
+GRACE_S = 60.0
+# Where files cannot be locked, a folder older than this is taken to have no owner.
+LONGEST_S = 24 * 3600.0
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a folder that exists for the length of the block, after removing those of processes that have ended.
+
+    Yields
+    ------
+    Path
+
+    Examples
+    --------
+    >>> with scratch_folder() as folder:
+    ...     _ = (folder / "report.json").write_text("{}")
+    >>> folder.exists()
+    False
+    """
+    _sweep(Path(gettempdir()))
+    folder = Path(mkdtemp(prefix=PREFIX))
+    try:
+        # Locked before it gets its name, so that no other process finds it unlocked.
+        unlocked = folder / f"{LOCK}-to-be"
+        with unlocked.open("wb") as lock:
+            _try_lock(lock.fileno())
+            if sys.platform != "win32":
+                unlocked.rename(folder / LOCK)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(directory: Path) -> None:
+    for folder in directory.glob(f"{PREFIX}*"):
+        try:
+            if _is_mine(folder) and _is_abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            # Another process removed it first.
+            continue
+
+
+def _is_mine(folder: Path) -> bool:
+    found = folder.lstat()
+    return folder.is_dir() and not folder.is_symlink() and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid())
+
+
+def _is_abandoned(folder: Path) -> bool:
+    lock, age = folder / LOCK, time.time() - folder.stat().st_mtime
+    if sys.platform == "win32":
+        return age > LONGEST_S
+    if lock.is_symlink() or not lock.is_file():
+        return age > GRACE_S
+    with lock.open("rb") as file:
+        return _try_lock(file.fileno())
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; return False where another process has locked it or locks do not work."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,913 @@
+"""A report logged to a run of MLflow: scalars, curves, artifacts, and the record that links it to its model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.errors import InputError, TrackingError
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import markdown_summary, printable
+from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors
+from ens_plugin.tracking.models import MODEL_FILE, hold_members, is_of_scikit_learn
+from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow import MlflowClient
+    from mlflow.entities import LoggedModel, Run
+
+__all__ = [
+    "DEFAULT_PREFIX",
+    "DESCRIPTION_LIMIT",
+    "REPORT_FILE",
+    "SCALAR_STEP",
+    "MlflowRun",
+    "Point",
+    "ReportRecord",
+    "RunContent",
+    "artifact_path",
+    "charted_sizes",
+    "check_prefix",
+    "curve_points",
+    "draw_files",
+    "is_numbered",
+    "link_model",
+    "link_report",
+    "log_comparison",
+    "log_report",
+    "merge_description",
+    "model_file_digest",
+    "model_records",
+    "record_in_run",
+    "render_artifacts",
+    "report_parts",
+    "run_content",
+    "run_records",
+    "scalar_points",
+    "send",
+    "subject_of",
+    "write_data",
+]
+
+DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
+REPORT_FILE = "report.json"
+
+
+def artifact_path(prefix: str) -> str:
+    """Return the directory of a report's artifacts inside a run.
+
+    Examples
+    --------
+    >>> artifact_path("ens"), artifact_path("challenger")
+    ('ensemble', 'ensemble/challenger')
+    """
+    return "ensemble" if prefix == DEFAULT_PREFIX else f"ensemble/{prefix}"
+
+
+def render_artifacts(report: EnsembleReport, directory: Path) -> None:
+    """Write the data, the page and the figures of a report into an existing directory.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    directory : Path
+    """
+    write_data(report, directory)
+    draw_files(report, directory)
+
+
+def draw_files(report: EnsembleReport, directory: Path) -> None:
+    """Write report.html and the figures into an existing directory.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    directory : Path
+    """
+    from ens_plugin.report.html import write_page
+    from ens_plugin.report.plots import default_style, report_figures
+
+    write_page(report, directory / "report.html")
+    for name, figure in report_figures(report).items():
+        # Saved at the figure's own size: a tight bounding box has no limit.
+        with default_style():
+            figure.savefig(directory / name, dpi=120)
+
+
+def label_frame(report: EnsembleReport) -> pd.DataFrame:
+    """Return the errors by label and the confusion matrix as one table, with a row for each label.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+
+    Returns
+    -------
+    DataFrame
+        Columns label, rows, error, lower, upper, recommended_error, asymptotic_error, and one for each predicted label.
+    """
+    import pandas as pd
+
+    errors = [
+        (found.label, found.n_rows, found.error, *found.interval, found.recommended_error, found.asymptote)
+        for found in report.label_errors
+    ]
+    names = ["label", "rows", "error", "lower", "upper", "recommended_error", "asymptotic_error"]
+    matrix = report.confusion_matrix().add_prefix("predicted: ").reset_index(drop=True)
+    return pd.concat([pd.DataFrame(errors, columns=names), matrix], axis=1)
+
+
+def write_data(report: EnsembleReport, directory: Path) -> None:
+    """Write report.json, curve.csv and, for a classifier, labels.csv, which need no rendering, into a directory.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    directory : Path
+    """
+    (directory / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
+    report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
+    if report.label_errors:
+        label_frame(report).to_csv(directory / "labels.csv", index=False)
+
+
+SMALLEST_SIZE = 5
+# MLflow copies the metrics of a run's step 0 to each model that the run logs later, whatever they are about.
+SCALAR_STEP = -1
+N_POINTS = 99  # and the current size
+
+
+class Point(NamedTuple):
+    """One value of one MLflow metric, with its step: the ensemble size for a curve, -1 for a scalar."""
+
+    key: str
+    value: float
+    step: int
+
+
+def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
+    """Return the scalars of `report` as ``<prefix>.<name>`` at step -1; infinities are left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> report = ens_plugin.analyze(RandomForestClassifier(20, random_state=0).fit(X, y), X, y)
+    >>> scalar_points(report, "ens")[0].key
+    'ens.error'
+    """
+    return [
+        Point(f"{prefix}.{name}", value, SCALAR_STEP)
+        for name, value in report.metrics().items()
+        if math.isfinite(value)
+    ]
+
+
+def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
+    """Return the error curve and its interval as ``<prefix>/error``, ``/error_lower``, ``/error_upper``.
+
+    A curve of a scorer of scikit-learn has its name in place of "error".
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    prefix : str
+
+    Returns
+    -------
+    list of Point
+        About 300, by ascending size; points that are not finite are left out.
+    """
+    curve = report.error_curve
+    sizes = charted_sizes(report)
+    values = np.array([_value_and_interval(report, int(size)) for size in sizes])
+    names = (curve.key, f"{curve.key}_lower", f"{curve.key}_upper")
+    return [
+        Point(f"{prefix}/{name}", float(value), int(size))
+        for name, line in zip(names, values.T, strict=True)
+        for size, value in zip(sizes, line, strict=True)
+        if math.isfinite(value)
+    ]
+
+
+def _value_and_interval(report: EnsembleReport, size: int) -> tuple[float, float, float]:
+    """Return the error at a size and the ends of its interval: the report's own numbers where it has them."""
+    curve = report.error_curve
+    if size == report.n_members:
+        return (report.error, *report.error_interval)
+    row = int(np.searchsorted(curve.sizes, size))
+    if row < curve.sizes.size and curve.sizes[row] == size:
+        return float(curve.error[row]), float(curve.lower[row]), float(curve.upper[row])
+    return (curve.at(size), *curve.interval_at(size))
+
+
+def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
+    """Return the sizes at which the error curve is logged: about 100, log-spaced, in ascending order.
+
+    The first is about a quarter of the current size, and at most half of the recommended and of the last tabulated
+    one, but at least 5: the steep beginning would flatten the rest on the linear axis of MLflow's chart.  The last is
+    the current size, because MLflow shows a curve's last value as the value of the run, which then equals the scalar.
+    All are odd where the current size is odd, and even where it is even, as far as the curve has such sizes: the votes
+    of an even number of members can tie, so that a curve over both would end in a step.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_sizes,)
+    """
+    now, recommended = report.n_members, report.recommended_size or report.recommendation.max_size
+    curve, sizes = report.error_curve, report.error_curve.sizes
+    first = max(SMALLEST_SIZE, min(now // 2, recommended, int(sizes[-1])) // 2)
+    below = sizes[sizes < now] if np.any(sizes < now) else sizes
+    odd = below[(below >= first) & (below % 2 == 1)]
+    charted = _log_spaced(odd if odd.size else below)
+    if not curve.reaches(now):
+        return charted
+    if odd.size and now % 2 == 0:
+        charted = charted + 1
+    return np.union1d(charted[charted < now], [now])
+
+
+def _log_spaced(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    if sizes.size <= N_POINTS:
+        return sizes
+    targets = np.geomspace(sizes[0], sizes[-1], N_POINTS)
+    right = np.clip(np.searchsorted(sizes, targets), 0, sizes.size - 1)
+    left = np.maximum(right - 1, 0)
+    nearest = np.where(targets - sizes[left] < sizes[right] - targets, left, right)
+    spaced: NDArray[np.int64] = sizes[np.unique(nearest)]
+    return spaced
+
+
+DESCRIPTION_TAG = "mlflow.note.content"
+BLOCK_LIMIT = 4000
+DESCRIPTION_LIMIT = 8000  # of MLflow's tag values: longer ones are cut, end marker included
+ANY_BLOCK = re.compile(r"<!-- ens_plugin:(?P<prefix>\S+) begin -->.*?<!-- ens_plugin:(?P=prefix) end -->", re.DOTALL)
+
+
+class MlflowRun:
+    """A run of MLflow that receives the parts of one report; it may have ended.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    run : Run
+    folder : str
+        Directory of the figures and files inside the run's artifacts.
+    timestamp : int
+        Time of all points, in ms since 1970.
+    model_id : str or None
+        LoggedModel that the scalars are linked to.
+    """
+
+    def __init__(self, client: MlflowClient, run: Run, folder: str, timestamp: int, model_id: str | None) -> None:
+        self._client, self._run, self._folder = client, run, folder
+        self._timestamp, self._model_id = timestamp, model_id
+        self._directory: Path | None = None
+
+    def log_figure(self, name: str, path: Path) -> None:
+        """Record the folder of a figure; :meth:`log_curve` sends all its files."""
+        self._directory = path.parent
+
+    def log_file(self, name: str, path: Path) -> None:
+        """Record the folder of a file; :meth:`log_curve` sends all its files."""
+        self._directory = path.parent
+
+    def log_curve(self, curve: Mapping[str, Mapping[int, float]]) -> None:
+        """Log the figures and files in one call, as some stores send them in parallel; then the values by step."""
+        run_id = self._run.info.run_id
+        if self._directory is not None:
+            self._client.log_artifacts(run_id, str(self._directory), self._folder)
+        self._log_metrics(self._not_yet_logged(curve), None)
+
+    def log_scalars(self, scalars: Mapping[str, float]) -> None:
+        """Log the scalars at a step that MLflow does not copy to other models, linked to their own."""
+        points = {name: {SCALAR_STEP: value} for name, value in scalars.items()}
+        # A scalar is linked to a model only by logging it, again if need be.
+        self._log_metrics(points if self._model_id else self._not_yet_logged(points), self._model_id)
+
+    def describe(self, summary: str, prefix: str) -> None:
+        """Write a summary into the run's description, as far as no person has written one."""
+        current = self._run.data.tags.get(DESCRIPTION_TAG, "")
+        merged = merge_description(current, summary, prefix)
+        if merged != current:
+            self._client.set_tag(self._run.info.run_id, DESCRIPTION_TAG, merged)
+
+    def _not_yet_logged(self, points: Mapping[str, Mapping[int, float]]) -> dict[str, dict[int, float]]:
+        """Return points that the run lacks: older database stores refuse a point twice, the file store doubles it."""
+        known = {
+            (key, metric.step)
+            for key in set(points) & set(self._run.data.metrics)
+            for metric in self._client.get_metric_history(self._run.info.run_id, key)
+            if metric.timestamp == self._timestamp
+        }
+        return {
+            key: {step: value for step, value in values.items() if (key, step) not in known}
+            for key, values in points.items()
+        }
+
+    def _log_metrics(self, points: Mapping[str, Mapping[int, float]], model_id: str | None) -> None:
+        from mlflow.entities import Metric
+
+        metrics = [
+            Metric(key, value, self._timestamp, step, model_id=model_id)
+            for key, values in points.items()
+            for step, value in values.items()
+        ]
+        self._client.log_batch(self._run.info.run_id, metrics=metrics)
+
+
+def merge_description(current: str, summary: str, prefix: str) -> str:
+    """Return a run's description with `summary` added; text that a person wrote stays unchanged.
+
+    Parameters
+    ----------
+    current : str
+        The present description; may be empty.
+    summary : str
+        Markdown; cut at 4000 characters.
+    prefix : str
+        The report's prefix; each prefix owns one block.
+
+    Returns
+    -------
+    str
+        `current` with this prefix's block replaced, or added if `current` consists of such blocks only;
+        otherwise `current` itself.
+
+    Examples
+    --------
+    >>> print(merge_description("", "12 members", "ens"))
+    <!-- ens_plugin:ens begin -->
+    12 members
+    <!-- ens_plugin:ens end -->
+    >>> merge_description("My own note", "12 members", "ens")
+    'My own note'
+    """
+    block = _block(summary, prefix)
+    own = next((found for found in ANY_BLOCK.finditer(current) if found["prefix"] == prefix), None)
+    if own is not None:
+        merged = current[: own.start()] + block + current[own.end() :]
+    elif not ANY_BLOCK.sub("", current).strip():
+        merged = f"{current.rstrip()}\n\n{block}".lstrip()
+    else:
+        return current
+    return merged if len(merged) <= DESCRIPTION_LIMIT else current
+
+
+def _block(summary: str, prefix: str) -> str:
+    # A marker inside the summary would end the block early when it is next replaced.
+    text = summary.replace("<!--", "<! --").strip()
+    if len(text) > BLOCK_LIMIT:
+        text = text[: BLOCK_LIMIT - 4] + " ..."
+    return f"<!-- ens_plugin:{prefix} begin -->\n{text}\n<!-- ens_plugin:{prefix} end -->"
+
+
+def report_parts(
+    report: EnsembleReport, directory: Path | None, prefix: str, data_digest: str | None = None
+) -> ReportParts:
+    """Return the parts of a report that are logged; its figures and files, if any, are in `directory` already.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+    directory : Path or None
+    prefix : str
+    data_digest : str, optional
+        Digest of the training data, which is added to the facts.
+
+    Returns
+    -------
+    ReportParts
+    """
+    curve: dict[str, dict[int, float]] = {}
+    for point in curve_points(report, prefix):
+        curve.setdefault(point.key, {})[point.step] = point.value
+    return ReportParts(
+        prefix=prefix,
+        scalars={point.key: point.value for point in scalar_points(report, prefix)},
+        curve=curve,
+        directory=directory,
+        facts=_facts(report) | ({} if data_digest is None else {"data_digest": data_digest}),
+        summary=markdown_summary(report),
+    )
+
+
+def _facts(report: EnsembleReport) -> dict[str, str | int]:
+    texts = {
+        "model": report.model,
+        "task": report.task,
+        "aggregation": report.aggregation,
+        "data": report.data,
+        "bags": report.bags,
+        "metric": report.error_curve.metric,
+        "estimator": report.error_curve.estimator,
+        "criterion": report.recommendation.criterion,
+        "created": report.created,
+        "ens_plugin": report.versions.get("ens-plugin", ""),
+    }
+    shown = {name: printable(text, 100) for name, text in texts.items()}
+    return {**shown, "n_members": report.n_members, "n_rows": report.n_rows}
+
+
+# A run keeps the record of every report that it ever had, also where a later one has replaced the file.
+_RUN_TAG = re.compile(r"(?P<prefix>.+)\.report\.[0-9a-f]{16}")
+_MODEL_TAG = re.compile(r"(?P<prefix>.+)\.report")
+
+
+@dataclass(frozen=True)
+class ReportRecord:
+    """Where a logged report is, and what it is about.
+
+    Attributes
+    ----------
+    prefix : str
+        As of :func:`ens_plugin.log_report`.
+    run_id : str
+    path : str
+        Path of its JSON among the artifacts of the run.
+    sha256 : str
+        Sum of that file.
+    subject : str
+        Digest of what was analysed; see :func:`subject_of`.
+    number : int
+        One more than that of the record before, in the same run or of the same model.  The clocks of the machines
+        that log reports differ, so the order of reports is not that of their times.
+    model_id : str or None
+        LoggedModel that the report names.
+    model_file : str or None
+        In the record of a LoggedModel, the sum of its file ``MLmodel``, which every logging of a model renews.
+    """
+
+    prefix: str
+    run_id: str
+    path: str
+    sha256: str
+    subject: str
+    number: int = 0
+    model_id: str | None = None
+    model_file: str | None = None
+
+
+def subject_of(report: EnsembleReport) -> str:
+    """Return the digest of what a report is about: of its members where they are known, else of the report itself."""
+    about = "".join(report.fingerprint) or replace(report, model_id=None).to_json()
+    return hashlib.sha256(about.encode()).hexdigest()
+
+
+def is_numbered(name: str, prefix: str) -> bool:
+    """Return whether a prefix is `prefix` itself, or one that autologging makes of it for a run's further reports.
+
+    Examples
+    --------
+    >>> is_numbered("ens_2", "ens"), is_numbered("ens.shifted", "ens")
+    (True, False)
+    """
+    return re.fullmatch(rf"{re.escape(prefix)}(_[0-9]+)?", name) is not None
+
+
+def run_records(run: Run) -> list[ReportRecord]:
+    """Return the records of all reports that a run ever had, under any prefix, in the order in which they came.
+
+    Raises
+    ------
+    ValueError
+        If a tag has not the form of a record.
+    """
+    return sorted(_records(run.data.tags, _RUN_TAG), key=lambda record: record.number)
+
+
+def model_records(model: LoggedModel) -> list[ReportRecord]:
+    """Return the records of the newest reports on a LoggedModel by prefix, in the order in which they came.
+
+    Raises
+    ------
+    ValueError
+        If a tag has not the form of a record.
+    """
+    return sorted(_records(model.tags, _MODEL_TAG), key=lambda record: record.number)
+
+
+def record_in_run(client: MlflowClient, run: Run, record: ReportRecord) -> None:
+    """Add a record to those of a run; written before the report, so that one that is cut short is known too."""
+    key = f"{record.prefix}.report.{record.sha256[:16]}"
+    if key not in run.data.tags:
+        numbered = replace(record, number=_next_number(_records(run.data.tags, _RUN_TAG)))
+        client.set_tag(run.info.run_id, key, _text(numbered))
+
+
+def link_model(client: MlflowClient, record: ReportRecord) -> None:
+    """Make a report the newest one on the LoggedModel that it names; written last, when the report is complete."""
+    assert record.model_id is not None
+    model = client.get_logged_model(record.model_id)
+    found = model_records(model)
+    linked = replace(record, model_file=model_file_digest(model), number=_next_number(found))
+    if not any(replace(linked, number=other.number) == other for other in found[-1:]):
+        client.set_logged_model_tags(record.model_id, {f"{record.prefix}.report": _text(linked)})
+
+
+def model_file_digest(model: LoggedModel) -> str | None:
+    """Return the sum of the file ``MLmodel`` of a LoggedModel; None as long as it has none."""
+    from mlflow.artifacts import list_artifacts, load_text
+
+    place = str(model.artifact_location).rstrip("/")
+    with no_progress_bars():
+        if all(item.path.rpartition("/")[2] != MODEL_FILE for item in list_artifacts(place)):
+            return None
+        return hashlib.sha256(load_text(f"{place}/{MODEL_FILE}").encode()).hexdigest()
+
+
+def _next_number(found: Iterator[ReportRecord] | list[ReportRecord]) -> int:
+    return 1 + max((record.number for record in found), default=0)
+
+
+def _text(record: ReportRecord) -> str:
+    return json.dumps({name: value for name, value in asdict(record).items() if name != "prefix"})
+
+
+def _records(tags: Mapping[str, str], form: re.Pattern[str]) -> Iterator[ReportRecord]:
+    for key, text in tags.items():
+        match = form.fullmatch(key)
+        if match is not None:
+            yield _record(match["prefix"], text)
+
+
+def _record(prefix: str, text: str) -> ReportRecord:
+    content: Any = json.loads(text)
+    try:
+        record = ReportRecord(prefix=prefix, **content)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    texts = (record.run_id, record.path, record.sha256, record.subject)
+    if type(record.number) is not int or not all(isinstance(part, str) for part in texts):
+        raise ValueError("a part is missing or of a wrong type")
+    return record
+
+
+OTHERS = 4  # whose bands a reader can distinguish
+SEARCHED = 8
+INCHES = (9.0, 5.0)
+LOGGER = logging.getLogger("ens_plugin.tracking")
+
+
+def log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, prefix: str) -> None:
+    """Log the error curves of a run and of up to four earlier ones of its experiment, as ``comparison.png``.
+
+    MLflow draws each metric in a chart of its own, whose axis fits the lines, so that noise looks like a difference
+    and the ends of the intervals are elsewhere.  The picture has the bands on the axes of the curves.  Runs are
+    compared where their metric, its positive label, their level of intervals, the kind and the number of their rows
+    are the same; without another such run there is no picture.  Where the server refuses a call, a warning is logged:
+    the report is there already.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        _log_comparison(client, run_id, report, prefix)
+    except (MlflowException, OSError) as error:
+        LOGGER.warning("The report was logged to run %s, but no comparison with other runs: %s", run_id, error)
+
+
+def _log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, prefix: str) -> None:
+    run = client.get_run(run_id)
+    reports = {_name(run): report}
+    for other, found in _alike(client, run, report, prefix):
+        name = _name(other)
+        reports[f"{name} ({other.info.run_id[:6]})" if name in reports else name] = found
+        if len(reports) > OTHERS:
+            break
+    if len(reports) < 2:
+        return
+    with TemporaryDirectory(prefix="ens_plugin-") as directory:
+        picture = Path(directory) / "comparison.png"
+        _draw(reports, picture)
+        with no_progress_bars():
+            client.log_artifact(run_id, str(picture), artifact_path(prefix))
+
+
+def _name(run: Run) -> str:
+    return str(run.info.run_name or run.info.run_id)
+
+
+def _alike(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> Iterator[tuple[Run, EnsembleReport]]:
+    """Yield other runs of the experiment with their reports, newest first, as far as these can be compared."""
+    found = client.search_runs(
+        [run.info.experiment_id],
+        f"metrics.`{prefix}.n_members` > 0",
+        order_by=["attributes.start_time DESC"],
+        max_results=SEARCHED,
+    )
+    for other in found:
+        if other.info.run_id == run.info.run_id:
+            continue
+        own = _logged_report(other, prefix)
+        if own is not None and _kind(own) == _kind(report):
+            yield other, own
+
+
+def _kind(report: EnsembleReport) -> tuple[object, ...]:
+    curve, basis = report.error_curve, report.error_curve.metric_basis
+    n_rows = report.n_rows + report.rows_without_oob
+    return curve.metric, basis and basis.label, curve.interval_level, report.data, n_rows
+
+
+def _logged_report(run: Run, prefix: str) -> EnsembleReport | None:
+    from mlflow.artifacts import load_text
+    from mlflow.exceptions import MlflowException
+
+    try:
+        with no_progress_bars():
+            text = load_text(f"runs:/{run.info.run_id}/{artifact_path(prefix)}/report.json")
+        return EnsembleReport.from_json(text)
+    except (MlflowException, OSError, InputError) as error:
+        LOGGER.info("The report of run %s is left out of the comparison: %s", run.info.run_id, error)
+        return None
+
+
+def _draw(reports: dict[str, EnsembleReport], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from ens_plugin.report.comparison import compare
+    from ens_plugin.report.plots import PALETTE, default_style
+
+    with default_style():
+        figure = Figure(figsize=INCHES, layout="constrained")
+        ax = figure.subplots()
+        ax.set_prop_cycle(color=PALETTE)
+        compare(reports).plot(ax)
+        figure.savefig(path, dpi=120)
+
+
+def log_report(
+    report: EnsembleReport,
+    *,
+    run_id: str | None = None,
+    model_id: str | None = None,
+    prefix: str = DEFAULT_PREFIX,
+    tracker: object = MLFLOW,
+) -> str:
+    """Log a report to an experiment tracker: scalars, the error curve, figures, files and a short description.
+
+    To MLflow, logging the same report again changes nothing: all points carry the time of the analysis, the
+    artifacts are overwritten and the description has one block per prefix.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+        From :func:`ens_plugin.analyze`.
+    run_id : str, optional
+        MLflow run to log to; one that has ended keeps its status.  By default the active run, or else a
+        new one, which is then ended: FINISHED, or FAILED if logging fails.
+    model_id : str, optional
+        LoggedModel of MLflow that the scalars (not the curve) are linked to: ``"m-..."``, as
+        ``mlflow.sklearn.log_model(...).model_id`` returns it.
+    prefix : str, default="ens"
+        Start of the names of metrics and artifacts.  Several reports in one run need one prefix each.
+    tracker : str or object, default="mlflow"
+        ``"mlflow"``, ``"wandb"``, ``"tensorboard"`` or ``"dvclive"``; a ``wandb.Run``, a ``SummaryWriter`` of
+        tensorboardX or PyTorch, or a ``dvclive.Live``, which stays open; or any object with the methods of
+        :class:`ens_plugin.tracking.Tracker`.  The name ``"wandb"`` stands for the active run, or else a new one,
+        which is then finished; ``"tensorboard"`` for a new directory in ``runs/``; ``"dvclive"`` for the directory
+        ``dvclive-<prefix>``.
+
+    Returns
+    -------
+    str
+        The run's id; of TensorBoard and DVCLive the directory, of your own tracker the name of its class.
+
+    Raises
+    ------
+    TrackingError
+        If the tracking server cannot be reached or refuses a call, or a tracker's library fails.  An MLflow server
+        that is down is noticed within seconds, before anything is sent.  One that fails midway is retried by MLflow
+        for minutes.  ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` shortens that; where it is set, the first quick
+        check is left out.
+    InputError
+        If `report` is not an EnsembleReport, `prefix` has characters other than letters, digits, ``_``, ``-`` and
+        ``.``, ``report.created`` is not an ISO 8601 time, the files of the model show that the report is about another
+        one, `tracker` is no tracker, its library is not installed, or a
+        run of Weights & Biases or a writer of TensorBoard has a report of this prefix already.
+
+    Notes
+    -----
+    In MLflow, scalars are called ``ens.error``, ``ens.recommended_size`` and so on
+    (:meth:`EnsembleReport.metrics`); curves ``ens/error``, ``ens/error_lower`` and
+    ``ens/error_upper``, whose step is the ensemble size and whose last value is the scalar; artifacts are in
+    ``ensemble/``, or ``ensemble/<prefix>/`` for another prefix.  Where the experiment has other runs with a report on
+    as many rows, ``comparison.png`` there draws the newest of them with their intervals on the same axes.
+    The run's description is written only if it is empty
+    or from an earlier report, and only as far as MLflow's limit of 8000 characters allows.
+    Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
+    versions.  ``docs/how-to/trackers.md`` has the names in other trackers.
+
+    Examples
+    --------
+    >>> import ens_plugin, mlflow
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(40, random_state=0)
+    >>> with mlflow.start_run():  # doctest: +SKIP
+    ...     report = ens_plugin.analyze(forest.fit(X, y), X, y)
+    ...     ens_plugin.log_report(report)
+    >>> ens_plugin.log_report(report, tracker="wandb")  # doctest: +SKIP
+
+    A tracker of your own, which prints:
+
+    >>> class Printer:
+    ...     def log_figure(self, name, path): pass
+    ...     def log_file(self, name, path): print(name)
+    ...     def log_curve(self, curve): print(*curve)
+    ...     def log_scalars(self, scalars): print(scalars["ens.n_members"])
+    >>> report = ens_plugin.analyze(forest.fit(X, y), X, y)
+    >>> ens_plugin.log_report(report, tracker=Printer())
+    ens/curve.csv
+    ens/labels.csv
+    ens/report.html
+    ens/report.json
+    ens/error ens/error_lower ens/error_upper
+    40.0
+    'Printer'
+    """
+    if not isinstance(report, EnsembleReport):
+        raise InputError(
+            f"{printable(repr(report), 120)} is not a report. Pass the report that ens_plugin.analyze returns: "
+            "log_report(analyze(model, X, y))."
+        )
+    check_prefix(prefix)
+    check_tracker(tracker)
+    if kind_of(tracker) != MLFLOW and (run_id is not None or model_id is not None):
+        raise InputError(
+            "run_id and model_id are of MLflow. For another tracker, pass the run itself, as in "
+            "log_report(report, tracker=wandb.run), or leave them out."
+        )
+    report = replace(report, model_id=model_id)
+    with TemporaryDirectory(prefix="ens_plugin-") as directory:
+        render_artifacts(report, Path(directory))
+        if kind_of(tracker) == MLFLOW:
+            return _log_to_mlflow(report, Path(directory), run_id, prefix)
+        return log_to(tracker, report_parts(report, Path(directory), prefix))
+
+
+def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, prefix: str) -> str:
+    import mlflow
+
+    content = run_content(report, directory, prefix)
+    uri = mlflow.get_tracking_uri()
+    check_server(uri)
+    with tracking_errors(uri):
+        client = mlflow.MlflowClient()
+        if report.model_id is not None:
+            _check_model(client.get_logged_model(report.model_id), report)
+        target = run_id or _active_run_id()
+        if target is not None:
+            _send_all(client, target, content, report)
+            return target
+        with mlflow.start_run() as run:
+            _send_all(client, run.info.run_id, content, report)
+            return str(run.info.run_id)
+
+
+def _check_model(model: LoggedModel, report: EnsembleReport) -> None:
+    """Raise InputError if the files of a LoggedModel show that a report is about another model."""
+    place = str(model.artifact_location)
+    if hold_members(place, [report]) == [False] and is_of_scikit_learn(place):
+        raise InputError(
+            f"The files of {model.model_id} do not hold the members that this report is about, so it is about another "
+            "model. Pass the id of the model that was analysed, or leave out model_id."
+        )
+
+
+def _send_all(client: MlflowClient, run_id: str, content: RunContent, report: EnsembleReport) -> None:
+    send(client, run_id, content)
+    log_comparison(client, run_id, report, content.parts.prefix)
+
+
+class RunContent(NamedTuple):
+    """What is logged to a run of MLflow, complete before the first call to the server."""
+
+    parts: ReportParts
+    report: EnsembleReport
+    created: int | None
+
+
+def run_content(report: EnsembleReport, directory: Path | None, prefix: str) -> RunContent:
+    """Return what is logged to a run of MLflow; the report's artifacts, if any, are in `directory` already."""
+    return RunContent(report_parts(report, directory, prefix), report, _created_ms(report))
+
+
+def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
+    """Log the content of a report to a run, which may have ended, and link the LoggedModel that the report names.
+
+    Raises
+    ------
+    TrackingError
+        If the run is deleted.  Other failures raise MLflow's own exceptions.
+    """
+    run = client.get_run(run_id)
+    if run.info.lifecycle_stage == "deleted":
+        raise TrackingError(
+            f"The run {run_id} is deleted. Restore it with `mlflow runs restore`, or log to another one."
+        )
+    timestamp = int(run.info.start_time) if content.created is None else content.created
+    prefix, model_id = content.parts.prefix, content.report.model_id
+    record = _record_in_run(content, run_id)
+    record_in_run(client, run, record)
+    tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, model_id)
+    log_parts(tracker, content.parts)
+    tracker.describe(content.parts.summary, prefix)
+    if model_id is not None and content.parts.directory is not None:
+        link_model(client, record)
+
+
+def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, directory: Path, prefix: str) -> None:
+    """Link a report that a run has already to the LoggedModel that it names, which was logged later.
+
+    The report itself was logged for no model and stays as it is.  A copy that names the model is logged beside it.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    run_id : str
+    report : EnsembleReport
+        Names the model.
+    directory : Path
+        Holds the copy, as report.json.
+    prefix : str
+
+    Raises
+    ------
+    MlflowException
+        If the server refuses.
+    """
+    run = client.get_run(run_id)
+    content = run_content(report, directory, prefix)
+    folder = f"{artifact_path(prefix)}/{report.model_id}"
+    record = replace(_record_in_run(content, run_id), path=f"{folder}/{REPORT_FILE}")
+    record_in_run(client, run, record)
+    client.log_artifacts(run_id, str(directory), folder)
+    timestamp = int(run.info.start_time) if content.created is None else content.created
+    MlflowRun(client, run, folder, timestamp, report.model_id).log_scalars(content.parts.scalars)
+    link_model(client, record)
+
+
+def _record_in_run(content: RunContent, run_id: str) -> ReportRecord:
+    """Return the record of a report in a run; its sum is that of the file, or without one of what it would hold."""
+    directory, prefix = content.parts.directory, content.parts.prefix
+    has_file = directory is not None and (directory / REPORT_FILE).is_file()
+    text = (directory / REPORT_FILE).read_bytes() if directory and has_file else content.report.to_json().encode()
+    return ReportRecord(
+        prefix=prefix,
+        run_id=run_id,
+        path=f"{artifact_path(prefix)}/{REPORT_FILE}",
+        sha256=hashlib.sha256(text).hexdigest(),
+        subject=subject_of(content.report),
+        model_id=content.report.model_id,
+    )
+
+
+def _active_run_id() -> str | None:
+    import mlflow
+
+    run = mlflow.active_run()
+    # start_run would resume the run that this variable names, and end it.
+    return (os.environ.get("MLFLOW_RUN_ID") or None) if run is None else str(run.info.run_id)
+
+
+def _created_ms(report: EnsembleReport) -> int | None:
+    """Return the time of a report in ms since 1970; None where it has none, for which the run's start is used."""
+    if not report.created:
+        return None
+    try:
+        created = datetime.fromisoformat(report.created.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise InputError(
+            f"report.created is {report.created[:60]!r}, which is not an ISO 8601 time. "
+            "analyze() sets it; do not edit it."
+        ) from error
+    if created.tzinfo is None:
+        created = created.replace(tzinfo=timezone.utc)
+    return round(created.timestamp() * 1000)
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise InputError unless names of metrics and artifacts can start with `prefix`."""
+    if not isinstance(prefix, str) or not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", prefix):
+        raise InputError(
+            f"prefix={prefix!r} cannot start the names of metrics and artifacts. "
+            "Use letters, digits, '_', '-' and inner dots, 'forest_a' for example."
+        )

@@ -1,0 +1,977 @@
+"""Models and versions that MLflow stores: loaded safely, their damage, their data's digest.
+
+Checks for damaged model files, which could make a library read beyond its memory.
+
+Model libraries follow the indices in a file unchecked: a damaged file can end the process or keep it busy for ever.
+Texts and documents are checked before their library reads them, and trees right after.  A pickle is first read by a
+separate process, which costs the time and the memory of reading it once more.  On Linux that process is a fork.  It is
+a fresh interpreter on other systems, where threads are running, and where the pickle holds a booster, whose library may
+not work in a fork.
+"""
+
+from __future__ import annotations
+
+import bz2
+import faulthandler
+import gzip
+import hashlib
+import lzma
+import mmap
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ens_plugin.adapters.library import FileReadable, Storable
+from ens_plugin.adapters.members import held_objects
+from ens_plugin.adapters.registry import libraries, load_offered_adapters
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import GateError, InputError, ModelLoadError
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.connection import (
+    check_server,
+    no_progress_bars,
+    scratch_folder,
+    without_credentials,
+    without_secrets,
+)
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+    from ens_plugin.report.result import EnsembleReport
+
+__all__ = [
+    "ADDRESS",
+    "DIGEST_TAG",
+    "MODEL_FILE",
+    "RegisteredVersion",
+    "VersionAddress",
+    "alias_holder",
+    "baseline_address",
+    "check_alias",
+    "damaged",
+    "data_digest",
+    "find_version",
+    "hold_members",
+    "is_of_scikit_learn",
+    "is_unchanged",
+    "is_uri",
+    "library_of_file",
+    "load_model",
+    "logged_model_id",
+    "parse_address",
+    "probe",
+    "refuse_damaged_file",
+    "refuse_damaged_model",
+    "source_run_id",
+]
+
+DIGEST_TAG = "ens.data_digest"  # set by autolog on the run of a fit and on its model
+SCHEME = "v1"
+BLOCK_ROWS = 8192  # part of the scheme: each block of a column is digested as numbers or as text
+EXACT = 2**53  # integers up to here are float64 numbers
+NUMBER_TYPES = (int, float, np.integer, np.floating, np.bool_)
+NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "empty"}  # as pandas names them; empty: all missing
+
+
+def data_digest(X: Any, y: Any) -> str:
+    """Return a digest of training rows and their target, in their order.
+
+    The digest is of the values, not of their container: arrays, lists and data frames of the same values have
+    the same digest, whatever the names of columns and rows, and numbers have the same digest whatever their
+    type (``1``, ``1.0`` and ``True``, but not ``"1"``).  All missing values are alike.  Sparse
+    matrices of any format have the same digest as each other, but not as dense ones: their digest
+    takes time in proportion to the stored values.
+
+    Parameters
+    ----------
+    X : array-like, DataFrame or sparse matrix of shape (n_rows, n_features), or sequence of n_rows texts
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+
+    Returns
+    -------
+    str
+        The scheme and a SHA-256 sum: ``"v1:"`` and 64 hexadecimal digits.
+
+    Raises
+    ------
+    InputError
+        If `X` and `y` differ in their numbers of rows, or one of them is not a table.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), ["no", "yes"]
+    >>> data_digest(X, y) == data_digest(pd.DataFrame(X), pd.Series(y))
+    True
+    >>> data_digest(X, y) == data_digest(X[::-1], y[::-1])
+    False
+    """
+    tables = _table(X, "X"), _table(y, "y")
+    if tables[0].shape[0] != tables[1].shape[0]:
+        raise InputError(
+            f"X has {counted(tables[0].shape[0], 'row')} and y has {tables[1].shape[0]}; pass the rows and targets of "
+            "one fit."
+        )
+    digest = hashlib.sha256(SCHEME.encode())
+    for table in tables:
+        for piece in _pieces(table):
+            digest.update(piece)
+    return f"{SCHEME}:{digest.hexdigest()}"
+
+
+def _table(values: Any, name: str) -> Any:
+    """Return `values` as a sparse matrix, a data frame or an array of two dimensions."""
+    if sparse.issparse(values) or isinstance(values, pd.DataFrame):
+        return values
+    if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)):
+        return pd.DataFrame({0: values})
+    try:
+        table = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} is not a table ({error}); pass rows of equal length.") from error
+    if table.ndim not in (1, 2):
+        raise InputError(
+            f"{name} has {counted(table.ndim, 'dimension')}; pass a table of rows, or one value for each row."
+        )
+    return table.reshape(len(table), -1) if table.size else table.reshape(len(table), 0)
+
+
+def _pieces(table: Any) -> Iterator[bytes]:
+    if sparse.issparse(table):
+        yield from _sparse_pieces(table)
+        return
+    yield f"dense {table.shape};".encode()
+    for start in range(0, table.shape[0], BLOCK_ROWS):
+        yield from map(_column_bytes, _columns(table, slice(start, start + BLOCK_ROWS)))
+
+
+def _sparse_pieces(matrix: Any) -> Iterator[bytes]:
+    rows = sparse.csr_matrix(matrix, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    yield f"sparse {rows.shape};".encode()
+    yield rows.indptr.astype("<i8").tobytes()
+    yield rows.indices.astype("<i8").tobytes()
+    yield _column_bytes(rows.data)
+
+
+def _columns(table: Any, rows: slice) -> Iterator[NDArray[Any]]:
+    if isinstance(table, pd.DataFrame):
+        block = table.iloc[rows]
+        return (_plain(block.iloc[:, column]) for column in range(block.shape[1]))
+    return iter(np.ascontiguousarray(table[rows].T))
+
+
+def _plain(column: pd.Series[Any]) -> NDArray[Any]:
+    """Return one column as an array of NumPy's numbers, or of objects."""
+    return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.to_numpy(dtype=object)
+
+
+def _column_bytes(column: NDArray[Any]) -> bytes:
+    numbers = _as_numbers(column)
+    if numbers is None:
+        # NumPy would turn times into bare integers here.
+        values = _inferred(column).astype(object)
+        return b"t" + "".join(map(_encoded, values)).encode("utf-8", "surrogatepass")
+    # Adding 0 turns -0 into 0; a missing value can be any of many patterns of bits.
+    return b"n" + np.where(np.isnan(numbers), np.nan, numbers + 0.0).astype("<f8").tobytes()
+
+
+def _as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Return a column as float64 if different values stay different, else None."""
+    if column.dtype == object:
+        if pd.api.types.infer_dtype(column, skipna=True) not in NUMBERS:
+            return None
+        column = _inferred(column).to_numpy()
+        if column.dtype == object:
+            return _objects_as_numbers(column)
+    if column.dtype.kind in "iu" and column.size and max(abs(int(column.min())), abs(int(column.max()))) > EXACT:
+        return None
+    if column.dtype.kind in "biu" or (column.dtype.kind == "f" and column.dtype.itemsize <= 8):
+        return column.astype(np.float64)
+    return None
+
+
+def _inferred(column: NDArray[Any]) -> pd.Series[Any]:
+    """Return a column with the type that pandas gives its values, if there is one."""
+    try:
+        return pd.Series(column).infer_objects()
+    except OverflowError:
+        # pandas before 2.2, of integers beyond any float
+        return pd.Series(column, dtype=object)
+
+
+def _objects_as_numbers(column: NDArray[Any]) -> NDArray[np.float64] | None:
+    missing = pd.isna(column)
+    known = column[~missing]
+    if not all(isinstance(value, float) or abs(value) <= EXACT for value in known):
+        return None
+    numbers = np.full(column.size, np.nan)
+    numbers[~missing] = known.astype(np.float64)
+    return numbers
+
+
+def _encoded(value: Any) -> str:
+    """Return one value as text after its kind and its length, so that different columns give different texts."""
+    if isinstance(value, str):
+        kind, text = "s", value
+    elif value is None or value is pd.NA or value is pd.NaT or (isinstance(value, NUMBER_TYPES) and value != value):
+        kind, text = "m", ""
+    elif isinstance(value, NUMBER_TYPES) and -EXACT <= value <= EXACT:
+        kind, text = "r", repr(float(value) + 0.0)
+    else:
+        kind, text = "o", str(value)
+    return f"{kind}{len(text)}:{text}"
+
+
+# Limits of computing time (a busy machine must not make a sound model look damaged) and of waiting time.
+CPU_S = 10
+PATIENCE_S = 300
+BYTES_PER_S = 10_000_000
+CHUNK = 2**20
+POLL_S = 0.005
+ZLIB_START = b"\x78"
+# Of the protocols 2 to 5, which joblib and cloudpickle write too.
+PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+ZIP_START = b"PK\x03\x04"
+LZ4_START = b"\x04\x22\x4d\x18"
+OPENERS: dict[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZ": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+    b"\x5d\x00": lzma.open,
+}
+PROBE = "import sys; sys.path[:] = sys.argv[2:]; from ens_plugin.tracking.models import probe; probe(sys.argv[1])"
+FINISHED = (0, 1)
+
+
+def library_of_file(start: bytes) -> type[FileReadable] | None:
+    """Return the library whose model files begin with `start`; None for pickles, archives and unknown files.
+
+    Parameters
+    ----------
+    start : bytes
+        The first 64 bytes of the file.
+    """
+    library = _reader_among_loaded(start)
+    if library is None and not start.startswith((*OPENERS, *PICKLE_STARTS, ZIP_START, ZLIB_START, LZ4_START)):
+        load_offered_adapters()
+        library = _reader_among_loaded(start)
+    return library
+
+
+def _reader_among_loaded(start: bytes) -> type[FileReadable] | None:
+    return next((library for library in libraries(FileReadable) if library.reads(start)), None)
+
+
+def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
+    """Raise ModelLoadError for a file that would end the process, or keep it busy for ever, when it is read.
+
+    Parameters
+    ----------
+    path : Path
+    modules : sequence of str
+        Directories with modules that a pickle needs.
+
+    Raises
+    ------
+    ModelLoadError
+        If the file is damaged.  A file that is no model at all passes: its reader refuses it.
+    """
+    with path.open("rb") as file:
+        start = file.read(64)
+    library = library_of_file(start)
+    if library is not None:
+        reason = library.find_file_damage(path.read_bytes())
+        if reason is not None:
+            raise ModelLoadError(damaged(path, library.title, reason))
+    elif not zipfile.is_zipfile(path):
+        _refuse_deadly_pickle(path, start, modules)
+
+
+def refuse_damaged_model(model: object, source: str) -> None:
+    """Raise ModelLoadError for a model that was read, but has damaged trees.
+
+    Raises
+    ------
+    ModelLoadError
+    """
+    reason = _find_damage(model, libraries(Storable))
+    if reason is not None:
+        raise ModelLoadError(
+            f"The model of {source} is damaged: {reason}. Predicting with it could end the process or never finish. "
+            "Save or log the model again."
+        )
+
+
+def probe(path: str) -> None:
+    """Read a pickle and check the boosters in it, in a process that a damaged file may end.
+
+    Ordinary errors are raised by the process that reads the file afterwards.
+    """
+    import joblib
+
+    _limit_computing(Path(path))
+    try:
+        _find_damage(joblib.load(path), _unfit_for_forks())
+    except Exception:
+        # Unpickling runs code stored in the file, which can raise anything.
+        sys.exit(1)
+
+
+def damaged(path: Path, library: str, reason: str) -> str:
+    """Return the error message for a file that begins like a model file of a library, but cannot be read as one."""
+    return (
+        f"{str(path)!r} begins like a model file of {library}, but cannot be read as one ({reason}). Check that it is "
+        f"complete and was not written by a newer {library} than the one installed."
+    )
+
+
+def _may_hold_a_booster(path: Path, start: bytes) -> bool:
+    if start.startswith(LZ4_START):
+        return True
+    names = [library.library.encode() for library in _unfit_for_forks()]
+    ending = b""
+    try:
+        for chunk in _uncompressed(path, start):
+            if any(name in ending + chunk for name in names):
+                return True
+            ending = chunk[-max(map(len, names)) :]
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        return False  # reading the model fails at the same byte
+    return False
+
+
+def _uncompressed(path: Path, start: bytes) -> Iterator[bytes]:
+    """Yield the content of a file in pieces, as it was before joblib compressed it."""
+    opener = next((opener for magic, opener in OPENERS.items() if start.startswith(magic)), None)
+    inflate = zlib.decompressobj().decompress if start.startswith(ZLIB_START) else bytes
+    with path.open("rb") if opener is None else opener(path) as file:
+        while chunk := file.read(CHUNK):
+            yield inflate(chunk)
+
+
+def _refuse_deadly_pickle(path: Path, start: bytes, modules: Sequence[str]) -> None:
+    can_fork = sys.platform == "linux" and not _other_threads() and not modules
+    status = _fork(path) if can_fork and not _may_hold_a_booster(path, start) else _interpreter(path, modules)
+    if status not in FINISHED:
+        end = f"did not end in {PATIENCE_S} s" if status is None else f"ended with status {status}"
+        raise ModelLoadError(
+            f"{str(path)!r} is damaged: the process that was started to try reading it {end}. Save the model again, "
+            "with the library versions installed here."
+        )
+
+
+def _other_threads() -> int:
+    return threading.active_count() - 1
+
+
+def _interpreter(path: Path, modules: Sequence[str]) -> int | None:
+    # The module path is set first: a fresh interpreter would search the working directory before it.
+    command = [sys.executable, "-c", PROBE, str(path.resolve()), *modules, *sys.path]
+    quiet = subprocess.DEVNULL
+    try:
+        return subprocess.run(
+            command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=PATIENCE_S, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _fork(path: Path) -> int | None:
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks beside threads; those of BLAS, which it counts, are idle here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        _probe_and_end(path)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(POLL_S)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def _probe_and_end(path: Path) -> NoReturn:
+    """Read a pickle in a forked process, and end that process before it continues its parent's work."""
+    try:
+        faulthandler.disable()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        probe(str(path))
+    finally:
+        os._exit(0)
+
+
+def _limit_computing(path: Path) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows, where waiting is limited only
+        return
+    limit = CPU_S + path.stat().st_size // BYTES_PER_S + int(sum(os.times()[:2]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
+
+def _unfit_for_forks() -> list[type[Storable]]:
+    return [library for library in libraries(Storable) if not library.works_in_fork]
+
+
+def _find_damage(model: object, kinds: Iterable[type[Storable]]) -> str | None:
+    kinds = tuple(kinds)
+    reasons = (kind.find_damage(held) for held in held_objects(model) for kind in kinds)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+MODEL_FILE = "MLmodel"
+SCIKIT_LEARN = "\n  sklearn:\n"
+
+
+def hold_members(place: str, reports: Sequence[EnsembleReport]) -> list[bool | None]:
+    """Return whether the files of a stored model hold the members that each of some reports is about.
+
+    Parameters
+    ----------
+    place : str
+        URI of the folder of the files.
+    reports : sequence of EnsembleReport
+
+    Returns
+    -------
+    list of (bool or None)
+        None where a report does not show what its members look like in a file, or there are no files.
+
+    Raises
+    ------
+    MlflowException
+        If the files cannot be read.
+    """
+    from mlflow.artifacts import download_artifacts, list_artifacts
+
+    wanted = [{bytes.fromhex(part) for part in report.fingerprint} for report in reports]
+    with no_progress_bars(), scratch_folder() as folder:
+        if not any(wanted) or not list_artifacts(place):
+            return [None] * len(wanted)
+        root = Path(download_artifacts(place, dst_path=str(folder)))
+        files = [path for path in root.rglob("*") if path.is_file() and path.stat().st_size]
+        found = {part for file in files for part in _parts_in(file, set().union(*wanted))}
+    return [parts <= found if parts else None for parts in wanted]
+
+
+def is_of_scikit_learn(place: str) -> bool:
+    """Return whether MLflow stored a model in its flavour of scikit-learn, which keeps members byte by byte."""
+    from mlflow.artifacts import load_text
+
+    with no_progress_bars():
+        return SCIKIT_LEARN in load_text(f"{place.rstrip('/')}/{MODEL_FILE}")
+
+
+def _parts_in(file: Path, parts: Collection[bytes]) -> list[bytes]:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return [part for part in parts if content.find(part) >= 0]
+
+
+ADDRESS = re.compile(r"models:/(?P<name>[^/]+)(/(?P<version>[1-9][0-9]*)|@(?P<alias>[\w-]+))")
+ALIAS = re.compile(r"(?!(latest|v\d+)$)[\w-]{1,255}", re.IGNORECASE)
+LOGGED_MODEL = re.compile(r"models:/(?P<id>m-[^/@]+)/?")
+READY = "READY"
+
+
+@dataclass(frozen=True)
+class VersionAddress:
+    """The parts of a ``models:/`` URI: a registered model, and a version or an alias of it."""
+
+    name: str
+    version: str | None
+    alias: str | None
+
+    def __str__(self) -> str:
+        return f"models:/{self.name}@{self.alias}" if self.version is None else f"models:/{self.name}/{self.version}"
+
+
+@dataclass(frozen=True)
+class RegisteredVersion:
+    """One version of a registered model.
+
+    Attributes
+    ----------
+    name : str
+    version : str
+    run_id : str or None
+        Run that the model was registered from.
+    model_id : str or None
+        LoggedModel behind the version; None for models logged before MLflow 3.
+    source : str or None
+        Location of its files, as given by whoever registered the version; MLflow does not check it.
+    created : int or None
+        Time of its registration, in ms since 1970, by the registry's clock.
+    """
+
+    name: str
+    version: str
+    run_id: str | None
+    model_id: str | None
+    source: str | None = None
+    created: int | None = None
+
+    @property
+    def uri(self) -> str:
+        """URI of this version by its number, independent of aliases."""
+        return f"models:/{self.name}/{self.version}"
+
+
+def parse_address(uri: str) -> VersionAddress:
+    """Return the parts of the URI of a registered version.
+
+    Raises
+    ------
+    InputError
+        If `uri` is neither ``models:/<name>/<version>`` nor ``models:/<name>@<alias>``.
+
+    Examples
+    --------
+    >>> parse_address("models:/churn@champion")
+    VersionAddress(name='churn', version=None, alias='champion')
+    """
+    found = ADDRESS.fullmatch(uri) if isinstance(uri, str) else None
+    if found is None:
+        shown = without_secrets(uri) if isinstance(uri, str) else uri
+        raise InputError(
+            f"{printable(repr(shown), 120)} is not the URI of a registered version. Pass "
+            "'models:/<name>/<version>' or 'models:/<name>@<alias>'. "
+            "Register a model that has no version yet with mlflow.register_model."
+        )
+    return VersionAddress(found["name"], found["version"], found["alias"])
+
+
+def baseline_address(baseline: str, name: str) -> VersionAddress:
+    """Return the address of the baseline of the model `name`, from a version's URI or an alias of the same model.
+
+    Raises
+    ------
+    InputError
+        If `baseline` is neither a version's URI nor an alias.
+
+    Examples
+    --------
+    >>> str(baseline_address("champion", "churn")), str(baseline_address("models:/old/3", "churn"))
+    ('models:/churn@champion', 'models:/old/3')
+    """
+    if isinstance(baseline, str) and ALIAS.fullmatch(baseline):
+        return VersionAddress(name, None, baseline)
+    return parse_address(baseline)
+
+
+def check_alias(alias: str, argument: str) -> None:
+    """Raise InputError for a name that MLflow does not accept as an alias, before anything is decided.
+
+    Parameters
+    ----------
+    alias : str
+    argument : str
+        Name of the argument in the message.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_alias("champion", "promote")
+    """
+    if not isinstance(alias, str) or not ALIAS.fullmatch(alias):
+        raise InputError(
+            f"{argument}={printable(repr(alias), 120)} cannot be an alias. Use letters, digits, '_' and '-', "
+            "but neither 'latest' nor 'v' with a number: 'champion' for example."
+        )
+
+
+def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVersion:
+    """Return a version from the registry; an alias is resolved once, to the version that it points at now.
+
+    Raises
+    ------
+    GateError
+        If the alias has no version, or the version's registration has not succeeded.
+    MlflowException
+        If there is no such model or version, or the registry refuses.
+    """
+    version = address.version
+    if version is None:
+        version = alias_holder(client, address)
+        if version is None:
+            raise GateError(
+                f"No version of {printable(address.name, 80)} has the alias {address.alias!r}. Set it first."
+            )
+    found = client.get_model_version(address.name, version)
+    if str(found.status) != READY:
+        raise GateError(
+            f"Version {version} of {printable(address.name, 80)} is not ready (its status is {found.status}). "
+            "Wait until it is registered, or register it again."
+        )
+    return _registered(address.name, str(version), found)
+
+
+def is_unchanged(client: MlflowClient, version: RegisteredVersion) -> bool:
+    """Return whether a version is still the one that was found: its number is used again for a model made anew.
+
+    Raises
+    ------
+    MlflowException
+        If there is no such version any more, or the registry refuses.
+    """
+    return (
+        _registered(version.name, version.version, client.get_model_version(version.name, version.version)) == version
+    )
+
+
+def _registered(name: str, version: str, found: ModelVersion) -> RegisteredVersion:
+    created = found.creation_timestamp
+    return RegisteredVersion(
+        name,
+        version,
+        found.run_id or None,
+        _model_id(found.source),
+        found.source,
+        None if created is None else int(created),
+    )
+
+
+def alias_holder(client: MlflowClient, address: VersionAddress) -> str | None:
+    """Return the version that the alias of `address` points at now; None if the alias does not exist.
+
+    Raises
+    ------
+    MlflowException
+        If there is no such model, or the registry refuses.
+    """
+    aliases = client.get_registered_model(address.name).aliases
+    held = aliases.get(address.alias)
+    return None if held is None else str(held)
+
+
+def _model_id(source: str | None) -> str | None:
+    # The version's own model_id is empty in MLflow's open-source registry.
+    found = LOGGED_MODEL.fullmatch(source or "")
+    return None if found is None else found["id"]
+
+
+PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
+# Endings of the files in which MLflow stores models, except those in a library's own format.
+PICKLE_SUFFIXES = frozenset({".pkl", ".cloudpickle", ".joblib", ".skops"})
+TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
+
+
+def is_uri(source: str) -> bool:
+    """Return whether `source` is a URI, for MLflow to resolve, rather than a path.
+
+    Examples
+    --------
+    >>> is_uri("models:/churn/3"), is_uri("forest.joblib")
+    (True, False)
+    """
+    return URI.match(source) is not None
+
+
+def load_model(source: str | Path) -> Any:
+    """Load the native model behind an MLflow URI, an MLflow model directory or a model file.
+
+    Loading a model runs code that is stored in it: load only what you trust.  Where MLflow's
+    switch ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` is ``false``, nothing that could run code is
+    loaded, not from files either.
+
+    Parameters
+    ----------
+    source : str or Path
+        ``models:/name/3``, ``models:/name@champion``, ``models:/m-...``, ``runs:/<run>/model``, any
+        other URI of MLflow, an MLflow model directory, or a file written by joblib, pickle,
+        cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text; JSON or UBJSON).
+        Files of those two hold a ``Booster``, which has label codes only, not the labels.
+
+    Returns
+    -------
+    object
+        The library's own model object, wrappers such as Pipeline included.
+
+    Raises
+    ------
+    ModelLoadError
+        If there is nothing at `source`, what is there is not a model, or loading it is forbidden.
+    TrackingError
+        If the tracking server cannot be reached.
+
+    Examples
+    --------
+    >>> import joblib, tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = joblib.dump(RandomForestClassifier(), Path(directory) / "forest.joblib")
+    ...     load_model(Path(directory) / "forest.joblib")
+    RandomForestClassifier()
+    """
+    if is_uri(str(source)):
+        return _load_with_mlflow(str(source))
+    path = Path(source)
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # a name too long, or a folder that may not be entered
+        raise ModelLoadError(f"{str(path)[:300]!r} cannot be read: {error.strerror or error}. Pass another.") from error
+    if is_folder:
+        return _load_directory(path)
+    if not is_file:
+        raise ModelLoadError(
+            f"There is no file {str(path)!r}. Pass a model file, an MLflow model directory, or a URI such as "
+            "models:/name/1 or runs:/<run id>/model."
+        )
+    read = _reader_of(path)
+    if read is not _load_pickle or not _pickles_forbidden():
+        refuse_damaged_file(path)
+    model = _checked(read(path), str(path))
+    refuse_damaged_model(model, repr(str(path)))
+    return model
+
+
+def logged_model_id(source: str) -> str | None:
+    """Return the id of the LoggedModel behind a ``models:/`` or ``runs:/`` URI, if there is one.
+
+    Parameters
+    ----------
+    source : str
+        As for :func:`load_model`.
+
+    Returns
+    -------
+    str or None
+        None for files, for other URIs, and for models that predate LoggedModels.
+
+    Raises
+    ------
+    ModelLoadError
+        If MLflow finds no model there.
+
+    Examples
+    --------
+    >>> logged_model_id("forest.joblib") is None
+    True
+    """
+    if not source.startswith(("models:/", "runs:/")):
+        return None
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        found = mlflow.models.Model.load(source).model_id
+    except (MlflowException, OSError) as error:
+        raise ModelLoadError(_not_loaded(source, error)) from error
+    return None if found is None else str(found)
+
+
+def source_run_id(source: str) -> str | None:
+    """Return the id of the run that logged the model of a ``models:/`` or ``runs:/`` URI, if it is known.
+
+    Reports on a model without a LoggedModel, as of MLflow's Spark flavour, are logged to this run.
+
+    Parameters
+    ----------
+    source : str
+        As for :func:`load_model`.
+
+    Returns
+    -------
+    str or None
+        None for files, for other URIs, and for versions registered from no run.
+
+    Examples
+    --------
+    >>> source_run_id("runs:/0a1b/model"), source_run_id("forest.joblib")
+    ('0a1b', None)
+    """
+    if source.startswith("runs:/"):
+        return source.removeprefix("runs:/").partition("/")[0]
+    if ADDRESS.fullmatch(source) is None:
+        return None
+    import mlflow
+
+    return find_version(mlflow.MlflowClient(), parse_address(source)).run_id
+
+
+def _load_directory(path: Path) -> Any:
+    if not (path / "MLmodel").is_file():
+        raise ModelLoadError(
+            f"{str(path)!r} is a directory without an MLmodel file, so it is not an MLflow model. "
+            "Pass the directory that mlflow.<library>.save_model wrote, or a model file."
+        )
+    return _load_with_mlflow(str(path))
+
+
+def _pickles_forbidden() -> bool:
+    return os.environ.get(PICKLE_SWITCH, "true").strip().lower() not in ("true", "1")
+
+
+def _load_with_mlflow(uri: str) -> Any:
+    import mlflow
+
+    if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):
+        raise ModelLoadError(
+            f"{PICKLE_SWITCH} is not true, but MLflow {mlflow.__version__} ignores this switch and would run the "
+            f"code stored in {without_credentials(uri)}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you "
+            "trust the model."
+        )
+    if uri.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
+        check_server(mlflow.get_tracking_uri())
+    try:
+        with no_progress_bars():
+            folder = Path(mlflow.artifacts.download_artifacts(uri))
+        _refuse_damaged_folder(folder)
+        wrapped = mlflow.pyfunc.load_model(str(folder))
+    except ModelLoadError:
+        raise
+    except Exception as error:
+        # Loading runs code stored with the model, which can raise anything.
+        raise ModelLoadError(_not_loaded(uri, error)) from error
+    try:
+        model = wrapped.get_raw_model()
+    except (AttributeError, NotImplementedError) as error:
+        raise ModelLoadError(
+            f"The model at {without_credentials(uri)} is a Python function without a native model behind it, "
+            "so there is no access to its members. Log the ensemble itself, with mlflow.sklearn.log_model for example."
+        ) from error
+    refuse_damaged_model(model, without_credentials(uri))
+    return model
+
+
+def _refuse_damaged_folder(folder: Path) -> None:
+    modules = [str(folder / "code")] if (folder / "code").is_dir() else []
+    suffixes = PICKLE_SUFFIXES.union(*(library.suffixes for library in libraries(FileReadable)))
+    for path in sorted(folder.iterdir()):
+        is_read = path.is_file() and path.suffix in suffixes
+        if is_read and not (_pickles_forbidden() and _reader_of(path) is _load_pickle):
+            refuse_damaged_file(path, modules)
+
+
+def _reader_of(path: Path) -> Callable[[Path], Any]:
+    """Return the function that reads a model file, chosen by its content; by default that for pickles."""
+    with path.open("rb") as file:
+        start = file.read(64)
+    library = library_of_file(start)
+    if library is not None:
+        return partial(_load_with_library, library)
+    return _load_skops if _is_skops(path) else _load_pickle
+
+
+def _load_with_library(library: type[FileReadable], path: Path) -> Any:
+    content = path.read_bytes()
+    try:
+        return library.read(content)
+    except ImportError as error:
+        raise ModelLoadError(
+            f"{str(path)!r} is a model file of {library.title}, which is not installed: pip install "
+            f"{library.requirement!r}."
+        ) from error
+    except Exception as error:
+        # A damaged or foreign file can make the reader raise anything.
+        raise ModelLoadError(damaged(path, library.title, _reason(error))) from error
+
+
+def _is_skops(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "schema.json" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:  # as zipfile refuses a directory
+        raise ModelLoadError(
+            f"{str(path)!r} is a damaged archive ({_reason(error)}). Check that the file is complete, or save the "
+            "model again."
+        ) from error
+
+
+def _load_skops(path: Path) -> Any:
+    try:
+        skops = import_module("skops.io")
+    except ImportError as error:
+        raise ModelLoadError(f"{str(path)!r} is a skops file and skops is not installed: pip install skops.") from error
+    try:
+        unknown = sorted(set(skops.get_untrusted_types(file=path)) - TRUSTED_SKOPS_TYPES)
+        if unknown:
+            raise ModelLoadError(
+                f"{str(path)!r} contains types that skops does not trust: {', '.join(unknown[:5])}. If you trust "
+                "them, load it with skops.io.load(..., trusted=...) and pass the model to ens_plugin.analyze."
+            )
+        return skops.load(path, trusted=sorted(TRUSTED_SKOPS_TYPES))
+    except ModelLoadError:
+        raise
+    except Exception as error:
+        # A damaged or foreign file can make the reader raise anything.
+        raise ModelLoadError(_not_a_model(path, error)) from error
+
+
+def _load_pickle(path: Path) -> Any:
+    if _pickles_forbidden():
+        raise ModelLoadError(
+            f"{PICKLE_SWITCH} is not true, and loading {str(path)!r} could run code stored in it. Save the model with "
+            f"skops.io.dump instead, or set {PICKLE_SWITCH}=true if you trust the file."
+        )
+    import joblib
+
+    try:
+        return joblib.load(path)
+    except Exception as error:
+        # Unpickling runs code stored in the file, and a file that is no pickle can raise anything.
+        raise ModelLoadError(_not_a_model(path, error)) from error
+
+
+def _checked(model: Any, source: str) -> Any:
+    if not hasattr(model, "predict") and not hasattr(model, "aggregation"):
+        raise ModelLoadError(
+            f"{source!r} was read, but it holds a {type(model).__module__}.{type(model).__name__}, which is not a "
+            "model. Save the fitted ensemble itself, with joblib.dump(model, path) for example."
+        )
+    return model
+
+
+def _not_a_model(path: Path, error: Exception) -> str:
+    return (
+        f"{str(path)!r} could not be read as a model ({_reason(error)}). Pass a file written by joblib, pickle, "
+        "cloudpickle or skops, or by save_model of LightGBM or XGBoost, with the library versions that wrote it "
+        "installed."
+    )
+
+
+def _not_loaded(uri: str, error: Exception) -> str:
+    return (
+        f"MLflow could not load a model from {without_credentials(uri)}: {_reason(error)}. Check the "
+        "name, version or run id, and that the tracking URI is the one the model was logged to."
+    )
+
+
+def _reason(error: Exception) -> str:
+    line = without_secrets((str(error).strip() or "no message").splitlines()[0].rstrip("."))
+    return f"{type(error).__name__}: {line[:300]}"

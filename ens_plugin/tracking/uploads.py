@@ -1,0 +1,860 @@
+"""The upload of reports after a fit, in the background: a queue, the page's files, delivery and links.
+
+The files of a report that autologging sends; page and figures are drawn in a process of their own.
+
+Matplotlib's settings belong to a process.  Drawn in that of the fit while its code goes on, a report could change the
+style of the user's own figures.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import math
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.unwrap import inner_ensemble
+from ens_plugin.errors import EnsPluginError, TrackingError
+from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
+from ens_plugin.tracking.log import REPORT_FILE, artifact_path, draw_files, link_report, run_content, send, write_data
+from ens_plugin.tracking.models import DIGEST_TAG
+from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn, warn_once
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+    from mlflow.models import Model
+
+__all__ = [
+    "AVOIDED_S",
+    "EXIT_S",
+    "Delivery",
+    "Progress",
+    "ReportFiles",
+    "ReportUpload",
+    "Upload",
+    "avoid",
+    "call_at_exit",
+    "deliver",
+    "draw",
+    "end_drawing",
+    "forget_report",
+    "forget_unreachable",
+    "link_logged",
+    "not_logged",
+    "post",
+    "prepare_drawing",
+    "remember_report",
+    "send_all",
+    "serve",
+    "start_linking",
+    "stop_linking",
+    "unreachable",
+    "wait_until_sent",
+]
+
+MAX_WAITING = 20  # in one store's queue
+EXIT_S = 30.0  # the end of a program waits this long for its reports,
+UNREACHED_S = 5.0  # this long for those to a store that was never reached,
+ENDING_S = 60.0  # and this much longer where a run being made would stay RUNNING
+POLL_S = 0.02
+
+
+@dataclass(eq=False)
+class Progress:
+    """State of an upload, by which the end of the program decides how long to wait.
+
+    Attributes
+    ----------
+    is_reachable : bool
+        Whether the store was reached.
+    run_id : str or None
+        Run that was made for the upload, once it is not RUNNING any more.
+    makes_run : bool
+        Whether a run is being made.
+    place : tuple of str, or None
+        Run and prefix of the report, once it is logged with its files.
+    """
+
+    is_reachable: bool = False
+    run_id: str | None = None
+    makes_run: bool = False
+    place: tuple[str, str] | None = None
+    _is_given_up: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def make_run(self) -> None:
+        """Record that a run is being made, which the end of the program must not leave RUNNING.
+
+        Raises
+        ------
+        TrackingError
+            If the program is ending.
+        """
+        with self._lock:
+            if self._is_given_up:
+                raise TrackingError(
+                    "The program ended before a run was made for the report. To log it, analyse the model again."
+                )
+            self.makes_run = True
+
+    def run_made(self, run_id: str) -> None:
+        """Record the run that was made, once it is not RUNNING any more."""
+        with self._lock:
+            self.run_id, self.makes_run = run_id, False
+
+    def give_up(self) -> bool:
+        """Forbid making a run from now on, and return True; return False where one is being made at this moment."""
+        with self._lock:
+            self._is_given_up = not self.makes_run
+            return self._is_given_up
+
+
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """One upload to a store, and its state.
+
+    Attributes
+    ----------
+    store : str
+        Tracking URI.
+    send : callable
+        Sends it; must not raise.
+    lose : callable
+        Called at the end of the program if the upload is given up.
+    progress : Progress
+    sent : threading.Event
+    """
+
+    store: str
+    send: Callable[[], object]
+    lose: Callable[[], object] = lambda: None
+    progress: Progress = field(default_factory=Progress)
+    sent: threading.Event = field(default_factory=threading.Event)
+
+
+# By store. Each queue has one worker thread, which is sending its first upload; none is empty.
+_queues: dict[str, deque[Upload]] = {}
+_lock = threading.Lock()
+_is_waited_for = False
+_first_at_exit: dict[Callable[[], object], None] = {}
+
+
+def post(upload: Upload, seconds: float) -> bool:
+    """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it.
+
+    Parameters
+    ----------
+    upload : Upload
+    seconds : float
+
+    Returns
+    -------
+    bool
+        True if it was sent; if not, it continues in the background.
+
+    Raises
+    ------
+    TrackingError
+        If 20 others are waiting for the same store already, or no thread can be started.
+    """
+    _wait_at_exit()
+    with _lock:
+        waiting = _queues.setdefault(upload.store, deque())
+        if len(waiting) > MAX_WAITING:
+            raise TrackingError(
+                f"{MAX_WAITING} reports are waiting for the tracking server already, so this one is dropped. Check the "
+                "server, or log to another store."
+            )
+        waiting.append(upload)
+        if len(waiting) == 1:
+            _start_worker(upload.store)
+    return upload.sent.wait(seconds)
+
+
+def call_at_exit(work: Callable[[], object]) -> None:
+    """Register `work` to be called when the program ends, before the wait for uploads.
+
+    Parameters
+    ----------
+    work : callable
+        Must not raise.  It is called once, however often it is passed.
+    """
+    _wait_at_exit()
+    _first_at_exit[work] = None
+
+
+def wait_until_sent(seconds: float) -> bool:
+    """Wait at most `seconds` for all uploads to all stores, and return whether they were sent.
+
+    Parameters
+    ----------
+    seconds : float
+    """
+    deadline = time.monotonic() + seconds
+    return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in _unsent())
+
+
+def _start_worker(store: str) -> None:
+    try:
+        # A daemon, because MLflow's own retries would hold up the end of the program for minutes.
+        threading.Thread(target=_work, args=(store,), name="ens_plugin.autolog", daemon=True).start()
+    except RuntimeError as error:
+        del _queues[store]
+        raise TrackingError(f"No thread can be started to send the report: {error}. Log it later.") from error
+
+
+def _work(store: str) -> None:
+    waiting = _queues[store]
+    while waiting:
+        upload = waiting[0]
+        try:
+            upload.send()
+        finally:
+            with _lock:
+                waiting.popleft()
+                # An upload that is posted after this has a queue and a worker of its own.
+                if not waiting:
+                    del _queues[store]
+            upload.sent.set()
+
+
+def _unsent() -> list[Upload]:
+    with _lock:
+        return [upload for waiting in _queues.values() for upload in waiting]
+
+
+def _wait_at_exit() -> None:
+    global _is_waited_for
+    with _lock:
+        if _is_waited_for:
+            return
+        _is_waited_for = True
+    # MLflow sends files by thread pools; functions registered by this one run while the pools still accept work.
+    register = getattr(threading, "_register_atexit", atexit.register)
+    try:
+        register(_end)
+    except RuntimeError:
+        # The program is ending already.
+        atexit.register(_end)
+
+
+def _end() -> None:
+    pending: list[Upload] = []
+    try:
+        for work in _first_at_exit:
+            work()
+        start, pending = time.monotonic(), _unsent()
+        while pending := [upload for upload in pending if not _is_over(upload, time.monotonic() - start)]:
+            pending[0].sent.wait(POLL_S)
+    except KeyboardInterrupt:
+        # Ctrl-C: the user does not want to wait.
+        for upload in pending:
+            upload.progress.give_up()
+            upload.lose()
+
+
+def _is_over(upload: Upload, waited: float) -> bool:
+    if upload.sent.is_set():
+        return True
+    patience = EXIT_S if upload.progress.is_reachable else UNREACHED_S
+    if waited < patience or (not upload.progress.give_up() and waited < patience + ENDING_S):
+        return False
+    upload.lose()
+    return True
+
+
+def _begin_again() -> None:
+    """Forget the uploads of the parent process: a forked child does not have the threads that send them."""
+    global _lock
+    _lock = threading.Lock()
+    _queues.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)
+
+
+DRAWN = (".html", ".png")
+DRAWING_S = 30.0  # as long as the end of a program waits for its reports
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.uploads import serve; serve()"
+
+# By the process that started them: a forked child has none.
+_drawing: dict[int, subprocess.Popen[str]] = {}
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class ReportFiles:
+    """The files of a report in a folder, which is removed when the last of its deliveries is over.
+
+    Parameters
+    ----------
+    report : EnsembleReport
+        Its data are written at once.
+    n_deliveries : int
+    settings : AutologOptions
+    """
+
+    def __init__(self, report: EnsembleReport, n_deliveries: int, settings: AutologOptions) -> None:
+        self._model, self._settings = report.model, settings
+        self._left, self._is_drawn, self._lock = n_deliveries, False, threading.Lock()
+        self._folder = TemporaryDirectory(prefix="ens_plugin-")
+        try:
+            write_data(report, Path(self._folder.name))
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    @property
+    def folder(self) -> Path:
+        """The folder, which holds the data from the beginning."""
+        return Path(self._folder.name)
+
+    def draw(self) -> list[Path]:
+        """Draw page and figures, once, and return them; where they cannot be drawn, log a warning, each time."""
+        with self._lock:
+            if not self._is_drawn:
+                self._is_drawn = True
+                try:
+                    draw(self.folder)
+                except TrackingError as error:
+                    warn(
+                        self._settings,
+                        f"The report of {self._model} has no page and not all figures: {error} To draw them, load "
+                        "report.json with EnsembleReport.from_json(...) and call its to_html(path).",
+                    )
+            return sorted(file for file in self.folder.iterdir() if file.suffix in DRAWN)
+
+    def release(self) -> None:
+        """Count one delivery as over; after the last one, remove the folder."""
+        with self._lock:
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
+            self._folder.cleanup()
+
+
+def prepare_drawing() -> None:
+    """Start the process that draws, which takes a second or two to begin, unless it runs already."""
+    # Where another thread has the lock, the process runs.
+    if _lock.acquire(blocking=False):
+        try:
+            # A problem is told with the report that it concerns.
+            with suppress(TrackingError):
+                _process()
+        finally:
+            _lock.release()
+
+
+def end_drawing() -> None:
+    """End the process that draws, if this process started one."""
+    process = _drawing.pop(os.getpid(), None)
+    if process is not None:
+        process.kill()
+        process.communicate()
+
+
+# Called after the wait for uploads, for which the process may still draw.
+atexit.register(end_drawing)
+
+
+def draw(folder: Path) -> None:
+    """Draw the page and the figures of the report whose data are in a folder.
+
+    Raises
+    ------
+    TrackingError
+        If they could not be drawn, or not within half a minute.
+    """
+    with _lock:
+        process = _process()
+        limit = threading.Timer(DRAWING_S, process.kill)
+        limit.daemon = True
+        limit.start()
+        try:
+            answer = _answer(process, folder)
+        except OSError:
+            answer = ""
+        finally:
+            limit.cancel()
+    if not answer:
+        raise TrackingError(f"the process that draws them ended, or had not drawn them after {DRAWING_S:g} seconds.")
+    if problem := json.loads(answer):
+        raise TrackingError(f"they could not be drawn ({problem}).")
+
+
+def _answer(process: subprocess.Popen[str], folder: Path) -> str:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(str(folder)) + "\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def _process() -> subprocess.Popen[str]:
+    running = _drawing.get(os.getpid())
+    if running is not None and running.poll() is None:
+        return running
+    end_drawing()
+    # The executable of a frozen program is the program itself, which would run again.
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise TrackingError("no Python interpreter is known that could draw them beside this program.")
+    try:
+        _drawing[os.getpid()] = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            # Ctrl-C in the terminal is for the program; this process ends with its standard input.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except OSError as error:
+        raise TrackingError(f"the process that draws them could not be started ({error}).") from error
+    return _drawing[os.getpid()]
+
+
+def serve() -> None:
+    """Draw the reports whose folders come by the standard input, one a line, and answer each with its problem or ""."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        try:
+            folder = Path(json.loads(line))
+            draw_files(EnsembleReport.from_json((folder / "report.json").read_text(encoding="utf-8")), folder)
+            problem = ""
+        except Exception as error:  # an unexpected error in one report must not leave the next ones undrawn
+            problem = f"{type(error).__name__}: {error}"
+        print(json.dumps(problem), file=answers, flush=True)
+
+
+INTEGRATION = "ens_plugin"
+RUN_VARIABLE = "MLFLOW_RUN_ID"
+AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
+
+_avoided: dict[str, tuple[float, str]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class ReportUpload:
+    """A report, and the MLflow run that it is uploaded to.
+
+    Attributes
+    ----------
+    report : EnsembleReport
+    files : ReportFiles or None
+    tracking_uri : str
+    run_id : str or None
+        None where a run is made for the report.
+    prefix : str
+        Start of all names; a run that has a report of this name gets the next one under
+        ``<prefix>_2``, and so on.
+    data_digest : str or None
+        Digest of the training data, logged as a tag of the run and of the model.
+    progress : Progress
+    """
+
+    report: EnsembleReport
+    files: ReportFiles | None
+    tracking_uri: str
+    run_id: str | None
+    prefix: str
+    data_digest: str | None
+    progress: Progress = field(default_factory=Progress)
+
+
+def deliver(upload: ReportUpload) -> str:
+    """Upload a report and return the id of its run.
+
+    A run that is made for the report is ended by this call.  It is FAILED until the report is complete, then
+    FINISHED: a program that is killed meanwhile leaves no run RUNNING.
+
+    Raises
+    ------
+    TrackingError
+        If the tracking server cannot be reached or refuses a call.
+    """
+    import mlflow
+    from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
+
+    try:
+        check_server(upload.tracking_uri)
+    except TrackingError as error:
+        avoid(upload.tracking_uri, str(error))
+        raise
+    upload.progress.is_reachable = True
+    with tracking_errors(upload.tracking_uri):
+        # MLflow would resume, and end, the run that this variable names.
+        run_id = upload.run_id or os.environ.get(RUN_VARIABLE)
+        client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
+        if run_id is not None:
+            _log_to_run(client, run_id, upload)
+            return run_id
+        if mlflow.get_tracking_uri() != upload.tracking_uri:
+            raise TrackingError(
+                f"The tracking URI was {without_credentials(upload.tracking_uri)} at the fit and changed before the "
+                "report was sent. Which of the two stores its run belongs to is not known. "
+                "Call ens_plugin.log_report yourself, or set the URI before the fit."
+            )
+        upload.progress.make_run()
+        tags = {MLFLOW_AUTOLOGGING: INTEGRATION}
+        with mlflow.start_run(run_name=_run_name(upload.report), tags=tags, log_system_metrics=False) as run:
+            run_id = str(run.info.run_id)
+            client.update_run(run_id, status="FAILED")
+            upload.progress.run_made(run_id)
+            _log_to_run(client, run_id, upload)
+            return run_id
+
+
+def _run_name(report: EnsembleReport) -> str:
+    """Return a random name for a run; MLflow would draw one from Python's global generator, which the user seeds."""
+    return f"{printable(report.model, 60)}-{secrets.token_hex(3)}"
+
+
+def avoid(store: str, problem: str) -> None:
+    """Send no report to a store for a minute from now."""
+    _avoided[store] = (time.monotonic() + AVOIDED_S, problem)
+
+
+def unreachable(uri: str) -> str | None:
+    """Return the last error of a server that could not be reached in the last minute; None for other servers."""
+    until, message = _avoided.get(uri, (-math.inf, ""))
+    return message if time.monotonic() < until else None
+
+
+def forget_unreachable() -> None:
+    """Forget which servers could not be reached, so that each is tried again."""
+    _avoided.clear()
+
+
+def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None:
+    directory = None if upload.files is None else upload.files.folder
+    prefix = _free_prefix(client.get_run(run_id), upload.prefix)
+    if upload.data_digest is not None:
+        client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
+        if upload.report.model_id is not None:
+            from ens_plugin.tracking.models import DIGEST_TAG
+
+            client.set_logged_model_tags(upload.report.model_id, {DIGEST_TAG: upload.data_digest})
+    send(client, run_id, run_content(upload.report, directory, prefix))
+    if upload.files is not None:
+        upload.progress.place = (run_id, prefix)
+        # Last, because the numbers need not wait for the pictures.
+        for file in upload.files.draw():
+            client.log_artifact(run_id, str(file), artifact_path(prefix))
+
+
+def _free_prefix(run: Run, prefix: str) -> str:
+    names = [*run.data.metrics, *run.data.tags]
+    numbered, count = prefix, 1
+    while any(name.startswith((f"{numbered}.", f"{numbered}/")) for name in names):
+        count += 1
+        numbered = f"{prefix}_{count}"
+    return numbered
+
+
+LEAST_WAIT_S = 1.0
+SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wait at the end of a program
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """The delivery of one report to one destination.
+
+    Attributes
+    ----------
+    model : str
+        Name of the model in messages.
+    store : str
+        Deliveries to one store are made one after the other.
+    place : str
+        Name of the destination in messages, such as ``"tracking server"``.
+    deliver : callable
+        Returns where the report was logged, such as ``"run 0a1b"``.
+    is_awaited : bool
+        Whether the fit waits until the delivery is over, whatever time is left.
+    is_only_one : bool
+        Whether the report has no other destination.
+    progress : Progress
+    """
+
+    model: str
+    store: str
+    place: str
+    deliver: Callable[[], str]
+    is_awaited: bool = False
+    is_only_one: bool = True
+    progress: Progress = field(default_factory=Progress)
+
+
+def send_all(
+    deliveries: Collection[Delivery],
+    files: ReportFiles | None,
+    deadline: float,
+    settings: AutologOptions,
+) -> None:
+    """Queue all deliveries of a report, and wait for them until the deadline.
+
+    Parameters
+    ----------
+    deliveries : collection of Delivery
+    files : ReportFiles or None
+        Removed in the end.
+    deadline : float
+        Time on the clock ``time.perf_counter()``.
+    settings : AutologOptions
+
+    Raises
+    ------
+    TrackingError
+        If too many reports wait for a store already.  The other deliveries are made nevertheless.
+    """
+    problems = []
+    for delivery in deliveries:
+        try:
+            _send(delivery, files, deadline, settings)
+        except TrackingError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
+
+
+def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions) -> None:
+    is_done = threading.Event()
+    is_over = threading.Lock()
+
+    def clean_up() -> None:
+        # Of a delivery that is given up and ends after all, only the first end counts.
+        if is_over.acquire(blocking=False) and files is not None:
+            files.release()
+
+    def work() -> None:
+        try:
+            inform(settings, logging.INFO, f"Logged the report of {delivery.model} to {delivery.deliver()}.")
+        except Exception as error:
+            # This runs in a worker thread, where a raised exception would be lost.
+            kind = type(error).__name__ + ("" if delivery.is_only_one else f" of {delivery.place}")
+            warn_once(settings, kind, _failure(delivery, error))
+        finally:
+            is_done.set()
+            clean_up()
+
+    def lose() -> None:
+        warn_once(settings, "lost", _lost(delivery))
+        clean_up()
+
+    seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
+    if delivery.is_awaited:
+        seconds = threading.TIMEOUT_MAX
+    try:
+        is_sent = post(Upload(delivery.store, work, lose, delivery.progress), seconds)
+    except TrackingError:
+        clean_up()
+        raise
+    if not is_sent:
+        # The upload may succeed or fail within seconds; then its own message is enough.
+        watch = threading.Timer(SLOW_S, _warn_unless, (is_done, settings, _still_sending(delivery)))
+        watch.daemon = True
+        watch.start()
+
+
+def not_logged(model: str, problem: str) -> str:
+    """Return the message that a report was not logged."""
+    return f"The report of {model} was not logged: {problem}"
+
+
+def _failure(delivery: Delivery, error: Exception) -> str:
+    message = not_logged(delivery.model, str(error))
+    if unreachable(delivery.store) is None:
+        return message
+    there = "" if delivery.is_only_one else " there"
+    return (
+        f"{message} Fits of the next {AVOIDED_S:.0f} seconds get no report{there}. "
+        "Call autolog() again to retry at once."
+    )
+
+
+def _warn_unless(is_done: threading.Event, settings: AutologOptions, message: str) -> None:
+    if not is_done.is_set():
+        warn_once(settings, "slow", message)
+
+
+def _still_sending(delivery: Delivery) -> str:
+    return f"The report of {delivery.model} is still being sent, because the {delivery.place} is slow."
+
+
+def _lost(delivery: Delivery) -> str:
+    lost = (
+        f"The report of {delivery.model} was not sent completely before the program ended, because the "
+        f"{delivery.place} was too slow. To log it, analyse the model again."
+    )
+    if delivery.progress.makes_run:
+        return f"{lost} A run was being made for it and may stay RUNNING."
+    run = delivery.progress.run_id
+    return lost if run is None else f"{lost} Its run {run} is marked FAILED."
+
+
+LINKING_S = 2.0
+
+# By fitted object, while it exists: the upload of the report on its last fit, and the models logged of it since.
+_uploads: WeakKeyDictionary[Any, ReportUpload] = WeakKeyDictionary()
+_logged: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+_original: Callable[..., Any] | None = None
+
+
+def remember_report(upload: ReportUpload, *models: object) -> None:
+    """Link a report to every model that the program logs of some objects: the fitted model, and what is inside it."""
+    for model in models:
+        try:
+            _uploads[model] = upload
+        except TypeError:
+            # Without weak references or a hash, a model would be kept alive or not be found.
+            continue
+
+
+def link_logged(settings: AutologOptions, *models: object) -> None:
+    """Link reports to the models that were logged of some objects already, as MLflow's autologging does of a search."""
+    for model in models:
+        upload = _upload_of(model)
+        for model_id in [] if upload is None else _logged.get(model, []):
+            if upload is not None and model_id != upload.report.model_id:
+                _post(upload, model_id, settings)
+
+
+def forget_report(model: object) -> None:
+    """Forget the report on a model that is fitted again."""
+    try:
+        _uploads.pop(model, None)
+        _logged.pop(model, None)
+    except TypeError:
+        return
+
+
+def start_linking(settings: AutologOptions) -> None:
+    """Link models from now on, whichever function of MLflow logs them."""
+    global _original
+    from mlflow.models import Model
+
+    if _original is None:
+        _original = Model.log.__func__
+        Model.log = classmethod(_linking(_original, settings))  # type: ignore[method-assign]
+
+
+def stop_linking() -> None:
+    """Restore MLflow's function, and forget all reports."""
+    global _original
+    from mlflow.models import Model
+
+    if _original is not None:
+        Model.log = classmethod(_original)  # type: ignore[method-assign]
+        _original = None
+    _uploads.clear()
+    _logged.clear()
+
+
+def _linking(original: Callable[..., Any], settings: AutologOptions) -> Callable[..., Any]:
+    def log(cls: type[Model], *args: Any, **options: Any) -> Any:
+        logged = original(cls, *args, **options)
+        if settings.process == os.getpid():
+            attempt(settings, lambda: _link(logged.model_id, options, settings))
+        return logged
+
+    return log
+
+
+def _link(model_id: str | None, options: dict[str, Any], settings: AutologOptions) -> None:
+    import mlflow
+
+    for value in [] if model_id is None else options.values():
+        upload = _upload_of(value)
+        if upload is None:
+            _note(value, str(model_id))
+        elif upload.tracking_uri == mlflow.get_tracking_uri() and _is_unchanged(value, upload.report):
+            _post(upload, str(model_id), settings)
+
+
+def _note(model: object, model_id: str) -> None:
+    if not hasattr(model, "predict"):
+        return
+    try:
+        _logged.setdefault(model, []).append(model_id)
+    except TypeError:
+        return
+
+
+def _upload_of(value: object) -> ReportUpload | None:
+    try:
+        return _uploads.get(value)
+    except TypeError:
+        return None
+
+
+def _is_unchanged(model: object, report: EnsembleReport) -> bool:
+    """Return whether a model still has the members that its report is about."""
+    try:
+        parts = find_adapter(inner_ensemble(model)).fingerprint()
+    except EnsPluginError:
+        return False
+    return tuple(part.hex() for part in parts) == report.fingerprint
+
+
+def _post(upload: ReportUpload, model_id: str, settings: AutologOptions) -> None:
+    """Queue the link behind the upload of the report itself."""
+
+    def work() -> None:
+        try:
+            if upload.progress.place is not None:
+                _link_in_store(upload, *upload.progress.place, model_id)
+                inform(settings, logging.INFO, f"Linked the report of {upload.report.model} to the model {model_id}.")
+        except Exception as error:
+            # This runs in a worker thread, where a raised exception would be lost.
+            warn_once(settings, "link", _not_linked(upload, model_id, error))
+
+    def lose() -> None:
+        warn_once(settings, "link", _not_linked(upload, model_id, "the program ended before"))
+
+    post(Upload(upload.tracking_uri, work, lose), LINKING_S)
+
+
+def _not_linked(upload: ReportUpload, model_id: str, problem: object) -> str:
+    return (
+        f"The report of {upload.report.model} was not linked to the model {model_id}: {problem}. To link them, analyse "
+        f"the model again and call ens_plugin.log_report(report, model_id={model_id!r})."
+    )
+
+
+def _link_in_store(upload: ReportUpload, run_id: str, prefix: str, model_id: str) -> None:
+    import mlflow
+
+    with tracking_errors(upload.tracking_uri), TemporaryDirectory(prefix="ens_plugin-") as directory:
+        client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
+        if upload.data_digest is not None:
+            client.set_logged_model_tags(model_id, {DIGEST_TAG: upload.data_digest})
+        report = replace(upload.report, model_id=model_id)
+        (Path(directory) / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
+        link_report(client, run_id, report, Path(directory), prefix)

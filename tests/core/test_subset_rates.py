@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ens_plugin.core.sample import rates_of_subsets
+from ens_plugin.core.tally import RowBlock
+
+FloatArray = NDArray[np.float64]
+
+
+def block(kind: str, n_members: int, n_rows: int, n_labels: int = 4) -> RowBlock:
+    rng = np.random.default_rng(3)
+    is_oob = rng.random((n_members, n_rows)) < 0.8
+    is_oob[:3] = True
+    target = rng.integers(0, n_labels, n_rows)
+    votes = rng.integers(0, n_labels, (n_members, n_rows))
+    # Some rows are certain, some are nearly so.
+    votes[:, 0] = votes[:, 1] = 2
+    votes[1, 1] = 0
+    if kind == "labels":
+        return RowBlock(votes, is_oob, target, n_labels)
+    if kind == "scores":
+        return RowBlock(rng.normal(size=(n_members, n_rows, n_labels)), is_oob, target, n_labels)
+    return RowBlock(np.eye(n_labels)[votes], is_oob, target, n_labels)
+
+
+def brute(data: RowBlock, row: int, size: int, n_members: int) -> tuple[float, float]:
+    """Over all subsets of the row's first members: share that is wrong, and that differs from the rest."""
+    mine = data.outputs[data.counted[:, row], row][:n_members]
+    outputs = np.eye(data.n_labels)[mine] if mine.ndim == 1 else mine
+    found = []
+    for chosen in combinations(range(n_members), size):
+        sums = outputs[list(chosen)].sum(axis=0)
+        rest = np.delete(outputs, chosen, axis=0).sum(axis=0)
+        found.append((np.argmax(sums) != data.target[row], np.argmax(sums) != np.argmax(rest)))
+    wrong, apart = np.mean(found, axis=0)
+    return float(wrong), float(apart) if size < n_members else np.nan
+
+
+@pytest.mark.parametrize("kind", ["labels", "indicators", "scores"])
+def test_few_subsets_are_all_taken(kind: str) -> None:
+    data, sizes = block(kind, 7, 30), np.array([1, 3, 5])
+    rates = rates_of_subsets(data, sizes, np.random.default_rng(0))
+    trials = data.counted.sum(axis=0)
+    assert (rates.members <= trials).all()
+    for row in range(30):
+        for index, size in enumerate(sizes):
+            found = rates.wrong[index, row], rates.apart[index, row]
+            if size > rates.members[row]:
+                assert np.isnan(found).all()
+                continue
+            np.testing.assert_allclose(found, brute(data, row, int(size), int(rates.members[row])), atol=1e-12)
+            assert rates.noise[index, row] == 0
+
+
+@pytest.mark.slow
+def test_random_subsets_are_unbiased_and_as_noisy_as_they_say() -> None:
+    data, sizes = block("indicators", 14, 40), np.array([1, 5])
+    draws = [rates_of_subsets(data, sizes, np.random.default_rng(seed)) for seed in range(60)]
+    wrong = np.array([rates.wrong[1] for rates in draws])
+    members = draws[0].members
+    exact = np.array([brute(data, row, 5, int(members[row]))[0] for row in range(40)])
+    se = wrong.std(axis=0, ddof=1) / np.sqrt(60)
+    assert (np.abs(wrong.mean(axis=0) - exact) <= 4.5 * se + 1e-9).all()
+    assert (wrong.var(axis=0, ddof=1).sum()) <= 1.1 * draws[0].noise[1].sum()
+
+
+def test_votes_and_their_indicators_are_one() -> None:
+    sizes = np.array([1, 9])
+    first, second = (
+        rates_of_subsets(block(kind, 60, 50), sizes, np.random.default_rng(0)) for kind in ("labels", "indicators")
+    )
+    np.testing.assert_array_equal(first.wrong, second.wrong)
+    np.testing.assert_array_equal(first.apart, second.apart)
+
+
+def test_subsets_are_of_the_row_s_own_members_whatever_the_others_hold() -> None:
+    data = block("scores", 9, 20)
+    spoiled = RowBlock(np.where(data.counted[:, :, None], data.outputs, 99.0), data.counted, data.target, data.n_labels)
+    first, second = (rates_of_subsets(each, np.array([1, 3]), np.random.default_rng(0)) for each in (data, spoiled))
+    np.testing.assert_array_equal(first.wrong, second.wrong)
+
+
+def test_rows_without_members_have_no_subsets() -> None:
+    empty = RowBlock(np.zeros((3, 4), dtype=np.int64), np.zeros((3, 4), dtype=bool), np.zeros(4, dtype=np.int64), 2)
+    rates = rates_of_subsets(empty, np.array([1]), np.random.default_rng(0))
+    assert np.isnan(rates.wrong).all()
+    assert not rates.members.any()
+
+
+@pytest.mark.parametrize(("n_labels", "n_members"), [(3, 9), (40, 31), (120, 40)])
+def test_votes_have_the_rates_of_their_indicators(n_labels: int, n_members: int) -> None:
+    """Votes are ranked by one maximum of whole numbers, indicators slot by slot: the same labels win, to the bit."""
+    votes, sizes = block("labels", n_members, 90, n_labels), np.array([1, 2, 5, 9])
+    indicators = RowBlock(np.eye(n_labels)[votes.outputs], votes.counted, votes.target, n_labels)
+    found, expected = (rates_of_subsets(data, sizes, np.random.default_rng(1)) for data in (votes, indicators))
+    np.testing.assert_array_equal(found.wrong, expected.wrong)
+    np.testing.assert_array_equal(found.apart, expected.apart)
+    np.testing.assert_array_equal(found.noise, expected.noise)

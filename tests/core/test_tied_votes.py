@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom, multinomial
+
+from ens_plugin import CustomEnsemble, EnsembleReport, ErrorCurve, analyze
+from ens_plugin.core.anchoring import LabelVotes, even_size_shift, tie_probability, tied_label_shift
+from ens_plugin.core.row_model import GRID
+from ens_plugin.core.sample import Sample, rates_of_subsets
+from ens_plugin.core.tally import RowBlock
+from ens_plugin.core.votes import fit_mixture
+
+RARE, SECOND_ERRS, FIRST_ERRS = 0.1, (2.0, 1.0), (0.6, 4.0)
+
+
+def unbalanced(n_rows: int, n_members: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Votes on two labels, the second of which is rare and mostly missed: labels and target."""
+    rng = np.random.default_rng(seed)
+    target = (rng.random(n_rows) < RARE).astype(np.int64)
+    wrong = np.where(target == 1, rng.beta(*SECOND_ERRS, n_rows), rng.beta(*FIRST_ERRS, n_rows))
+    votes = rng.random((n_members, n_rows)) < wrong
+    return np.where(votes, 1 - target, target), target
+
+
+def exact_shift(size: int) -> float:
+    """By integration of the densities that the votes were drawn from."""
+    points = (np.arange(200_000) + 0.5) / 200_000
+    ties = binom.pmf(size // 2, size, points)
+
+    def mean(exponents: tuple[float, float]) -> float:
+        density = points ** (exponents[0] - 1) * (1 - points) ** (exponents[1] - 1)
+        return float(ties @ density / density.sum())
+
+    return (RARE * mean(SECOND_ERRS) - (1 - RARE) * mean(FIRST_ERRS)) / 2
+
+
+def curve_of(labels: NDArray[Any], target: NDArray[Any], **options: Any) -> ErrorCurve:
+    ensemble = CustomEnsemble(labels, None, aggregation="vote", classes=np.array([0, 1]))
+    return analyze(ensemble, None, target, data="holdout", **options).error_curve
+
+
+def test_the_probability_of_a_tie_is_exact() -> None:
+    for size in (2, 10):
+        expected = [Fraction(comb(size, size // 2)) * Fraction(p * (9 - p), 81) ** (size // 2) for p in range(10)]
+        found = tie_probability(np.arange(10) / 9, [size])[0]
+        np.testing.assert_allclose(found, [float(value) for value in expected], rtol=1e-12)
+    of_grid = tie_probability(GRID, [2, 100, 2000])
+    np.testing.assert_allclose(of_grid, binom.pmf([[1], [50], [1000]], [[2], [100], [2000]], GRID), rtol=0, atol=1e-13)
+    assert tie_probability([0.5], [10**6])[0, 0] == pytest.approx(np.sqrt(2 / np.pi / 10**6), rel=1e-5)
+
+
+@pytest.mark.parametrize("n_members", [10, 100])
+def test_the_shift_is_that_of_the_rows_of_each_label(n_members: int) -> None:
+    """Fifteen samples of 600 rows, 60 of them of the rare label: right on average, within three standard errors."""
+    sizes = np.array([2, 9, 10, 100])
+    found = []
+    for seed in range(15):
+        labels, target = unbalanced(600, n_members, seed)
+        is_oob = np.random.default_rng(1000 + seed).random(labels.shape) < 0.4
+        is_oob[0] = True
+        wrong = ((labels != target) & is_oob).sum(axis=0)
+        sample = Sample(RowBlock(labels, is_oob, target, 2), np.arange(600), np.ones(600))
+        found.append(even_size_shift(fit_mixture(wrong, is_oob.sum(axis=0)), sample, sizes))
+    error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    expected = np.array([exact_shift(size) for size in (2, 10, 10, 100)])
+    assert (np.abs(np.mean(found, axis=0) - expected) < 3 * error + 0.05 * np.abs(expected)).all()
+    assert (expected[:3] < -4 * error[:3]).all()
+
+
+@pytest.mark.parametrize("n_second", [20, 400])
+def test_the_shift_is_by_weight(n_second: int) -> None:
+    """The heavy rows of the second label tie, the light ones never do; fewer than 30 have no density of their own."""
+    n_members, target = 200, np.repeat([0, 1], [400, n_second])
+    chance = np.where(target == 0, 0.02, np.where(np.arange(target.size) % 2 == 0, 0.5, 0.02))
+    weight = np.where((target == 1) & (chance < 0.5), 0.01, 1.0)
+    wrong = np.random.default_rng(0).random((n_members, target.size)) < chance
+    block = RowBlock(np.where(wrong, 1 - target, target), np.ones(wrong.shape, dtype=bool), target, 2)
+    model = fit_mixture(wrong.sum(axis=0), np.full(target.size, n_members), weight)
+    found = even_size_shift(model, Sample(block, np.arange(target.size), weight), [10])
+    share = weight[target == 1] / weight.sum()
+    exact = 0.5 * share @ binom.pmf(5, 10, chance[target == 1])
+    np.testing.assert_allclose(found, exact, rtol=0.15)
+
+
+def test_a_label_that_no_member_mistakes_has_no_ties_and_rows_of_no_member_no_share() -> None:
+    """The second label's rows tie half of the time, whatever there is beside them."""
+    n_members, target = 100, np.repeat([0, 1, 0], [120, 40, 50])
+    votes = np.where(target == 1, np.random.default_rng(0).random((n_members, target.size)) < 0.5, 0)
+    counted = np.broadcast_to(np.arange(target.size) < 160, votes.shape)
+    model = fit_mixture(np.where(target == 1, n_members - votes.sum(axis=0), 0)[:160], np.full(160, n_members))
+    sample = Sample(RowBlock(votes, counted, target, 2), np.arange(target.size) % 160, np.ones(target.size))
+    exact = 0.5 * 40 / 160 * binom.pmf(2, 4, 0.5)
+    assert even_size_shift(model, sample, [3, 4]) == pytest.approx([exact, exact], rel=0.03)
+    without_second = replace(sample, weight=(target == 0).astype(np.float64))
+    assert even_size_shift(model, without_second, [4]).tolist() == [0.0]
+
+
+def test_even_sizes_follow_the_models_own_rule() -> None:
+    """The average over subsets of an ensemble that gives ties to the first label; halves are off by up to 6 points."""
+    labels, target = unbalanced(1500, 60, 0)
+    sizes = np.array([2, 4, 10, 20, 40])
+    block = RowBlock(labels, np.ones(labels.shape, dtype=bool), target, 2)
+    drawn = rates_of_subsets(block, sizes, np.random.default_rng(0)).wrong.mean(axis=1)
+    curve = curve_of(labels, target)
+    np.testing.assert_allclose([curve.at(size) for size in sizes], drawn, atol=0.006)
+    assert curve.at(1) - curve.at(2) > 0.06
+    tabulated = curve_of(labels, target, sizes=np.arange(1, 41))
+    for size in sizes:
+        assert tabulated.at(size) == pytest.approx(tabulated.error[size - 1], abs=1e-15)
+        assert tabulated.at(size) == pytest.approx(curve.at(size), abs=1e-3)
+        low, high = tabulated.interval_at(size)
+        assert low < tabulated.at(size) < high
+
+
+def test_the_error_of_an_even_ensemble_is_reported_by_its_rule() -> None:
+    labels, target = unbalanced(2000, 10, 3)
+    ensemble = CustomEnsemble(labels, None, aggregation="vote", classes=np.array([0, 1]))
+    report = analyze(ensemble, None, target, data="holdout")
+    predicted = labels.sum(axis=0) > 5
+    assert report.error == pytest.approx(np.mean(predicted != target), abs=0.008)
+    assert report.bias_variance.ensemble_error == pytest.approx(report.error, abs=1e-12)
+    assert report.error < report.error_curve.at(9) - 0.005
+    untabulated = replace(report.error_curve, **without(report.error_curve, 9))
+    assert untabulated.at(9) == pytest.approx(report.error_curve.at(9), abs=1e-12)
+    again = EnsembleReport.from_json(report.to_json())
+    assert again.error_curve.at(10) == report.error_curve.at(10)
+    assert again.error_curve.at(50) == report.error_curve.at(50)
+
+
+def without(curve: ErrorCurve, size: int) -> dict[str, Any]:
+    """The columns of a curve without one size."""
+    rest = curve.sizes != size
+    return {name: getattr(curve, name)[rest] for name in ("sizes", "error", "lower", "upper", "even_shift")}
+
+
+def test_which_label_comes_first_decides() -> None:
+    labels, target = unbalanced(2000, 20, 5)
+    first, second = curve_of(labels, target), curve_of(1 - labels, 1 - target)
+    for size in (1, 9, 21):
+        assert first.at(size) == pytest.approx(second.at(size), abs=1e-12)
+    assert first.at(2) + second.at(2) == pytest.approx(2 * first.at(1), abs=1e-12)
+    assert first.at(2) < first.at(1) < second.at(2)
+    assert first.asymptote == second.asymptote
+
+
+def test_a_label_of_few_rows_is_no_trouble() -> None:
+    labels, target = unbalanced(400, 20, 6)
+    few = np.flatnonzero((target == 0) | (np.cumsum(target) <= 5))
+    assert np.isfinite(curve_of(labels[:, few], target[few]).at(20))
+
+
+def exact_label_shift(shares: NDArray[Any], code: int, size: int) -> NDArray[Any]:
+    """By all numbers of votes for three labels: the error by the rule less that with a tie for any label alike."""
+    found = np.array([(one, two, size - one - two) for one in range(size + 1) for two in range(size + 1 - one)])
+    most = found == found.max(axis=1, keepdims=True)
+    by_rule, alike = found.argmax(axis=1) != code, 1.0 - most[:, code] / most.sum(axis=1)
+    return np.array([multinomial.pmf(found, size, own) @ (by_rule - alike) for own in shares])
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_the_shift_of_rows_of_one_of_three_labels_is_exact(code: int) -> None:
+    """So many votes tell each row's shares; the rows of some kinds count more than others."""
+    shares = np.array([[0.42, 0.42, 0.16], [0.3, 0.35, 0.35], [0.7, 0.15, 0.15]])
+    kind, n_votes = np.tile([0, 1, 2], 40), 4000.0
+    weight = np.array([1.0, 4.0, 0.25])[kind]
+    votes = LabelVotes(shares[kind] * n_votes, shares[kind] * n_votes, np.full(120, n_votes), np.full(120, code))
+    found = tied_label_shift(votes, weight, code, np.array([2.0, 3.0, 16.0, 64.0, 65.0, np.inf]), 120_000)
+    exact = [weight @ exact_label_shift(shares, code, size)[kind] / weight.sum() for size in (2, 3, 16, 64)]
+    # The standard error of so many draws is up to 0.0012.
+    np.testing.assert_allclose(found, [*exact, 0.0, 0.0], atol=0.004)
+    assert abs(exact[-1]) > 0.003
+
+
+def test_rows_without_weight_are_no_part_of_the_distribution_of_shares() -> None:
+    """These are easy; counted like the others, they would make the others' votes seem luck, and ties a third rarer."""
+    kind, target = np.tile([0, 1], 500), np.zeros(1000, dtype=np.int64)
+    shares = np.array([[0.4, 0.4, 0.2], [0.98, 0.01, 0.01]])[kind]
+    support = np.random.default_rng(0).multinomial(2, shares).astype(np.float64)
+    sizes, hard = np.array([2.0, 4.0]), kind == 0
+    all_rows = LabelVotes(support, support, np.full(1000, 2.0), target)
+    alone = LabelVotes(support[hard], support[hard], np.full(500, 2.0), target[hard])
+    found = tied_label_shift(all_rows, hard.astype(np.float64), 0, sizes, 40_000)
+    np.testing.assert_allclose(found, tied_label_shift(alone, np.ones(500), 0, sizes, 20_000), atol=0.01)

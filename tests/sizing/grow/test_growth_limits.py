@@ -1,0 +1,199 @@
+"""Growth that ends before the recommended size, and what cannot be grown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ens_plugin
+from ens_plugin import grow
+from ens_plugin.errors import BagError, EnsPluginError, InputError, NotConvergedWarning, UnsupportedModelError
+from tests.sizing.grow.cases import TIGHT, X, Y, forest
+
+# Where it stops short.
+
+
+def test_max_size_says_what_there_is_and_what_it_would_take() -> None:
+    with pytest.warns(NotConvergedWarning, match=r"max_size=30, while a mean Brier score .* takes about \d+"):
+        growth = grow(forest(), X, Y, max_size=30, **TIGHT)
+    probe = ens_plugin.analyze(forest(n_estimators=20).fit(X, Y), X, Y, tolerance=TIGHT["tolerance"])
+    assert growth.n_members == len(growth.model.estimators_) == growth.trained_members == 30
+    assert not growth.converged
+    assert growth.suffices is False
+    assert growth.wanted_size == probe.recommended_size > 30
+    assert str(probe.recommended_size) in growth.reason
+
+
+@pytest.mark.slow
+def test_one_member_less_than_wanted_is_not_converged() -> None:
+    probe = ens_plugin.analyze(forest(n_estimators=20).fit(X, Y), X, Y, tolerance=TIGHT["tolerance"])
+    assert probe.recommended_size is not None
+    with pytest.warns(NotConvergedWarning, match="max_size"):
+        assert not grow(forest(), X, Y, max_size=probe.recommended_size - 1, **TIGHT).converged
+    assert grow(forest(), X, Y, max_size=probe.recommended_size, **TIGHT).converged
+
+
+def test_iterative_stops_at_max_size_too() -> None:
+    with pytest.warns(NotConvergedWarning, match="max_size=30"):
+        growth = grow(forest(), X, Y, confidence=0.995, method="iterative", probe_size=20, max_size=30)
+    assert [step.n_members for step in growth.history] == [20, 30]
+
+
+def test_a_size_beyond_all_looked_at_is_not_given_a_number() -> None:
+    noise = np.random.default_rng(0).integers(0, 2, 200)
+    with pytest.warns(NotConvergedWarning, match="more members than the largest size|cannot be told"):
+        growth = grow(forest(max_depth=1), X[:200], noise, confidence=0.9999, max_size=60)
+    assert growth.wanted_size is None
+    assert growth.n_members == 60
+
+
+@pytest.mark.filterwarnings("ignore:There are only 24 rows:ens_plugin.errors.WeakEstimateWarning")
+def test_few_rows_keep_the_probe() -> None:
+    rows = np.r_[:12, 19:31]
+    with pytest.warns(NotConvergedWarning, match="24 rows are too few"):
+        growth = grow(forest(), X[rows], Y[rows])
+    assert growth.n_members == 50
+    assert not growth.converged
+    assert growth.suffices is None
+    assert growth.history[0].recommended_size is None
+
+
+@pytest.mark.slow
+def test_few_out_of_bag_members_per_row_keep_the_probe() -> None:
+    # The share left out is 0.368: of 13 members 4.8, of 14 5.2.
+    with pytest.warns(NotConvergedWarning, match=r"4\.\d out-of-bag members on average, and 5 are needed"):
+        growth = grow(forest(), X, Y, probe_size=13)
+    assert (growth.n_members, growth.converged) == (13, False)
+    assert grow(forest(), X, Y, probe_size=14).converged
+
+
+def test_too_few_out_of_bag_members_keep_the_probe() -> None:
+    bagging = BaggingClassifier(random_state=0, bootstrap=False, max_samples=0.99)
+    with pytest.warns(NotConvergedWarning, match="fewer than 2 out-of-bag members"):
+        growth = grow(bagging, X, Y)
+    assert growth.report is None
+    assert growth.n_members == 50
+    assert growth.history[0].error is None
+
+
+class Noise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts another wave for every seed: the mean of many predicts 0."""
+
+    def __init__(self, random_state: int | None = None) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Noise:
+        self.phase_ = np.random.default_rng(self.random_state).uniform(0.0, 100.0, 2)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.sin(X[:, 0] * self.phase_[0] + self.phase_[1])
+
+
+def test_an_error_that_cannot_be_told_from_0_keeps_the_probe() -> None:
+    rows = np.arange(60.0)[:, None]
+    with pytest.warns(NotConvergedWarning, match="from 0, so no relative excess"):
+        growth = grow(BaggingRegressor(Noise(), random_state=7), rows, np.zeros(60))
+    assert growth.n_members == 50
+    assert not growth.converged
+    assert growth.report is not None
+    assert growth.report.error_curve.asymptote_raw < 0
+
+
+def test_members_that_all_agree_are_not_needed_twice() -> None:
+    rows = np.repeat(np.arange(4.0), 30)[:, None]
+    growth = grow(RandomForestRegressor(random_state=0), rows, rows[:, 0])
+    assert (growth.n_members, growth.converged) == (1, True)
+
+
+# Wrong input.
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "match"),
+    [
+        (GradientBoostingClassifier(), UnsupportedModelError, "GradientBoostingClassifier cannot be grown"),
+        (LogisticRegression(), UnsupportedModelError, "LogisticRegression cannot be grown"),
+        (RandomForestClassifier, UnsupportedModelError, "is the class RandomForestClassifier; pass an ensemble of it"),
+        (GridSearchCV(forest(), {}), UnsupportedModelError, "best_estimator_"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), UnsupportedModelError, "LogisticRegression"),
+        (make_pipeline(LogisticRegression(), forest()), Exception, "transform"),
+        (ens_plugin.CustomEnsemble, UnsupportedModelError, "cannot be grown"),
+        (None, UnsupportedModelError, "NoneType cannot be grown"),
+        (forest(bootstrap=False), BagError, "bootstrap=True"),
+        (ExtraTreesClassifier(), BagError, "bootstrap=True"),
+        (BaggingClassifier(bootstrap=False), BagError, "bootstrap=False"),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)[:40]),
+)
+def test_what_cannot_be_grown_is_refused(estimator: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match) as caught:
+        grow(estimator, X, Y)
+    assert isinstance(caught.value, (EnsPluginError, TypeError))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"method": "iterated"}, "method must be 'one_shot' or 'iterative'"),
+        ({"method": None}, "method must be"),
+        ({"confidence": 1.0}, "confidence must lie"),
+        ({"tolerance": 0.0}, "tolerance must be"),
+        ({"probe_size": 9}, "probe_size must be a whole number of at least 10"),
+        ({"max_size": 49}, "max_size=49 is below the 50 members of the probe"),
+        ({"max_size": 99, "method": "iterative"}, "max_size=99 is below the 100 members"),
+        ({"max_size": 60.5}, "max_size must be"),
+        ({"max_size": 10**10}, "max_size must be a whole number of at most 1000000000"),
+        ({"probe_size": 10**30, "max_size": 10**9}, "probe_size must be a whole number of at most 1000000"),
+    ],
+    ids=str,
+)
+def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str, Any], match: str) -> None:
+    class Untrained(RandomForestClassifier):  # type: ignore[misc]
+        def fit(self, *_: Any, **__: Any) -> Any:
+            raise AssertionError("trained")
+
+    with pytest.raises(InputError, match=match):
+        grow(Untrained(), X, Y, **options)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "match"),
+    [
+        (RandomForestRegressor(), {"criterion": "agreement"}, "predicts values"),
+        (make_pipeline(StandardScaler(), BaggingClassifier()), {"criterion": "accuracy"}, "criterion must be one of"),
+        (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: set tolerance"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_the_other_task_is_asked_by_is_refused(estimator: Any, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        grow(estimator, X, Y, **options)
+
+
+def test_a_single_label_is_refused() -> None:
+    with pytest.raises(InputError, match="single label"):
+        grow(forest(), X, np.zeros(len(Y)))
+
+
+def test_what_the_base_refuses_is_refused_in_its_words() -> None:
+    broken = X.copy()
+    broken[3, 4] = np.inf
+    for estimator in (forest(), make_pipeline(StandardScaler(), forest())):
+        with pytest.raises(InputError, match="infinity"):
+            grow(estimator, broken, Y)

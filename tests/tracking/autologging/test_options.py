@@ -1,0 +1,317 @@
+"""The options of autolog, its time budget, and that nothing of it is left when it is off."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import pickle
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import joblib
+import mlflow
+import pytest
+from mlflow.utils.autologging_utils.events import AutologgingEventLogger
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from ens_plugin import EnsembleReport, analyze, autolog
+from ens_plugin.adapters import Trainable, libraries
+from ens_plugin.errors import InputError
+from ens_plugin.tracking import data_digest
+from ens_plugin.tracking.uploads import wait_until_sent
+from tests.extras import INSTALL, lightgbm, xgboost
+from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
+from tests.tracking.fits import top_runs
+from tests.tracking.stores import MLFLOW_WARNINGS
+
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging")]
+
+
+@pytest.mark.usefixtures("canned_report")
+class TestOptions:
+    def test_exclusive_keeps_out_of_runs_of_the_users(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+        autolog(exclusive=True, log_artifacts=False, max_overhead=PATIENT)
+        with mlflow.start_run():
+            classifier().fit(X, y)
+            make_pipeline(classifier()).fit(X, y)
+        assert not has_report(only_run(embedded, experiment))
+        classifier().fit(X, y)
+        assert [has_report(run) for run in top_runs(embedded, experiment)] == [False, True]
+
+    @pytest.mark.fast_cases("False")
+    @pytest.mark.parametrize("ours_first", [True, False])
+    def test_exclusive_does_not_keep_out_of_runs_of_mlflows(
+        self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
+    ) -> None:
+        steps = [
+            lambda: autolog(exclusive=True, log_artifacts=False, max_overhead=PATIENT),
+            lambda: mlflow.sklearn.autolog(log_models=False, log_post_training_metrics=False),
+        ]
+        for step in steps if ours_first else steps[::-1]:
+            step()
+        classifier().fit(X, y)
+        assert has_report(only_run(embedded, experiment))
+        with mlflow.start_run():
+            classifier().fit(X, y)
+        assert [has_report(run) for run in top_runs(embedded, experiment)] == [True, False]
+
+    @pytest.mark.slow
+    def test_prefix_starts_all_names(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+        autolog(prefix="trees", max_overhead=PATIENT)
+        classifier().fit(X, y)
+        run = only_run(embedded, experiment)
+        assert has_report(run, "trees")
+        assert not has_report(run)
+        assert run.data.tags["trees.data_digest"] == data_digest(X, y)
+        files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble/trees")}
+        assert {"report.json", "report.html", "error_curve.png"} <= files
+
+    def test_without_artifacts_there_are_metrics_only(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+        autolog(log_artifacts=False, max_overhead=PATIENT)
+        classifier().fit(X, y)
+        run = only_run(embedded, experiment)
+        assert has_report(run)
+        assert embedded.list_artifacts(run.info.run_id) == []
+
+    def test_an_analysis_that_took_all_the_time_gets_no_figures(
+        self,
+        embedded: mlflow.MlflowClient,
+        experiment: str,
+        log: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.settings.LEAST_SECONDS", 0.0)
+        autolog(max_overhead=0.0)
+        classifier().fit(X, y)
+        assert wait_until_sent(60)
+        run = only_run(embedded, experiment)
+        assert has_report(run)
+        assert "ens/error" in run.data.metrics
+        files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble")}
+        figures = {"agreement.png", "bias_variance.png", "error_curve.png"}
+        assert files == {"report.json", "curve.csv", "report.html", *figures}
+        assert not any("no page" in message for message in messages(log, logging.WARNING))
+
+    @pytest.mark.parametrize("max_overhead", [-0.1, float("nan"), "much", None])
+    def test_max_overhead_is_a_share(self, max_overhead: Any) -> None:
+        with pytest.raises(InputError, match="max_overhead"):
+            autolog(max_overhead=max_overhead)
+
+    @pytest.mark.parametrize("switch", ["disable", "silent", "exclusive", "log_artifacts"])
+    @pytest.mark.parametrize("value", ["no", "False", 0, None])
+    def test_switches_are_true_or_false(self, switch: str, value: Any) -> None:
+        autolog()
+        before = places()
+        with pytest.raises(InputError, match=f"{switch}={value!r} is neither True nor False"):
+            autolog(**{switch: value})
+        assert places() == before
+
+    def test_prefix_must_fit_names(self) -> None:
+        with pytest.raises(InputError, match="prefix"):
+            autolog(prefix="a b")
+
+
+class TestBudget:
+    def test_a_short_one_means_fewer_rows_and_the_report_says_so(
+        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.autologging.FEW_ROWS", 120)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.TOO_FEW_ROWS", 100)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.SENDING_S", 1e9)
+        autolog()
+        classifier().fit(X, y)
+        assert wait_until_sent(60)
+        file = embedded.download_artifacts(
+            only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
+        )
+        report = EnsembleReport.from_json(Path(file).read_text())
+        assert report.n_rows + report.rows_without_oob == 120
+        assert "120 of the 200 training rows" in report.warnings[0]
+        assert "max_overhead=0.1" in report.warnings[0]
+
+    def test_rows_that_take_too_long_to_go_through_are_refused_before(
+        self,
+        embedded: mlflow.MlflowClient,
+        experiment: str,
+        log: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+        canned_report: list[Any],
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.autologging.pass_seconds", lambda X, y: (1.5, 1.5))
+        autolog()
+        classifier().fit(X, y)
+        (warning,) = messages(log, logging.WARNING)
+        assert "200 training rows takes about 3 s, more than autologging may take (max_overhead=0.1)" in warning
+        assert not canned_report
+        autolog(max_overhead=float("inf"), log_artifacts=False)
+        classifier().fit(X, y)
+        assert has_report(only_run(embedded, experiment))
+
+    def test_an_infinite_one_means_all_rows(
+        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ens_plugin.tracking.autologging.FEW_ROWS", 0)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.SENDING_S", 1e9)
+        autolog(max_overhead=float("inf"), log_artifacts=False)
+        classifier().fit(X, y)
+        assert has_report(only_run(embedded, experiment))
+
+
+def places() -> dict[tuple[str, str], Any]:
+    """Everything that autologging, ours or MLflow's, puts something else in the place of."""
+    found: dict[tuple[str, str], Any] = {("events", ""): AutologgingEventLogger._event_logger}
+    for library in libraries(Trainable):
+        for site in library.fit_sites() if find_spec(library.library) is not None else ():
+            for name, value in vars(site.owner).items():
+                if name.endswith(site.name):
+                    found[f"{site.owner.__name__}", name] = value
+    return found
+
+
+@pytest.mark.usefixtures("canned_report")
+class TestUndoing:
+    def test_puts_back_the_very_same_functions(self) -> None:
+        before = places()
+        autolog()
+        assert places() != before
+        autolog(prefix="other")
+        autolog(disable=True)
+        assert places() == before
+        autolog(disable=True)
+        assert places() == before
+
+    def test_puts_back_mlflows_own(self) -> None:
+        mlflow.autolog(log_models=False)
+        before = places()
+        autolog()
+        autolog(disable=True)
+        assert places() == before
+
+    def test_leaves_nothing_in_what_mlflow_puts_back(self) -> None:
+        before = places()
+        autolog()
+        mlflow.autolog(log_models=False)
+        autolog(disable=True)
+        mlflow.sklearn.autolog(disable=True)
+        for library in ("xgboost", "lightgbm"):
+            if find_spec(library) is not None:
+                getattr(mlflow, library).autolog(disable=True)
+        assert places() == before
+
+    def test_keeps_a_logger_of_events_that_was_set_since(self) -> None:
+        autolog()
+        another = AutologgingEventLogger()
+        AutologgingEventLogger.set_logger(another)
+        autolog(disable=True)
+        assert AutologgingEventLogger.get_logger() is another
+        AutologgingEventLogger.set_logger(None)
+
+    def test_ends_reports(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+        autolog(log_artifacts=False, max_overhead=PATIENT)
+        autolog(disable=True)
+        classifier().fit(X, y)
+        assert top_runs(embedded, experiment) == []
+
+
+class TestPatchedFunctions:
+    @pytest.fixture(autouse=True)
+    def on(self) -> None:
+        autolog()
+
+    def test_look_like_those_they_stand_for(self) -> None:
+        assert list(inspect.signature(RandomForestClassifier.fit).parameters) == ["self", "X", "y", "sample_weight"]
+        assert has_fit_parameter(classifier(), "sample_weight")
+        assert RandomForestClassifier.fit.__doc__
+        assert Pipeline.fit.__name__ == "fit"
+
+    @pytest.mark.parametrize("with_mlflow", [False, True])
+    @pytest.mark.parametrize("module", [pickle, cloudpickle])
+    def test_can_be_pickled_and_are_the_same_again(self, module: Any, with_mlflow: bool) -> None:
+        libraries = [lightgbm, xgboost]
+        kept = [library.train for library in libraries]
+        autolog(disable=True)
+        own = [library.train for library in libraries]
+        if with_mlflow:
+            mlflow.autolog(log_models=False)
+        autolog()
+        if not with_mlflow:
+            assert [library.train for library in libraries] == kept
+        methods = [RandomForestClassifier.fit, BaggingClassifier.fit, Pipeline.fit, GridSearchCV.fit]
+        now = [library.train for library in libraries]
+        assert set(now).isdisjoint(own)
+        for function in (*now, *(() if with_mlflow else own), *methods, lightgbm.LGBMRegressor.fit):
+            pickled = module.dumps(function)
+            assert pickle.loads(pickled) is function
+            assert b"ens_plugin" not in pickled
+
+    def test_do_not_travel_with_models(self, tmp_path: Path) -> None:
+        joblib.dump(classifier(n_estimators=2).fit(X, y), tmp_path / "forest.joblib")
+        assert b"ens_plugin" not in (tmp_path / "forest.joblib").read_bytes()
+
+
+@pytest.mark.slow
+def test_libraries_imported_later_are_watched(tmp_path: Path) -> None:
+    for library in ("lightgbm", "xgboost"):
+        pytest.importorskip(library, reason=f"needs {library}: {INSTALL[library]}")
+    code = """
+import sys
+import ens_plugin
+assert "sklearn" not in sys.modules
+ens_plugin.autolog()
+assert not {"xgboost", "lightgbm"} & set(sys.modules)
+import mlflow
+mlflow.autolog(disable=True)
+import lightgbm, xgboost
+from ens_plugin.tracking.autologging import _originals
+from sklearn.ensemble import BaggingClassifier
+assert xgboost.train in _originals and lightgbm.LGBMClassifier.fit in _originals
+assert BaggingClassifier.fit in _originals
+ens_plugin.autolog(disable=True)
+assert not {xgboost.train, lightgbm.LGBMClassifier.fit, BaggingClassifier.fit} & set(_originals)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
+    autolog(metric="roc_auc", log_artifacts=False, max_overhead=PATIENT)
+    classifier().fit(X, y)
+    assert wait_until_sent(60.0)
+    metrics = only_run(embedded, experiment).data.metrics
+    assert {"ens.roc_auc", "ens.asymptotic_roc_auc", "ens/roc_auc", "ens/roc_auc_lower"} <= metrics.keys()
+    assert 0.5 < metrics["ens.roc_auc"] <= 1.0
+    assert "ens.error" not in metrics
+
+
+def test_unknown_metric_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="near are 'roc_auc'"):
+        autolog(metric="roc_auk")
+
+
+def test_a_criterion_without_its_metric_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="needs a metric"):
+        autolog(criterion="metric")
+
+
+def test_criterion_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
+    autolog(criterion="agreement", confidence=0.9, log_artifacts=False, max_overhead=PATIENT)
+    model = classifier().fit(X, y)
+    assert wait_until_sent(60.0)
+    expected = analyze(model, X, y, criterion="agreement", confidence=0.9)
+    size = only_run(embedded, experiment).data.metrics["ens.recommended_size"]
+    assert size == expected.recommended_size
+    assert size != analyze(model, X, y).recommended_size
+
+
+@pytest.mark.parametrize("wanted", [{"criterion": "size"}, {"confidence": 99}, {"tolerance": -1.0}])
+def test_what_no_size_can_meet_is_refused_at_once(wanted: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wanted))):
+        autolog(**wanted)

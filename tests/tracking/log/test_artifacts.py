@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import math
+import struct
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ens_plugin import EnsembleReport
+from ens_plugin.cli import read_table
+from ens_plugin.report import LabelErrors
+from ens_plugin.tracking.log import render_artifacts, write_data
+from tests.reports import all_reports, classification_report
+
+FILES = {"report.json", "report.html", "curve.csv", "error_curve.png", "agreement.png", "bias_variance.png"}
+
+
+@pytest.mark.fast_cases("hostile")
+@pytest.mark.parametrize("name", ["path", "regression", "hostile"])
+def test_every_kind_of_report_gives_all_files(name: str, tmp_path: Path) -> None:
+    report = next(report for key, report in all_reports().items() if name in key)
+    render_artifacts(report, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == FILES
+    assert all(path.stat().st_size > 100 for path in tmp_path.iterdir())
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in FILES if name.endswith("png"))
+
+
+@pytest.mark.slow
+def test_the_table_and_the_report_keep_every_bit(tmp_path: Path) -> None:
+    report = classification_report()
+    render_artifacts(report, tmp_path)
+    table = read_table(tmp_path / "curve.csv")
+    assert list(table.columns) == ["size", "error", "lower", "upper"]
+    np.testing.assert_array_equal(table["size"], report.error_curve.sizes)
+    np.testing.assert_array_equal(table["error"], report.error_curve.error)
+    again = EnsembleReport.from_json((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert again.to_dict() == report.to_dict()
+
+
+@pytest.mark.fast_cases("5e-324")
+@pytest.mark.parametrize("excess", [0.0, 1e-300, 5e-324, math.inf, math.nan])
+def test_no_picture_is_larger_than_its_figure(excess: float, tmp_path: Path) -> None:
+    """An ensemble that errs no more than the infinite one once made a picture a million pixels high."""
+    report = next(report for key, report in all_reports().items() if "regression" in key)
+    advice = replace(report.recommendation, values=np.full_like(report.recommendation.values, excess))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        render_artifacts(replace(report, recommendation=advice), tmp_path)
+    sizes = {path.name: png_size(path) for path in tmp_path.glob("*.png")}
+    assert sizes == {"agreement.png": (768, 480), "error_curve.png": (768, 480), "bias_variance.png": (768, 360)}
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    width, height = struct.unpack(">II", path.read_bytes()[16:24])
+    return width, height
+
+
+def test_errors_by_label_are_a_table_with_the_confusion_matrix(tmp_path: Path) -> None:
+    found = (
+        LabelErrors("a", 0.1, (0.05, 0.2), 0.11, 0.09, (9, 1)),
+        LabelErrors("b", 0.2, (0.1, 0.3), 0.2, 0.2, (1, 4)),
+    )
+    write_data(replace(classification_report(), label_errors=found), tmp_path)
+    table = read_table(tmp_path / "labels.csv")
+    assert table["label"].tolist() == ["a", "b"]
+    assert table["rows"].tolist() == [10, 5]
+    assert table[["predicted: a", "predicted: b"]].to_numpy().tolist() == [[9, 1], [1, 4]]
+    assert table["upper"].tolist() == [0.2, 0.3]

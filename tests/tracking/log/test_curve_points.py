@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+
+import ens_plugin
+from ens_plugin import EnsembleReport
+from ens_plugin.tracking.log import charted_sizes, curve_points, scalar_points
+from tests.reports import (
+    all_reports,
+    capped_report,
+    classification_report,
+    hypergeometric_report,
+    path_report,
+    regression_report,
+)
+
+REPORTS = all_reports()
+
+
+def with_sizes(report: EnsembleReport, sizes: list[int]) -> EnsembleReport:
+    low, middle, high = (np.full(len(sizes), value) for value in (0.2, 0.3, 0.4))
+    shortened = replace(report.error_curve, sizes=np.array(sizes), error=middle, lower=low, upper=high)
+    return replace(report, error_curve=shortened)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_charted_sizes_are_within_the_curve_and_about_a_hundred(name: str) -> None:
+    report = REPORTS[name]
+    sizes = charted_sizes(report)
+    assert all(report.error_curve.reaches(int(size)) for size in sizes)
+    assert np.all(np.diff(sizes) > 0)
+    assert 1 <= len(sizes) <= 100
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_last_point_of_a_curve_is_the_scalar_of_its_name(name: str) -> None:
+    report = REPORTS[name]
+    scalars = {point.key: point.value for point in scalar_points(report, "ens")}
+    last = {point.key: (point.step, point.value) for point in curve_points(report, "ens")}
+    for ending in ("", "_lower", "_upper"):
+        own = f"{report.error_curve.key}{ending}"
+        if f"ens.{own}" in scalars:
+            assert last[f"ens/{own}"] == (report.n_members, scalars[f"ens.{own}"])
+
+
+@pytest.mark.parametrize("report", [classification_report(), regression_report(), capped_report()])
+@pytest.mark.parametrize("more", [0, 1])
+def test_charted_sizes_have_the_parity_of_the_current_one(report: EnsembleReport, more: int) -> None:
+    report = replace(report, n_members=report.n_members + more)
+    sizes = charted_sizes(report)
+    recommended = report.recommended_size or report.recommendation.max_size
+    assert 0 <= sizes[0] - max(5, min(report.n_members // 2, recommended) // 2) <= 2
+    assert np.all(sizes % 2 == report.n_members % 2)
+    assert sizes[-1] == report.n_members
+
+
+@pytest.mark.parametrize("n_members", [20, 60, 100])
+def test_a_curve_does_not_end_in_a_step_where_the_votes_of_even_sizes_tie(n_members: int) -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    report = ens_plugin.analyze(RandomForestClassifier(n_members, random_state=0).fit(X, y), X, y)
+    assert report.error > report.error_curve.at(n_members - 1)
+    values = [point.value for point in curve_points(report, "ens") if point.key == "ens/error"]
+    assert values[-1] <= values[-2] <= values[-3]
+    assert values[-1] == report.error
+
+
+def test_charted_sizes_of_few_members_start_at_five() -> None:
+    assert charted_sizes(replace(classification_report(), n_members=9))[0] == 5
+
+
+def test_a_curve_that_ends_below_the_current_size_is_charted_from_half_its_end() -> None:
+    sizes = charted_sizes(
+        replace(hypergeometric_report(), n_members=1000, recommendation=capped_report().recommendation)
+    )
+    assert 0 <= sizes[0] - hypergeometric_report().error_curve.sizes[-1] // 2 <= 2
+
+
+def test_a_path_ends_where_its_members_end() -> None:
+    report = path_report()
+    assert charted_sizes(report)[-1] in (report.error_curve.sizes[-1], report.error_curve.sizes[-2])
+
+
+@pytest.mark.parametrize(
+    ("tabulated", "charted"),
+    [
+        ([10, 20, 30], [10, 20, 30, 200]),
+        ([1, 2, 3], [1, 2, 3, 200]),
+        ([100_000], [100_000]),
+        ([1, 5, 6, 7], [6, 8, 200]),
+    ],
+)
+def test_a_curve_with_few_sizes_gives_what_it_has(tabulated: list[int], charted: list[int]) -> None:
+    assert charted_sizes(with_sizes(classification_report(), tabulated)).tolist() == charted
+
+
+def test_a_dense_curve_is_thinned_evenly_on_a_log_axis() -> None:
+    report = with_sizes(classification_report(), list(range(1, 20_002, 2)))
+    sizes = charted_sizes(replace(report, n_members=10_000))
+    steps = np.diff(np.log(sizes[sizes > 200]))
+    assert 70 <= len(sizes) <= 100
+    assert sizes[-1] == 10_000
+    np.testing.assert_allclose(steps[:-1], np.log(9_999 / sizes[0]) / 98, atol=0.01)
+
+
+def test_curve_points_repeat_the_table_under_names_with_a_slash() -> None:
+    report = classification_report()
+    points = curve_points(report, "ens")
+    assert {point.key for point in points} == {"ens/error", "ens/error_lower", "ens/error_upper"}
+    curve = report.error_curve
+    columns = {"ens/error": curve.error, "ens/error_lower": curve.lower, "ens/error_upper": curve.upper}
+    for point in points:
+        if point.step != report.n_members:
+            above = columns[point.key][curve.sizes >= point.step][0]
+            below = columns[point.key][curve.sizes <= point.step][-1]
+            assert min(above, below) <= point.value <= max(above, below)
+    assert len(points) == 3 * len(charted_sizes(report))
+
+
+def test_points_that_are_not_finite_are_left_out() -> None:
+    report = replace(with_sizes(classification_report(), [5, 7, 9]), n_members=9)
+    report.error_curve.lower[1] = math.nan
+    report.error_curve.upper[2] = math.inf
+    steps = [(point.key, point.step) for point in curve_points(report, "a")]
+    assert steps == [
+        ("a/error", 5), ("a/error", 7), ("a/error", 9),
+        ("a/error_lower", 5), ("a/error_lower", 9),
+        ("a/error_upper", 5), ("a/error_upper", 7),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_scalars_are_the_reports_metrics_with_a_dot(name: str) -> None:
+    report = REPORTS[name]
+    points = scalar_points(report, "rf")
+    assert {point.key: point.value for point in points} == {
+        f"rf.{key}": value for key, value in report.metrics().items()
+    }
+    assert {point.step for point in points} == {-1}
