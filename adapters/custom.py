@@ -70,13 +70,7 @@ class GivenBags:
     name: str
 
     def pack(self, n_rows: int) -> Bags:
-        """Return the bags of `n_rows` training rows, packed as bits.
-
-        Raises
-        ------
-        DataMismatchError
-            If the bags are those of another number of rows.
-        """
+        """Return the bags of `n_rows` training rows, packed as bits."""
         if isinstance(self.rows, np.ndarray):
             if self.rows.shape[1] != n_rows:
                 raise DataMismatchError(
@@ -96,11 +90,6 @@ class GivenBags:
         """Return how often each member drew each row: for a mask, 0 or 1.
 
         Where no index array holds a row twice, the rows are taken to have been drawn without replacement.
-
-        Raises
-        ------
-        DataMismatchError
-            If the bags are those of another number of rows.
         """
         bags = self.pack(n_rows)
         if isinstance(self.rows, np.ndarray):
@@ -122,22 +111,7 @@ class GivenBags:
 def check_in_bag(
     in_bag: ArrayLike | Sequence[ArrayLike] | None, n_members: int, n_rows: int | None, name: str = "in_bag"
 ) -> GivenBags | None:
-    """Return the bags that a user gave, after checking them; None stays None.
-
-    Parameters
-    ----------
-    in_bag : array-like of bool, shape (n_members, n_rows), or sequence of n_members index arrays, or None
-    n_members : int
-    n_rows : int or None
-        Number of training rows, where it is available already.
-    name : str
-        Name of the argument, for messages.
-
-    Raises
-    ------
-    InputError
-        If `in_bag` has none of these forms, or another number of members or rows.
-    """
+    """Return the bags that a user gave, after checking them; None stays None."""
     if in_bag is None:
         return None
     mask = _as_mask(in_bag)
@@ -547,15 +521,7 @@ _OUTPUT_KIND: dict[Aggregation, OutputKind] = {
 
 
 class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
-    """Adapter that reads the outputs and bags of a :class:`CustomEnsemble`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> adapter = CustomAdapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
-    >>> adapter.outputs(adapter.prepare(None)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Adapter that reads the outputs and bags of a :class:`CustomEnsemble`."""
 
     @classmethod
     def accepts(cls, model: object) -> bool:

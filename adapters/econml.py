@@ -34,16 +34,6 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
     and the trees of a group from that half: they resemble each other more than trees of two groups.  A member is then
     a whole group, so that members are drawn alike and independently; its bag holds the rows of all of its trees, those
     that chose the splits and those that gave the leaves their values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from econml.grf import RegressionForest
-    >>> X, y = np.arange(60.0).reshape(30, 2), np.arange(30.0)
-    >>> adapter = RegressionForestAdapter(RegressionForest(n_estimators=40, random_state=0).fit(X, y))
-    >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
-    ((10, 30), (10, 30))
     """
 
     @classmethod

@@ -29,15 +29,7 @@ __all__ = [
 
 
 def trained_output(model: Any) -> dict[str, Any]:
-    """Return what H2O's server states about a trained model: its columns, their categories, its kind.
-
-    Raises
-    ------
-    NotFittedError
-        If the model is not on the server.
-    ModelLoadError
-        If no server can be reached.
-    """
+    """Return what H2O's server states about a trained model: its columns, their categories, its kind."""
     key = model.model_id
     try:
         with _server_needed():
@@ -53,29 +45,6 @@ def predictions_and_leaves(model: Any, table: Any, trained: dict[str, list[str] 
     """Return what a model predicts for rows, and the numbers of the leaves that they reach.
 
     Nothing that is created on the server stays there.
-
-    Parameters
-    ----------
-    model : H2ORandomForestEstimator
-    table : DataFrame, shape (n_rows, n_features)
-    trained : dict of str to list of str or None
-        By column of `table`, the categories of training; None for numbers and times.
-
-    Returns
-    -------
-    predictions : DataFrame, shape (n_rows, 1 + n_labels) or (n_rows, 1)
-        As H2O returns them.
-    leaves : DataFrame of int, shape (n_rows, n_trees)
-        By column ``"T3.C1"``, or ``"T3"`` for regression, the number of the leaf of the third tree.
-
-    Raises
-    ------
-    DataMismatchError
-        If no value of a column is among its categories.
-    InputError
-        If H2O refuses the rows.
-    ModelLoadError
-        If no server can be reached.
     """
     types = {name: "enum" for name, categories in trained.items() if categories is not None}
     kept: list[Any] = []
@@ -96,21 +65,7 @@ def predictions_and_leaves(model: Any, table: Any, trained: dict[str, list[str] 
 
 
 def leaf_values(model: Any, tree: int, label: str | None) -> dict[int, float]:
-    """Return the value of each leaf of a tree by the leaf's number.
-
-    Parameters
-    ----------
-    model : H2ORandomForestEstimator
-    tree : int
-        From 0.
-    label : str or None
-        The label whose tree it is; None where each round has a single tree.
-
-    Raises
-    ------
-    ModelLoadError
-        If no server can be reached.
-    """
+    """Return the value of each leaf of a tree by the leaf's number."""
     with _server_needed():
         read = H2OTree(model, tree, label, plain_language_rules=False)
     # H2O stores values in single precision, and writes them in as few digits as single precision needs.
@@ -191,17 +146,6 @@ class H2OForestAdapter(HeldOutOnly, EnsembleAdapter):
         """Return the value of the leaf that each row reaches in each tree, after comparing H2O's own predictions.
 
         Shape (n_rows, n_members, n_trees of a round), in single precision as H2O stores them.
-
-        Raises
-        ------
-        DataMismatchError
-            If X lacks columns, or no value of a column is a category of training.
-        InputError
-            If H2O refuses X.
-        ModelLoadError
-            If H2O's server cannot be reached.
-        UnsupportedModelError
-            If H2O's predictions do not follow from the values of the leaves.
         """
         own, leaves = predictions_and_leaves(self.model, trained_columns(X, list(self._trained)), self._trained)
         columns = [self._values(name, leaves) for name in self._trees()]

@@ -67,19 +67,7 @@ __all__ = [
 
 
 def sampled_rows(sampler: Any, n_rows: int) -> AnyIntArray:
-    """Return the positions of the rows that a fitted sampler kept, in its order, repeated or not.
-
-    Parameters
-    ----------
-    sampler : fitted sampler with ``sample_indices_``
-    n_rows : int
-        Rows that it chose from.
-
-    Raises
-    ------
-    DataMismatchError
-        If it kept rows beyond `n_rows`.
-    """
+    """Return the positions of the rows that a fitted sampler kept, in its order, repeated or not."""
     kept = np.asarray(sampler.sample_indices_)
     if kept.size and kept.max() >= n_rows:
         raise DataMismatchError(
@@ -90,16 +78,7 @@ def sampled_rows(sampler: Any, n_rows: int) -> AnyIntArray:
 
 
 def check_sample(sampler: Any, codes: NDArray[Any], member: int) -> None:
-    """Raise DataMismatchError unless a random sampler draws from these labels, by its seed, the rows that it kept.
-
-    Parameters
-    ----------
-    sampler : fitted RandomUnderSampler
-    codes : ndarray, shape (n_rows,)
-        Label codes of the rows that it chose from.
-    member : int
-        Position of the member, for the message.
-    """
+    """Raise DataMismatchError unless a random sampler draws from these labels, by its seed, the rows that it kept."""
     again = clone(sampler)
     try:
         again.fit_resample(np.arange(codes.size)[:, None], codes)
@@ -169,16 +148,6 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
 
     Rows that a member drew and its RandomUnderSampler left out are out of bag: which rows it keeps depends on the
     labels alone.  Any other sampler chooses or makes rows by the values of all drawn rows, so these are all in bag.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from imblearn.ensemble import BalancedBaggingClassifier
-    >>> X, y = np.arange(12.0)[:, None], np.array([0] * 8 + [1] * 4)
-    >>> adapter = BalancedBaggingAdapter(BalancedBaggingClassifier(n_estimators=5, random_state=0).fit(X, y))
-    >>> features = adapter.prepare(X)
-    >>> adapter.info.aggregation, adapter.bags(X, features, y).in_bag().shape
-    ('mean_proba', (5, 12))
     """
 
     known: ClassVar[type] = BalancedBaggingClassifier
@@ -303,16 +272,6 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
     A row is in a tree's bag if the tree's sampler kept it and, with ``bootstrap=True``, the bootstrap then drew at
     least one of the copies that the sampler made of it.  The library's own ``oob_score_`` counts a copy that was not
     drawn as out of bag although another copy of the same row was drawn, so it is not used.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from imblearn.ensemble import BalancedRandomForestClassifier
-    >>> X, y = np.arange(12.0)[:, None], np.array([0] * 8 + [1] * 4)
-    >>> adapter = BalancedForestAdapter(BalancedRandomForestClassifier(n_estimators=5, random_state=0).fit(X, y))
-    >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
-    ((5, 12), (5, 12))
     """
 
     @classmethod

@@ -66,15 +66,7 @@ __all__ = [
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """Return the names of the columns of a data frame or of a table or batch of Arrow; None for what has none.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import pyarrow as pa
-    >>> column_names(pd.DataFrame({"a": [1]})), column_names(pa.table({"b": [1]})), column_names([[1]])
-    (['a'], ['b'], None)
-    """
+    """Return the names of the columns of a data frame or of a table or batch of Arrow; None for what has none."""
     # The `columns` of an Arrow Table are arrays.
     names = getattr(X, "column_names", getattr(X, "columns", None))
     return None if names is None else list(names)
@@ -84,17 +76,6 @@ def as_pandas(X: Any) -> Any:
     """Return a data frame of another library, or a table or batch of Arrow, as one of pandas; other rows as they are.
 
     Dictionaries of Arrow, such as the categories of polars, become categories, and missing values NaN.
-
-    Raises
-    ------
-    InputError
-        If the columns of a data frame cannot be read.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> as_pandas(pa.table({"a": [1, None], "b": [True, None]})).to_numpy().tolist()
-    [[1.0, 1.0], [nan, nan]]
     """
     is_pandas = hasattr(X, "iloc") and not hasattr(X, "to_pandas")
     if isinstance(X, dict):
@@ -126,20 +107,7 @@ def _from_arrow(X: Any) -> Any:
 
 
 def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> NDArray[np.intp]:
-    """Return the position of every label in `classes`, in the shape of `labels`.
-
-    Raises
-    ------
-    DataMismatchError
-        If a label is not among `classes`.
-    InputError
-        If the labels cannot be compared with each other.
-
-    Examples
-    --------
-    >>> label_codes(["b", "a", "b"], np.array(["a", "b"])).tolist()
-    [1, 0, 1]
-    """
+    """Return the position of every label in `classes`, in the shape of `labels`."""
     array = as_array(labels, name)
     found, positions, which = find_labels(array, classes, name)
     unknown = [label for label, position in zip(found, positions, strict=True) if position is None]
@@ -152,20 +120,7 @@ def label_codes(labels: ArrayLike, classes: NDArray[Any], name: str = "y") -> ND
 
 
 def text_label_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the positions of labels in the `classes` of a library that keeps every label as text.
-
-    Raises
-    ------
-    DataMismatchError
-        If a label is not among `classes`.
-    InputError
-        If there is a single label.
-
-    Examples
-    --------
-    >>> text_label_codes(np.array([7, 3, 7]), np.array(["3", "7"])).tolist()
-    [1, 0, 1]
-    """
+    """Return the positions of labels in the `classes` of a library that keeps every label as text."""
     codes = label_codes(y.astype(str), classes)
     if np.unique(codes).size < 2:
         raise InputError("y holds a single label; pass rows of at least two classes.")
@@ -178,16 +133,6 @@ def find_labels(
     """Return the distinct labels of an array, the position of each in `classes`, and each entry's index among them.
 
     A label that is not among `classes` has the position None.
-
-    Raises
-    ------
-    InputError
-        If the labels cannot be compared with each other.
-
-    Examples
-    --------
-    >>> find_labels(np.array(["b", "a", "b"]), np.array(["b", "c"]), "y")
-    (['a', 'b'], [None, 0], array([1, 0, 1]))
     """
     position_of = {label: position for position, label in enumerate(classes.tolist())}
     try:
@@ -213,46 +158,19 @@ def shortened(items: Sequence[Any], shown: int = 5) -> str:
 
 
 def label_positions(scores: ArrayLike) -> NDArray[Any]:
-    """Return the position of the label with the highest raw score of each row.
-
-    Parameters
-    ----------
-    scores : array-like, shape (n_rows, n_labels) or (n_rows,)
-        Of two labels there may be one score, that of the second label, which is predicted where the score is above 0.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-
-    Examples
-    --------
-    >>> label_positions([[0.1, 0.5, 0.3]]).tolist(), label_positions([-0.5, 0.5]).tolist()
-    ([1], [False, True])
-    """
+    """Return the position of the label with the highest raw score of each row."""
     found = np.asarray(scores)
     return np.asarray(found.argmax(axis=1) if found.ndim == 2 else found > 0)
 
 
 def is_text(column: Any) -> bool:
-    """Return whether a column of a DataFrame holds text, or objects of any class.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> is_text(pd.Series(["a", "b"])), is_text(pd.Series([1, 2])), is_text(pd.Series(["a"], dtype="category"))
-    (True, False, False)
-    """
+    """Return whether a column of a DataFrame holds text, or objects of any class."""
     kind = column.dtype
     return not hasattr(kind, "categories") and (kind.kind == "O" or getattr(kind, "type", None) is str)
 
 
 def check_no_text(table: Any) -> None:
-    """Raise InputError for a column of text in a DataFrame that a booster is to predict.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError for a column of text in a DataFrame that a booster is to predict."""
     texts = [str(name) for name, column in table.items() if is_text(column)]
     if texts:
         raise InputError(
@@ -262,54 +180,12 @@ def check_no_text(table: Any) -> None:
 
 
 def with_trained_categories(table: Any, trained: Mapping[str, Sequence[Any]]) -> Any:
-    """Return a DataFrame with some columns as categories: first those of training, then values that only the table has.
-
-    Parameters
-    ----------
-    table : DataFrame
-    trained : mapping of str to sequence
-        By column, the categories that the model was trained on.  The columns are no categories yet.
-
-    Returns
-    -------
-    DataFrame
-        A copy.
-
-    Raises
-    ------
-    DataMismatchError
-        If no value of a column is among its categories.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = with_trained_categories(pd.DataFrame({"city": ["b", "a", "z"]}), {"city": ["b", "a", "c"]})
-    >>> table["city"].cat.categories.tolist(), table["city"].cat.codes.tolist()
-    (['b', 'a', 'c', 'z'], [0, 1, 3])
-    """
+    """Return a DataFrame with some columns as categories: first those of training, then the table's other values."""
     return table.assign(**{name: _as_categories(table[name], list(own)) for name, own in trained.items()})
 
 
 def trained_columns(X: Any, names: Sequence[str]) -> Any:
-    """Return the columns of X that a model was trained on, in their order, as a DataFrame.
-
-    Parameters
-    ----------
-    X : data frame, dict of str to array-like, or array-like of shape (n_rows, n_features)
-        Columns of an array are taken in the order of `names`.
-    names : sequence of str
-
-    Raises
-    ------
-    DataMismatchError
-        If a column is missing, or an array has another number of columns.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> trained_columns(pd.DataFrame({"a": [1], "b": [2], "c": [3]}), ["c", "a"]).columns.tolist()
-    ['c', 'a']
-    """
+    """Return the columns of X that a model was trained on, in their order, as a DataFrame."""
     import pandas as pd
 
     table: Any = X if isinstance(X, dict) else as_pandas(X)
@@ -352,22 +228,6 @@ def installed_version(name: str) -> str:
     """Return the version of an installed distribution, read once in a process.
 
     ``importlib.metadata.version`` parses the whole description, 10 ms for a long one.
-
-    Parameters
-    ----------
-    name : str
-        Name of the distribution.
-
-    Raises
-    ------
-    importlib.metadata.PackageNotFoundError
-        If it is not installed.
-
-    Examples
-    --------
-    >>> import numpy
-    >>> installed_version("numpy") == numpy.__version__
-    True
     """
     header, _, _ = (distribution(name).read_text("METADATA") or "").partition("\n\n")
     stated = _VERSION.search(header)
@@ -379,18 +239,6 @@ def first_installed(*names: str) -> tuple[str, ...]:
 
     A library can be importable without any: Spark puts its own PySpark on the ``PYTHONPATH``.  A model that was
     read before can be used without its library.
-
-    Parameters
-    ----------
-    *names : str
-        Names of distributions that hold the same library.
-
-    Examples
-    --------
-    >>> first_installed("numpy-of-another-name", "numpy")
-    ('numpy',)
-    >>> first_installed("numpy-of-another-name")
-    ()
     """
     for name in names:
         try:
@@ -459,24 +307,12 @@ def counts_of_rows(
 
 
 def counts_from_bags(bags: Bags, rule: DrawRule) -> DrawCounts:
-    """Return draw counts of 0 and 1, from bags without repeated rows or with unknown repeats.
-
-    Examples
-    --------
-    >>> counts_from_bags(Bags.from_mask([[True, False, True]]), "without_replacement").counts.tolist()
-    [[1, 0, 1]]
-    """
+    """Return draw counts of 0 and 1, from bags without repeated rows or with unknown repeats."""
     return DrawCounts(bags.in_bag().view(np.uint8), rule)
 
 
 def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
-    """Return the predictions of one member for some rows.
-
-    Raises
-    ------
-    InputError
-        If the member raises an exception of any class.
-    """
+    """Return the predictions of one member for some rows."""
     try:
         return predict(rows)
     except EnsPluginError:
@@ -488,18 +324,7 @@ def call_model(predict: Callable[[Any], Any], rows: Any, member: int) -> Any:
 
 
 def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArray[np.float64]:
-    """Return the outputs of one member as float64, after checking their shape and that they are finite.
-
-    Raises
-    ------
-    InputError
-        If the outputs are no numbers, not finite, or of another shape.
-
-    Examples
-    --------
-    >>> checked_numbers([0.5, 1.0], (2,), 0).tolist()
-    [0.5, 1.0]
-    """
+    """Return the outputs of one member as float64, after checking their shape and that they are finite."""
     try:
         array = np.asarray(outputs, dtype=np.float64)
     except Exception as error:  # a user's model may return anything
@@ -517,13 +342,7 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
 
 
 def checked_labels(outputs: Any, n_rows: int, member: int) -> NDArray[Any]:
-    """Return the labels that one member predicts, as an array of shape (n_rows,).
-
-    Raises
-    ------
-    InputError
-        If there is not one label for each row.
-    """
+    """Return the labels that one member predicts, as an array of shape (n_rows,)."""
     try:
         array = np.asarray(outputs)
     except Exception as error:  # a user's model may return anything
@@ -625,27 +444,6 @@ def unequal_member_doubts(members: Sequence[Any], **numbers: Sequence[float] | F
     """Return a doubt where members were trained with unequal parameters, as after a warm start with others.
 
     The members' own parameters are compared; those of the ensemble may have been changed since.
-
-    Parameters
-    ----------
-    members : sequence of fitted estimators
-    **numbers : sequence of n_members float, or None
-        What else is equal for members that were trained alike, such as their numbers of rows, by its name.
-
-    Returns
-    -------
-    tuple of str
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> unequal_member_doubts([DecisionTreeClassifier(random_state=seed) for seed in range(3)])
-    ()
-    >>> text, = unequal_member_doubts([DecisionTreeClassifier(max_depth=depth) for depth in (2, 2, 3)])
-    >>> text[:77]
-    'The members were not trained alike: max_depth was 2 for 2 and 3 for 1 of them'
-    >>> unequal_member_doubts([None] * 3, rows=[100, 100, 50])[0][36:81]
-    'the number of rows was 100 for 2 and 50 for 1'
     """
     known = {name: np.asarray(own, dtype=np.float64) for name, own in numbers.items() if own is not None}
     differing = {name: own for name, own in known.items() if np.ptp(own) > CLOSE * own.max()}
@@ -665,22 +463,6 @@ def order_doubts(members: Sequence[Any]) -> tuple[str, ...]:
 
     Parameters that differ at random from member to member are part of the learner.  The number of runs of members with
     equal parameters is compared with that of random order (Wald and Wolfowitz 1940, for any number of kinds).
-
-    Parameters
-    ----------
-    members : sequence of fitted models
-        Of any library; those without ``get_params`` are not compared.
-
-    Returns
-    -------
-    tuple of str
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> stump, tree = DecisionTreeClassifier(max_depth=1), DecisionTreeClassifier()
-    >>> len(order_doubts([stump] * 10 + [tree] * 10)), len(order_doubts([stump, tree] * 10))
-    (1, 0)
     """
     found = _unequal(members)
     if not found or not _has_few_runs(list(zip(*found.values(), strict=True))):
@@ -696,21 +478,6 @@ def bag_doubts(means: FloatArray) -> tuple[str, ...]:
     """Return a doubt where the first members were trained on bags of other targets than the last ones.
 
     So they are after a warm start with another ``class_weight`` or ``sample_weight``, which no member keeps.
-
-    Parameters
-    ----------
-    means : ndarray, shape (n_members, n_columns)
-        Mean target of each member's bag, or the share of each label in it.
-
-    Returns
-    -------
-    tuple of str
-
-    Examples
-    --------
-    >>> bags = np.random.default_rng(0).normal(0.2, 0.01, (40, 1))
-    >>> bag_doubts(bags), len(bag_doubts(bags + np.repeat([[0.0], [0.1]], 20, axis=0)))
-    ((), 1)
     """
     n_members = len(means)
     spread = means.std(axis=0)
@@ -919,13 +686,7 @@ _CHAIN = (
 
 
 def no_adapter(model: object) -> str:
-    """Return why no adapter accepts a model, and what to do instead.
-
-    Examples
-    --------
-    >>> no_adapter("models:/churn/7")[:50]
-    "'models:/churn/7' is a str, not a fitted ensemble."
-    """
+    """Return why no adapter accepts a model, and what to do instead."""
     name = type(model).__name__
     if name in _NO_MEANS:
         return _NO_MEANS[name]
@@ -973,13 +734,7 @@ def no_adapter(model: object) -> str:
 
 
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:
-    """Return the message that a function takes models of one output only, with what to do instead.
-
-    Examples
-    --------
-    >>> several_outputs("RandomForestRegressor", 3)[:61]
-    'This RandomForestRegressor predicts 3 outputs. This function '
-    """
+    """Return the message that a function takes models of one output only, with what to do instead."""
     if n_outputs == 1:
         return f"This {name} has a single output. Pass its only estimator, model.estimators_[0], with y of one column."
     return (
@@ -989,13 +744,7 @@ def several_outputs(name: str, n_outputs: int, what: str = "This function") -> s
 
 
 def several_targets(name: str, n_outputs: int) -> str:
-    """Return the message that an ensemble of a library other than scikit-learn was trained on several columns of y.
-
-    Examples
-    --------
-    >>> several_targets("XGBRFRegressor", 2)[:50]
-    'This XGBRFRegressor was trained on 2 columns of y,'
-    """
+    """Return the message that an ensemble of a library other than scikit-learn was trained on several columns of y."""
     return (
         f"This {name} was trained on {n_outputs} columns of y, and only models of one column can be analysed. "
         "Train one model for each column, or a MultiOutputClassifier or MultiOutputRegressor of such models, which "
@@ -1007,15 +756,7 @@ COMPARED_ROWS = 256
 
 
 def check_replaced_methods(model: Any, features: Any, library: str) -> None:
-    """Raise UnsupportedModelError if ``predict`` or ``predict_proba`` is replaced, and returns something else.
-
-    Parameters
-    ----------
-    model : fitted estimator, or a Booster
-    features : prepared rows, whose `table` the estimator takes
-    library : str
-        Import name of the library, whose own methods are taken as known.
-    """
+    """Raise UnsupportedModelError if ``predict`` or ``predict_proba`` is replaced, and returns something else."""
     for name in ("predict", "predict_proba"):
         plain = next((vars(cls)[name] for cls in type(model).__mro__ if _has_own(cls, name, library)), None)
         if plain is None or (name not in vars(model) and getattr(type(model), name) is plain):
@@ -1057,19 +798,6 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterato
     """Yield the result of `work` for every item, in order, from as many threads as joblib's context allows.
 
     joblib's own Parallel checks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
-
-    Parameters
-    ----------
-    work : callable
-        Called from several threads.
-    items : sequence
-
-    Examples
-    --------
-    >>> from joblib import parallel_config
-    >>> with parallel_config(n_jobs=2):
-    ...     list(in_threads(abs, [-1, 2, -3]))
-    [1, 2, 3]
     """
     n_threads = min(effective_n_jobs(None), len(items))
     if n_threads <= 1:

@@ -60,34 +60,6 @@ def quantile_at(forest: Any, quantile: float) -> QuantileAt:
     For :func:`ens_plugin.analyze`: the curve and the recommended size are then of the pinball loss of that quantile.
     With one training value in each leaf, ``max_samples_leaf=1``, the quantile that the forest predicts is that of its
     trees' values, so that of any subset of trees is known.
-
-    Parameters
-    ----------
-    forest : fitted RandomForestQuantileRegressor or ExtraTreesQuantileRegressor
-        With ``max_samples_leaf=1``, the default.
-    quantile : float
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    QuantileAt
-
-    Raises
-    ------
-    InputError
-        If `quantile` is no number between 0 and 1.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from ens_plugin.adapters.quantile_forest import quantile_at
-    >>> from quantile_forest import RandomForestQuantileRegressor
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> forest = RandomForestQuantileRegressor(n_estimators=200, random_state=0).fit(X, y)
-    >>> report = ens_plugin.analyze(quantile_at(forest, 0.9), X, y)
-    >>> report.error_curve.metric
-    'pinball loss of quantile 0.9'
     """
     if isinstance(quantile, bool) or not (isinstance(quantile, Real) and 0 < float(quantile) < 1):
         raise InputError(f"quantile={quantile!r} is no number between 0 and 1; pass 0.9 for example.")
@@ -105,31 +77,12 @@ class QuantileForestAdapter(SklearnForestAdapter):
 
     A tree's output is the mean of the training values that the library keeps for its leaf, which by default is a single
     one, drawn at random.  Their mean over the trees is ``predict(X, quantiles="mean")``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from quantile_forest import RandomForestQuantileRegressor
-    >>> X, y = np.arange(8.0)[:, None], np.arange(8.0)
-    >>> adapter = QuantileForestAdapter(RandomForestQuantileRegressor(n_estimators=5, random_state=0).fit(X, y))
-    >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
-    ((5, 8), (5, 8))
     """
 
     known: ClassVar[tuple[type, ...]] = (RandomForestQuantileRegressor, ExtraTreesQuantileRegressor)
 
     def describe(self) -> EnsembleInfo:
-        """Return the properties of the forest, whose leaves must all keep the same number of training values.
-
-        Raises
-        ------
-        NotFittedError
-            If the forest has not been fitted.
-        UnsupportedModelError
-            If leaves keep different numbers of values: the library pools them over the trees, so that its mean is not
-            the mean of the trees.
-        """
+        """Return the properties of the forest, whose leaves must all keep the same number of training values."""
         check_fitted(self.model)
         if self.model.n_outputs_ > 1:
             raise UnsupportedModelError(several_outputs(type(self.model).__name__, self.model.n_outputs_))

@@ -46,33 +46,12 @@ def offered_libraries() -> tuple[str, ...]:
     """Return the import names of the libraries that installed distributions offer adapters for, sorted.
 
     No distribution's code is imported.  The entry points are read once in a process.
-
-    Examples
-    --------
-    >>> "sklearn" in offered_libraries()
-    False
     """
     return tuple(_entries())
 
 
 def offered_adapters(library: str) -> AdapterClasses:
-    """Return the adapters that installed distributions offer for one library, loaded at the first call.
-
-    Parameters
-    ----------
-    library : str
-        Import name of the library, which is the name of the entry point.
-
-    Raises
-    ------
-    AdapterError
-        If an entry point cannot be loaded, or what it names is not an adapter.
-
-    Examples
-    --------
-    >>> offered_adapters("a_library_without_adapters")
-    ()
-    """
+    """Return the adapters that installed distributions offer for one library, loaded at the first call."""
     if library not in _loaded:
         try:
             _loaded[library] = tuple(cls for entry in _entries().get(library, ()) for cls in _classes(entry))

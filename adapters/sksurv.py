@@ -83,39 +83,6 @@ def survival_at(forest: Any, time: float) -> SurvivalAt:
     inverse probability of not being censored, which Kaplan and Meier's estimator gives from the rows passed (Graf et
     al. 1999).  The Brier score at `time` is then the criterion ``"probability"``, and ``metric="roc_auc"`` the
     cumulative, dynamic area under the curve.
-
-    Parameters
-    ----------
-    forest : fitted RandomSurvivalForest or ExtraSurvivalTrees
-        Trained with ``low_memory=False``, the default.
-    time : float
-        Below the largest time of the training rows.
-
-    Returns
-    -------
-    SurvivalAt
-
-    Raises
-    ------
-    InputError
-        If `time` is no positive number.
-
-    References
-    ----------
-    E. Graf, C. Schmoor, W. Sauerbrei and M. Schumacher (1999), Assessment and comparison of prognostic classification
-    schemes for survival data, Statistics in Medicine 18.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from ens_plugin.adapters.sksurv import survival_at
-    >>> from sksurv.datasets import load_whas500
-    >>> from sksurv.ensemble import RandomSurvivalForest
-    >>> X, y = load_whas500()
-    >>> forest = RandomSurvivalForest(200, random_state=0).fit(X.astype(float), y)
-    >>> report = ens_plugin.analyze(survival_at(forest, 365.0), X.astype(float), y)
-    >>> report.n_members
-    200
     """
     if isinstance(time, bool) or not (isinstance(time, Real) and 0 < float(time) < inf):
         raise InputError(f"time={time!r} is not a positive number; pass one in the unit of the times in y.")
@@ -123,13 +90,7 @@ def survival_at(forest: Any, time: float) -> SurvivalAt:
 
 
 def event_labels(y: ArrayLike, time: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the label of each row, 1 for an event up to a time, and its weight, 0 where it was censored before.
-
-    Raises
-    ------
-    InputError
-        If `y` is not a structured target of scikit-survival, or has too few rows on one side of the time.
-    """
+    """Return the label of each row, 1 for an event up to a time, and its weight, 0 where it was censored before."""
     from sksurv.nonparametric import CensoringDistributionEstimator
 
     target = np.asarray(y)
@@ -152,13 +113,7 @@ def event_labels(y: ArrayLike, time: float) -> tuple[NDArray[np.int64], NDArray[
 
 
 def events_and_times(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Return whether each row had an event, and the time of the event or of the censoring.
-
-    Raises
-    ------
-    InputError
-        If `y` is not a structured target of scikit-survival.
-    """
+    """Return whether each row had an event, and the time of the event or of the censoring."""
     from sksurv.util import check_array_survival
 
     try:
@@ -372,14 +327,6 @@ class SurvivalForestAdapter(SurvivalTreesAdapter, JudgedByLoss, Truncatable):
 
     Its loss is 1 less Harrell's concordance index: the share of comparable pairs of rows of which the one with the
     earlier event has the lower risk score; equal scores count half.
-
-    Examples
-    --------
-    >>> from sksurv.datasets import load_whas500
-    >>> X, y = load_whas500()
-    >>> forest = RandomSurvivalForest(50, random_state=0).fit(X.astype(float), y)
-    >>> SurvivalForestAdapter(forest).loss_name
-    '1 - C'
     """
 
     loss_name = "1 - C"

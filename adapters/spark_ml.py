@@ -121,18 +121,7 @@ def _category_table(categories: dict[int, tuple[NDArray[np.bool_], bool]], n_nod
 
 
 def running_session(model: Any) -> Any:
-    """Return the active Spark session, also in a thread that did not start it.
-
-    Parameters
-    ----------
-    model : object
-        The model, for the message.
-
-    Raises
-    ------
-    ClusterError
-        If no session is active.
-    """
+    """Return the active Spark session, also in a thread that did not start it."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -154,18 +143,6 @@ def read_trees(session: Any, model: Any, *, n_labels: int | None) -> tuple[Tree,
 
     The model is saved to a new directory, deleted afterwards, inside the checkpoint directory of the Spark context
     if one is set, else inside a temporary one.
-
-    Parameters
-    ----------
-    session : pyspark.sql.SparkSession
-    model : RandomForestClassificationModel or RandomForestRegressionModel
-    n_labels : int or None
-        None for regression.
-
-    Raises
-    ------
-    ClusterError
-        If Spark cannot save the model or read it back.
     """
     nodes = _saved_nodes(session, model)
     tree_of = nodes["treeID"].to_numpy()

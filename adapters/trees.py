@@ -81,22 +81,6 @@ def are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
 
     With damaged links, prediction may never end, or may read memory outside the tree.  Where no node is the
     child of two nodes, and the root is the child of none, every path from the root ends.
-
-    Parameters
-    ----------
-    left, right : ndarray of int, shape (n_nodes,)
-        Children of each node; negative where the child is no node.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> are_sound(np.array([1, -1, -1]), np.array([2, -1, -1]))
-    True
-    >>> are_sound(np.array([1, -1, 1]), np.array([2, -1, -1])), are_sound(np.array([3]), np.array([-1]))
-    (False, False)
     """
     children = np.concatenate([left, right])
     children = children[children >= 0]
@@ -167,21 +151,7 @@ class FlatForest(NamedTuple):
 
 
 def probe_rows(forest: FlatForest, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show.
-
-    Parameters
-    ----------
-    forest : FlatForest
-    rows : ndarray of float32 or float64, shape (n_rows, n_features)
-        At least one row.
-
-    Examples
-    --------
-    >>> one = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
-    >>> forest = FlatForest([one], [np.arange(3)], n_features=1)
-    >>> sorted(set(map(str, probe_rows(forest, np.zeros((1, 1))).ravel().tolist())))
-    ['0.5', '0.5000000000000001', 'nan']
-    """
+    """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show."""
     rng = np.random.default_rng(0)
     probes = rows[rng.integers(rows.shape[0], size=N_PROBES)]
     chosen = [forest.trees[place] for place in rng.integers(len(forest.trees), size=PROBED_TREES)]
@@ -225,20 +195,7 @@ class _Store:
 
 
 class KeptLeaves:
-    """Leaves of the first rows that fit into a number of bytes, for each tree those of rows out of its bag.
-
-    Parameters
-    ----------
-    most_bytes : int
-
-    Examples
-    --------
-    >>> kept = KeptLeaves(1000)
-    >>> kept.begin(Bags.from_mask([[True, False, False]]))
-    >>> kept.keep(np.array([[7, 8, 9]]))
-    >>> kept.of_rows(slice(1, 3)).read(np.array([[False, True]]))
-    array([[8, 9]])
-    """
+    """Leaves of the first rows that fit into a number of bytes, for each tree those of rows out of its bag."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes, self._start = most_bytes, 0
@@ -270,12 +227,7 @@ class KeptLeaves:
             store.pieces[start] = part.shape[1], own
 
     def read(self, wanted: NDArray[np.bool_]) -> NDArray[Any] | None:
-        """Return the leaves of these rows, which may be any where they are not wanted; None if not all are kept.
-
-        Parameters
-        ----------
-        wanted : ndarray of bool, shape (n_trees, n_rows)
-        """
+        """Return the leaves of these rows, which may be any where they are not wanted; None if not all are kept."""
         store, stop = self._store, self._start + wanted.shape[1]
         if store.bags is None or (wanted & store.bags.in_bag(slice(self._start, stop))).any():
             return None
@@ -304,24 +256,7 @@ class KeptLeaves:
 
 
 def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int) -> tuple[IntArray, IntArray]:
-    """Return the number of rows that reach each leaf of a tree: of those in its bag, then of all.
-
-    Parameters
-    ----------
-    leaves : ndarray of unsigned int, shape (n_rows,)
-        Leaf that each row reaches.
-    in_bag : ndarray of bool, shape (n_rows,)
-    n_leaves : int
-
-    Returns
-    -------
-    in_bag_counts, counts : ndarrays of int, shape (n_leaves,)
-
-    Examples
-    --------
-    >>> count_leaves(np.array([0, 2, 2], dtype=np.uint8), np.array([True, True, False]), 3)
-    (array([1, 0, 1]), array([1, 0, 2]))
-    """
+    """Return the number of rows that reach each leaf of a tree: of those in its bag, then of all."""
     # The smallest type for twice a leaf's number: arithmetic on bytes takes an eighth of the time of words.
     code = leaves.astype(np.min_scalar_type(2 * n_leaves))
     code *= 2
@@ -331,25 +266,7 @@ def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int)
 
 
 def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
-    """Return the smallest target in each leaf, and the negated largest, so that both merge by the minimum.
-
-    Parameters
-    ----------
-    leaves : ndarray of int, shape (n_rows,)
-        Leaf that each row reaches.
-    target : ndarray, shape (n_rows,)
-    n_leaves : int
-
-    Returns
-    -------
-    dict of ndarray, shape (n_leaves,)
-        ``lowest`` and negated ``highest``; infinite for leaves that no row reaches.
-
-    Examples
-    --------
-    >>> target_ranges(np.array([0, 2, 2]), np.array([5.0, 3.0, 4.0]), 3)
-    {'lowest': array([ 5., inf,  3.]), 'highest': array([-5., inf, -4.])}
-    """
+    """Return the smallest target in each leaf, and the negated largest, so that both merge by the minimum."""
     lowest, negated = np.full((2, n_leaves), np.inf)
     np.minimum.at(lowest, leaves, target)
     np.minimum.at(negated, leaves, -target)
@@ -388,23 +305,7 @@ class LeafCover:
 
 
 def measure_cover(trees: Iterable[tuple[AnyIntArray, AnyIntArray]], n_rows: int) -> LeafCover | None:
-    """Return how unlikely fresh rows would be to fill every leaf; None if too few of the given rows reach a leaf.
-
-    Parameters
-    ----------
-    trees : iterable of (counted, found)
-        For each tree, numbers of rows in disjoint cells (leaves, or labels in leaves): the least number of training
-        rows of the bag, and the number of given rows.
-    n_rows : int
-        Given rows.
-
-    Examples
-    --------
-    >>> measure_cover([(np.array([3, 2]), np.array([4, 1]))], 5) is None
-    True
-    >>> measure_cover([(np.array([1, 1]), np.array([2, 2]))], 4).chance.__round__(2)
-    0.79
-    """
+    """Return how unlikely fresh rows would be to fill every leaf; None if too few of the given rows reach a leaf."""
     least, gaps = 0.0, 0.0
     for n_trained, found in trees:
         held = n_trained > 0
@@ -491,15 +392,7 @@ class Table(NamedTuple):
 
 
 class LeafWalk:
-    """The compiled walk of one model's trees, used only after :meth:`compare` has found the library's own leaves.
-
-    Parameters
-    ----------
-    flatten : callable
-        Returns the trees as a FlatForest; called once, and only where the walk is installed.
-    library : str
-        The library's name and the function that finds its leaves, for the warning.
-    """
+    """The compiled walk of one model's trees, used only after :meth:`compare` has found the library's own leaves."""
 
     def __init__(self, flatten: Callable[[], FlatForest], library: str) -> None:
         self._flatten, self._library = flatten, library
@@ -530,28 +423,11 @@ class LeafWalk:
         return self._is_installed and n_rows >= FEWEST_ROWS and all(self._agrees.values())
 
     def compare(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> None:
-        """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning.
-
-        Parameters
-        ----------
-        rows : ndarray, shape (n_rows, n_features)
-            Some of the rows of X, as numbers.
-        own : callable
-            Returns the library's leaves for these rows, found in the form in which X was passed.
-        find_own : callable
-            Returns the library's leaves for the rows of an array, by which thresholds and missing values are tried.
-        """
+        """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning."""
         self._judge(rows, lambda _: None, lambda probes: np.concatenate([own(), find_own(probes)], axis=1))
 
     def compare_trees(self, rows: NDArray[Any], find_own: LeavesOfTree) -> None:
-        """Do what :meth:`compare` does, tree by tree, each while it is in a processor's cache because the walk read it.
-
-        Parameters
-        ----------
-        rows : ndarray, shape (n_rows, n_features)
-        find_own : callable
-            Returns the library's leaves of one tree for the rows of an array.
-        """
+        """Do what :meth:`compare` does, tree by tree, each while it is in a processor's cache from the walk."""
         own: list[NDArray[Any]] = []
 
         def read_trees(probes: NDArray[Any]) -> None:
@@ -605,15 +481,7 @@ class LeafWalk:
     def leaves(
         self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Return the library's number of the leaf that each row reaches in each tree, shape (n_trees, n_rows).
-
-        Parameters
-        ----------
-        rows : ndarray of float32 or float64, shape (n_rows, n_features)
-        trees : range, optional
-        wanted : ndarray of bool, shape (n_trees, n_rows), optional
-            True for leaves to find; the others are 0.
-        """
+        """Return the library's number of the leaf that each row reaches in each tree, shape (n_trees, n_rows)."""
         return self.entries("leaves", lambda: self.forest.numbers, rows, trees, wanted)
 
     def entries(
@@ -624,17 +492,7 @@ class LeafWalk:
         trees: range | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
-        """Return a number for the leaf that each row reaches in each tree, such as its label or its value.
-
-        Parameters
-        ----------
-        name : str
-            By which the numbers are kept.
-        values : callable
-            Returns the numbers, one array of shape (n_nodes,) for each tree, all of one type of up to 8 bytes.
-        rows, trees, wanted
-            As of :meth:`leaves`.
-        """
+        """Return a number for the leaf that each row reaches in each tree, such as its label or its value."""
         table = self._table(name, values, rows.dtype)
         return np.asarray(self._forest(rows.dtype).read(self.forest.cleaned(rows), table, trees, wanted))
 
@@ -644,14 +502,6 @@ class LeafWalk:
         """Return the sum of each row's values, tree by tree until it settles the row, and the number of trees.
 
         None where the walk is not used, or was not compared for the type of the rows.
-
-        Parameters
-        ----------
-        values : callable
-            Returns the value of each node of each tree, always the same.
-        rows : ndarray of float32 or float64, shape (n_rows, n_features)
-        stops : StoppingTable
-            Its checkpoints are numbers of trees.
         """
         if rows.dtype not in self._agrees or not self.is_used:
             return None
@@ -701,19 +551,6 @@ class LeafWalk:
         """Return how many rows reach each leaf: of those in the tree's bag, then of all; None where that cannot be.
 
         The result is that of :func:`~ens_plugin.adapters.trees.count_leaves`.
-
-        Parameters
-        ----------
-        table : Table
-        bags : Bags
-            Of the rows of the table.
-        bag_of : ndarray of int, shape (n_trees,)
-            Bag of each tree.
-
-        Returns
-        -------
-        in_bag, all : ndarrays of int, shape (n_leaves,)
-            Leaves in the order of the nodes, one tree after the other.
         """
 
         def count_block(block: slice, array: NDArray[Any]) -> Any:
@@ -774,14 +611,6 @@ class LeafWalk:
         """Return sums over the trees out of whose bag each row is, as of ``score_sums``, without the trees' values.
 
         None where the walk does not take small trees, or the rows are not read as arrays.
-
-        Parameters
-        ----------
-        table : Table
-        values : callable
-            As of :meth:`stopped_sums`.
-        bags : Bags or None
-            Of the trees and of the rows of the table; None for rows in no bag.
         """
         if not self.is_by_bits:
             return None
@@ -825,23 +654,7 @@ UNSEEN = 4.0
 
 
 def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
-    """Return whether so many thresholds are values of the rows, or midpoints of two, that chance cannot explain it.
-
-    Parameters
-    ----------
-    table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
-    splits : iterable of (int, ndarray)
-        Columns, each with its numerical thresholds.
-    dtype : dtype
-        Type in which the library compares values with thresholds.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((100, 1))
-    >>> splits = [(0, np.sort(x[:, 0])[9::10])]
-    >>> hold_split_values(x, splits, np.float64), hold_split_values(x + 1e-6, splits, np.float64)
-    (True, False)
-    """
+    """Return whether so many thresholds are values of the rows, or midpoints of two, that chance cannot explain it."""
     counts = []
     for column, thresholds in splits:
         values = column_of(table, column)
@@ -863,15 +676,7 @@ def show_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtyp
 
 
 def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
-    """Return whether more values of a model are among those of the rows than chance explains.
-
-    Parameters
-    ----------
-    counts : list of (int, int, float)
-        By column: thresholds, how many match, and the chance of each to match by chance.
-    n_rows : int
-        Number of rows from which the chances were estimated.
-    """
+    """Return whether more values of a model are among those of the rows than chance explains."""
     usable = [own for own in counts if own[2] <= MOST_SHARED]
     tested, matched = (sum(own[place] for own in usable) for place in (0, 1))
     if matched < FEWEST_MATCHES:
@@ -882,17 +687,7 @@ def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
 
 
 def chance_of_value(values: NDArray[Any]) -> float:
-    """Return a bound on the chance that a value, or a midpoint of two, is among the values of as many fresh rows.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-
-    Returns
-    -------
-    float
-        Twice the share of rows whose value another row has (Good and Turing), plus a term for rounding.
-    """
+    """Return a bound on the chance that a value, or a midpoint of two, is among the values of as many fresh rows."""
     found, counts = np.unique(values, return_counts=True)
     if found.size < 3:
         return 1.0
@@ -919,19 +714,7 @@ def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, 
 
 
 def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:
-    """Yield each column that trees split, in ascending order, with all its thresholds in the order given.
-
-    Parameters
-    ----------
-    column : ndarray of int, shape (n_splits,)
-        Column of each split by value, of all trees.
-    threshold : ndarray, shape (n_splits,)
-
-    Examples
-    --------
-    >>> dict(splits_by_column(np.array([0, 1, 0]), np.array([0.5, 2.0, 0.25])))
-    {0: array([0.5 , 0.25]), 1: array([2.])}
-    """
+    """Yield each column that trees split, in ascending order, with all its thresholds in the order given."""
     order = np.argsort(column, kind="stable")
     found, starts = np.unique(column[order], return_index=True)
     for own, thresholds in zip(found, np.split(threshold[order], starts[1:]), strict=False):
@@ -978,19 +761,6 @@ def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> Out
 
     Fresh rows like the training rows have few such thresholds: a new value lies outside of the range of n others with
     a chance of 2 / (n + 1), whatever the distribution.
-
-    Parameters
-    ----------
-    table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
-    splits : iterable of (int, ndarray)
-        Columns, each with its numerical thresholds.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((100, 2))
-    >>> splits = [(column, np.sort(x[:, column])[9::5]) for column in (0, 1)]
-    >>> columns_outside(x * [1, 1000] + [0, 500], splits)
-    OutsideColumns(columns=(1,), n_compared=2, share=0.5)
     """
     found, compared, outside = list[int](), 0, 0
     n_compared = 0
@@ -1075,27 +845,7 @@ def move_values(
     filled: NDArray[np.bool_],
     leaves: NDArray[np.uint8] | None = None,
 ) -> None:
-    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_members, n_rows), or (n_members, n_leaves) with `leaves`
-    taken : ndarray of bool, shape (n_members, n_rows)
-    outputs : ndarray of float64, shape (n_members, n_rows)
-        Written.
-    filled : ndarray of bool, shape (n_members, n_rows)
-        A row has at least as many values taken as outputs filled.
-    leaves : ndarray of uint8, shape (n_members, n_rows), optional
-        Leaf of each member that each row reaches, whose value is the row's.
-
-    Examples
-    --------
-    >>> outputs = np.zeros((3, 1))
-    >>> taken, filled = np.array([[[False], [True], [True]], [[True], [False], [True]]])
-    >>> move_values(np.array([[1.0], [2.0], [3.0]]), taken, outputs, filled)
-    >>> outputs[[0, 2], 0].tolist()
-    [2.0, 3.0]
-    """
+    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number."""
     move_values_by_label(values[None], taken[None], outputs[None], filled, None if leaves is None else leaves[None])
 
 
@@ -1106,14 +856,7 @@ def move_values_by_label(
     filled: NDArray[np.bool_],
     leaves: NDArray[np.uint8] | None = None,
 ) -> None:
-    """Do what :func:`move_values` does, for several labels whose outputs are filled in the same places.
-
-    Parameters
-    ----------
-    values, taken, outputs, leaves : ndarray, shape (n_labels, n_members, ...)
-        As of :func:`move_values`.
-    filled : ndarray of bool, shape (n_members, n_rows)
-    """
+    """Do what :func:`move_values` does, for several labels whose outputs are filled in the same places."""
     n_members, n_rows = filled.shape
     moved = np.zeros((ROWS_TOGETHER, n_members))
     for start in range(0, n_rows, ROWS_TOGETHER):

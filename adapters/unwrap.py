@@ -59,30 +59,13 @@ def is_spark_model(model: object) -> bool:
 
 
 def java_reason(error: Exception | str) -> str:
-    r"""Return the innermost cause of an error of Spark, as one line without a full stop.
-
-    Examples
-    --------
-    >>> java_reason(ValueError("An error occurred while calling o1.save.\n: a.FileException: No such file.\n\tat b"))
-    'a.FileException: No such file'
-    """
+    r"""Return the innermost cause of an error of Spark, as one line without a full stop."""
     causes: list[str] = _JAVA_CAUSE.findall(str(error)) or [str(error).partition("\n")[0]]
     return " ".join(causes[-1].split()).rstrip(".")
 
 
 def stages_and_model(model: Any) -> tuple[list[Any], Any]:
-    """Return the stages that transform rows before the innermost model, and that model.
-
-    Parameters
-    ----------
-    model : pyspark.ml Model
-        Pipelines are opened, also those in pipelines, and of searches the best model is taken.
-
-    Examples
-    --------
-    >>> stages_and_model("anything else")
-    ([], 'anything else')
-    """
+    """Return the stages that transform rows before the innermost model, and that model."""
     name = type(model).__name__
     if is_spark_model(model) and name in _SEARCHES:
         return stages_and_model(model.bestModel)
@@ -94,15 +77,7 @@ def stages_and_model(model: Any) -> tuple[list[Any], Any]:
 
 
 def held_model(model: Any) -> Any | None:
-    """Return the model inside a pipeline or search of Spark, or a model of xgboost.spark; None for any other.
-
-    Raises
-    ------
-    NotFittedError
-        If the model inside is an unfitted estimator of Spark, whose ``fit`` returns the model.
-    UnsupportedModelError
-        If stages before the model transform rows in Spark, or the booster is not all of the model.
-    """
+    """Return the model inside a pipeline or search of Spark, or a model of xgboost.spark; None for any other."""
     if not is_spark_model(model):
         return None
     stages, inner = stages_and_model(model)
@@ -146,49 +121,7 @@ _LEARNERS = (
 
 
 def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
-    """Return the ensemble inside pipelines, RFE, searches, learners and MLflow's pyfunc, and X transformed for it.
-
-    Parameters
-    ----------
-    model : object
-        Any object; one that is no wrapper is returned as it is.
-    X : array-like, DataFrame or None
-        Rows as the wrapper takes them.  A pipeline's earlier steps transform them as its ``predict``
-        does: where a step's ``fit_transform`` gives other values than its ``transform`` (a
-        cross-fitted target encoder, for example), these are not the rows the ensemble was trained on.
-    are_fresh : bool, default=False
-        Whether the rows are to be predicted, and none is a training row: resamplers (steps with
-        ``fit_resample``) are then skipped, as in the pipeline's own ``predict``.
-
-    Returns
-    -------
-    model : object
-    X : array-like, DataFrame or None
-
-    Raises
-    ------
-    NotFittedError
-        If a wrapper has not been fitted, or a search was fitted with ``refit=False``.
-    UnsupportedModelError
-        If an earlier step of a pipeline resamples the training rows or has no ``transform``, or a pyfunc does not
-        give access to its model.
-    DataMismatchError
-        If an earlier step of a pipeline refuses `X`.
-    InputError
-        If the rows of `X` have not been computed, as of a polars LazyFrame.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> X = np.array([[0.0], [2.0]])
-    >>> pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(n_estimators=2)).fit(X, [0.0, 1.0])
-    >>> forest, scaled = unwrap(pipeline, X)
-    >>> type(forest).__name__, scaled.tolist()
-    ('RandomForestRegressor', [[-1.0], [1.0]])
-    """
+    """Return the ensemble inside pipelines, RFE, searches, learners and MLflow's pyfunc, and X transformed for it."""
     refuse_lazy(X, "X")
     if _is_pipeline(model):
         return unwrap(model[-1], _transformed(model, X, are_fresh), are_fresh=are_fresh)
@@ -199,19 +132,7 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
 
 
 def refuse_resampled(model: Any) -> None:
-    """Raise UnsupportedModelError for a pipeline that resamples rows before it trains its ensemble.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If a step before the last resamples the rows: it has ``fit_resample``.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.pipeline import make_pipeline
-    >>> refuse_resampled(make_pipeline("passthrough", Ridge()))
-    """
+    """Raise UnsupportedModelError for a pipeline that resamples rows before it trains its ensemble."""
     if not _is_pipeline(model):
         return
     for name, step in model.steps[:-1]:
@@ -227,20 +148,7 @@ def refuse_resampled(model: Any) -> None:
 
 
 def layers(model: Any) -> Iterator[Any]:
-    """Yield a model, the model inside it, and so on down to the ensemble, without reading any rows.
-
-    Raises
-    ------
-    NotFittedError, UnsupportedModelError
-        As :func:`unwrap`.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.pipeline import make_pipeline
-    >>> [type(layer).__name__ for layer in layers(make_pipeline("passthrough", Ridge()))]
-    ['Pipeline', 'Ridge']
-    """
+    """Yield a model, the model inside it, and so on down to the ensemble, without reading any rows."""
     yield model
     inner = model[-1] if _is_pipeline(model) else _held(model)
     if inner is not None:
@@ -248,20 +156,7 @@ def layers(model: Any) -> Iterator[Any]:
 
 
 def inner_ensemble(model: Any) -> Any:
-    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc: the last of the :func:`layers`.
-
-    Raises
-    ------
-    NotFittedError, UnsupportedModelError
-        As :func:`unwrap`.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.pipeline import make_pipeline
-    >>> inner_ensemble(make_pipeline("passthrough", Ridge()))
-    Ridge()
-    """
+    """Return the ensemble inside pipelines, searches, learners and MLflow's pyfunc: the last of the :func:`layers`."""
     *_, ensemble = layers(model)
     return ensemble
 
@@ -272,21 +167,6 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     For a pipeline, a pipeline is returned, with its other steps copied, and for an RFE an RFE.  For a search, a
     RightSized*, a DynamicPruningClassifier, a FrozenEstimator or a pyfunc, the model inside is returned: its records
     are about the ensemble before the change.
-
-    Raises
-    ------
-    NotFittedError
-        If a search has not been fitted, or was fitted with ``refit=False``.
-    UnsupportedModelError
-        If a pyfunc does not give access to its model.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LinearRegression, Ridge
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> replace_ensemble(make_pipeline(StandardScaler(), LinearRegression()), lambda ensemble: Ridge())[-1]
-    Ridge()
     """
     if _is_pipeline(model):
         return _with_last_step(model, replace_ensemble(model[-1], change))
@@ -484,19 +364,7 @@ def split_outputs(model: Any) -> list[Any]:
 
 
 def output_count(ensemble: Any, *, probe: bool = False) -> int:
-    """Return how many outputs an unwrapped ensemble predicts; 1 for what is no ensemble.
-
-    Parameters
-    ----------
-    ensemble : object
-    probe : bool, default=False
-        Whether bagged members that are no trees predict a row of zeros, to count their outputs.
-
-    Raises
-    ------
-    NotFittedError
-        If a MultiOutputClassifier or MultiOutputRegressor has not been fitted.
-    """
+    """Return how many outputs an unwrapped ensemble predicts; 1 for what is no ensemble."""
     if _is_a(ensemble, "sklearn.multioutput", _WRAPPERS):
         if not hasattr(ensemble, "estimators_"):
             raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
@@ -540,15 +408,7 @@ def output_ensemble(ensemble: Any, output: int) -> Any:
 
 
 def first_members(ensemble: Any, size: int, truncate: Callable[[Any, int], Any]) -> Any:
-    """Return a copy of an unwrapped model of several outputs with its first `size` members for each output.
-
-    Parameters
-    ----------
-    ensemble : fitted model of several outputs
-    size : int
-    truncate : callable
-        ``truncate(model, size)`` returns a model of one output cut to size, with its checks.
-    """
+    """Return a copy of an unwrapped model of several outputs with its first `size` members for each output."""
     if has_own_bags(ensemble):
         part = copy(ensemble)
         part.estimators_ = [truncate(model, size) for model in ensemble.estimators_]
@@ -651,17 +511,6 @@ class StackedOutputs(EnsembleAdapter):
     Member m of the stack is member m of every output.  The mean loss over the rows of the stack is the mean over rows
     of the mean over outputs, where all outputs have the same rows.  Labels are codes: code j is the j-th label of each
     output, and outputs with fewer labels than others give probability 0 to the rest.
-
-    Parameters
-    ----------
-    model : object
-        The model of several outputs, whose name is reported.
-    parts : sequence of OutputPart
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the outputs have different numbers of members, or members that are combined in different ways.
     """
 
     def __init__(self, model: Any, parts: Sequence[OutputPart]) -> None:
@@ -795,23 +644,7 @@ class SupervisedStep(NamedTuple):
 
 
 def supervised_steps(model: Any) -> list[SupervisedStep]:
-    """Return the steps that were fitted to the target, of all pipelines around an ensemble.
-
-    Parameters
-    ----------
-    model : fitted model
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from sklearn.feature_selection import SelectKBest
-    >>> from sklearn.pipeline import make_pipeline
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = make_pipeline(SelectKBest(k=2), RandomForestClassifier(n_estimators=5)).fit(X, y)
-    >>> supervised_steps(model)
-    [SupervisedStep(name='selectkbest', kind='SelectKBest', n_parameters=4, n_chosen=2, is_cross_fitted=False)]
-    """
+    """Return the steps that were fitted to the target, of all pipelines around an ensemble."""
     return [
         _described(name, step) for layer in layers(model) for name, step in _steps_before(layer) if _reads_target(step)
     ]

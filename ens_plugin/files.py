@@ -17,28 +17,7 @@ WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a reader gets either the old content or the new one.
-
-    Parameters
-    ----------
-    path : Path
-        An existing file is replaced, where the path is a link the file that it leads to.  A device or a pipe, such as
-        ``/dev/null``, stays and is written to.
-    content : bytes
-
-    Raises
-    ------
-    OSError
-        If the folder does not exist, or the file cannot be written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder) / "curve.csv", b"size,error")
-    ...     [file.name for file in Path(folder).iterdir()]
-    ['curve.csv']
-    """
+    """Write a file whole or not at all: a reader gets either the old content or the new one."""
     # Of Path.resolve, a loop of links would be a RuntimeError.
     target = Path(os.path.realpath(path))
     if _is_stream(path) or (target.exists() and not target.is_file()):

@@ -9,24 +9,7 @@ __all__ = ["lazy_names"]
 
 
 def lazy_names(package: str, home_of: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the function ``__getattr__`` of a package whose names stand in modules that are imported when used.
-
-    Parameters
-    ----------
-    package : str
-        ``__name__`` of the package.
-    home_of : mapping of str to str
-        The module of each name.
-
-    Examples
-    --------
-    >>> load = lazy_names("ens_plugin", {"sqrt": "math"})
-    >>> load("sqrt")(9.0)
-    3.0
-    >>> load("root")
-    Traceback (most recent call last):
-    AttributeError: module 'ens_plugin' has no attribute 'root'
-    """
+    """Return the function ``__getattr__`` of a package whose names stand in modules that are imported when used."""
 
     def load(name: str) -> object:
         if name not in home_of:

@@ -26,14 +26,5 @@ def record(cls: type[Record]) -> type[Record]:
 
     It is made in about half of the time of one that is frozen when it runs, and an analysis loads dozens of them.
     Results that users hold are frozen dataclasses.
-
-    Examples
-    --------
-    >>> @record
-    ... class Share:
-    ...     part: int
-    ...     whole: int
-    >>> Share(1, whole=2).part
-    1
     """
     return dataclass(eq=False, repr=False)(cls)

@@ -97,13 +97,7 @@ class Sampling:
         return len(self.fractions) == 2
 
     def limits(self) -> list[tuple[int, ...]]:
-        """Return possible limits below which a draw puts a row in bag, likeliest first: the stored fraction is rounded.
-
-        Examples
-        --------
-        >>> Sampling(3, 1, (0.610352,)).limits()
-        [(20001,), (20000,)]
-        """
+        """Return limits below which a draw may put a row in bag, likeliest first: the stored fraction is rounded."""
         first, *others = (_limits(fraction) for fraction in self.fractions)
         combined: list[tuple[int, ...]] = [(limit,) for limit in first]
         for choices in others:
@@ -112,13 +106,7 @@ class Sampling:
 
 
 def read_sampling(parameters: dict[str, str] | None) -> Sampling:
-    """Return how a model drew its bags, as read from its training parameters.
-
-    Raises
-    ------
-    BagError
-        If the model has no bags, drew them in a way that cannot be repeated, or lacks the parameters.
-    """
+    """Return how a model drew its bags, as read from its training parameters."""
     if parameters is None:
         raise BagError(
             "The model text has no parameters section, so the seed of its bags is lost. Keep the Booster pickled, or "
@@ -142,13 +130,7 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
 
 
 def positive_rows(sampling: Sampling, target: NDArray[Any] | None) -> NDArray[np.bool_] | None:
-    """Return which rows have the positive label, if bagging was balanced; else None.
-
-    Raises
-    ------
-    BagError
-        If bagging was balanced and there is no target.
-    """
+    """Return which rows have the positive label, if bagging was balanced; else None."""
     if not sampling.is_balanced:
         return None
     if target is None:
@@ -180,26 +162,7 @@ def _refuse_other_sampling(parameters: dict[str, str]) -> None:
 
 
 def draw_rounds(seed: int, limit: int | NDArray[np.integer], n_rounds: int, n_rows: int) -> Bags:
-    """Return the bags of the first bagging rounds, drawn in as many threads as joblib's context allows.
-
-    Parameters
-    ----------
-    seed : int
-        ``bagging_seed``.
-    limit : int, or ndarray of int of shape (n_rows,)
-        Number that a row's draw must stay below for the row to be in the bag, 1 to 32768.
-    n_rounds, n_rows : int
-
-    Returns
-    -------
-    Bags
-        One bag for each round.
-
-    Examples
-    --------
-    >>> draw_rounds(3, 16384, 2, 6).in_bag().astype(int).tolist()
-    [[1, 1, 1, 1, 1, 0], [0, 0, 0, 1, 1, 0]]
-    """
+    """Return the bags of the first bagging rounds, drawn in as many threads as joblib's context allows."""
     draw = _drawer(seed, limit, n_rounds, n_rows)
     chunks = [range(start, min(start + DRAWN_TOGETHER, n_rounds)) for start in range(0, n_rounds, DRAWN_TOGETHER)]
     parts = in_threads(lambda chunk: np.stack([draw(index) for index in chunk]), chunks)
@@ -219,28 +182,7 @@ def draw_rows(
     rows: NDArray[np.int64],
     n_drawn: int | None = None,
 ) -> NDArray[np.bool_]:
-    """Return the bags of the first bagging rounds for some of the rows alone, at any positions.
-
-    Parameters
-    ----------
-    seed, n_rounds, n_rows
-        As for :func:`draw_rounds`.
-    limit : int, or ndarray of int of shape (len(rows),)
-        As for :func:`draw_rounds`, of these rows.
-    rows : ndarray of int64
-        Positions.
-    n_drawn : int, optional
-        Rounds drawn before a bag held every row, that one included; all by default.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_rounds, len(rows))
-
-    Examples
-    --------
-    >>> draw_rows(3, 16384, 2, 6, np.array([4, 3])).astype(int).tolist()
-    [[1, 1], [1, 1]]
-    """
+    """Return the bags of the first bagging rounds for some of the rows alone, at any positions."""
     block, place = rows // BLOCK_ROWS, rows % BLOCK_ROWS
     factors, terms = _jumps(BLOCK_ROWS)
     # All blocks take as many draws a round as they have rows.
@@ -352,25 +294,7 @@ class Grown:
 def prove_bags(
     model: ModelText, sampling: Sampling, n_rows: int, positive: NDArray[np.bool_] | None, count: Count
 ) -> Bags:
-    """Return the bags of all iterations, proved against the leaf counts of every tree that has a split.
-
-    Parameters
-    ----------
-    model : ModelText
-    sampling : Sampling
-    n_rows : int
-    positive : ndarray of bool, shape (n_rows,), or None
-        Rows of the positive label, where bagging was balanced.
-    count : callable
-        As :func:`count_grown`, for the training rows.
-
-    Raises
-    ------
-    BagError
-        If the bags were drawn otherwise than the model states, or the trees prove too little.
-    DataMismatchError
-        If these are not the training rows.
-    """
+    """Return the bags of all iterations, proved against the leaf counts of every tree that has a split."""
     grown = grown_trees(model, sampling)
     attempts = sampling.limits()
     failures = []
@@ -386,15 +310,7 @@ def prove_bags(
 
 
 def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice, NDArray[Any]]]) -> bool:
-    """Return whether all rows fill every leaf as at training: training rows of a forest without bagging do.
-
-    Parameters
-    ----------
-    model : ModelText
-    n_rows : int
-    blocks : iterable of (slice, ndarray)
-        As of :func:`count_grown`.
-    """
+    """Return whether all rows fill every leaf as at training: training rows of a forest without bagging do."""
     counts = {index: tree.integers("leaf_count") for index, tree in enumerate(model.trees) if tree.n_leaves > 1}
     if sum(own.size - 1 for own in counts.values()) < LEAVES_THAT_TELL or any(
         own.sum() != n_rows for own in counts.values()
@@ -410,27 +326,7 @@ def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice,
 def judge_counts(
     grown: Grown, found: list[IntArray], reached: list[IntArray], n_rows: int, n_tried: int
 ) -> Failure | None:
-    """Return the trees whose stored leaf counts differ from those of redrawn bags; None if none does.
-
-    Parameters
-    ----------
-    grown : Grown
-    found, reached : list of ndarray of int
-        Rows of the drawn bag, and all rows, in each leaf of each tree.
-    n_rows : int
-    n_tried : int
-        Draws that may be tried.
-
-    Returns
-    -------
-    Failure or None
-        None if every leaf fits.
-
-    Raises
-    ------
-    BagError
-        If every leaf fits, but wrong bags might also fit by chance.
-    """
+    """Return the trees whose stored leaf counts differ from those of redrawn bags; None if none does."""
     failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
     if failed:
         return Failure(grown, failed, found, reached, n_rows)
@@ -439,20 +335,7 @@ def judge_counts(
 
 
 def log_chance(counts: IntArray, reached: IntArray) -> float:
-    """Return the logarithm of the chance that a random set of as many rows gives a tree's leaf counts.
-
-    Parameters
-    ----------
-    counts : ndarray of int, shape (n_leaves,)
-        Rows of the bag in each leaf.
-    reached : ndarray of int, shape (n_leaves,)
-        Rows of the training data in each leaf.
-
-    Examples
-    --------
-    >>> float(np.exp(log_chance(np.array([1, 1]), np.array([2, 2]))).round(12))  # 2 * 2 of 6 masks
-    0.666666666667
-    """
+    """Return the logarithm of the chance that a random set of as many rows gives a tree's leaf counts."""
     return float(_log_choose(reached, counts).sum() - _log_choose(reached.sum(), counts.sum()))
 
 
@@ -461,13 +344,7 @@ def _log_choose(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
-    """Return the leaf counts at training of the trees that have a split.
-
-    Raises
-    ------
-    BagError
-        If no tree has a split.
-    """
+    """Return the leaf counts at training of the trees that have a split."""
     round_of = np.arange(len(model.trees) // model.trees_per_iteration) // sampling.frequency
     trees = np.array([index for index, tree in enumerate(model.trees) if tree.n_leaves > 1], dtype=np.int64)
     if trees.size == 0:
@@ -482,16 +359,7 @@ def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
 def count_grown(
     grown: Grown, rounds: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[list[IntArray], list[IntArray]]:
-    """Return the numbers of rows of the bag, and of all rows, in each leaf of each tree.
-
-    Parameters
-    ----------
-    grown : Grown
-    rounds : Bags
-        One bag for each round.
-    blocks : iterable of (slice, ndarray)
-        Slices of the rows of `rounds`, each with the leaf of every tree that they reach.
-    """
+    """Return the numbers of rows of the bag, and of all rows, in each leaf of each tree."""
     found, reached = ([np.zeros(counts.size, dtype=np.int64) for counts in grown.counts] for _ in range(2))
     for rows, leaves in blocks:
         in_bag = rounds.in_bag(rows)

@@ -100,14 +100,7 @@ class ModelText:
 
 
 def parse_model(text: str) -> ModelText:
-    r"""Return the header, parameters and trees in a text of ``Booster.model_to_string``.
-
-    Examples
-    --------
-    >>> model = parse_model("tree\nobjective=binary\naverage_output\n\nTree=0\nnum_leaves=1\nleaf_value=0.5\n")
-    >>> model.averages, model.trees[0].floats("leaf_value").tolist()
-    (True, [0.5])
-    """
+    r"""Return the header, parameters and trees in a text of ``Booster.model_to_string``."""
     forest, _, rest = text.partition("\nend of trees")
     header, *trees = forest.split("\nTree=")
     return ModelText(
@@ -135,13 +128,6 @@ def is_complete(text: bytes) -> bool:
     r"""Return whether a model's text has all its trees, each at the position that the sizes in its header state.
 
     LightGBM itself uses the sizes without a check, and wrong ones can end the process.
-
-    Examples
-    --------
-    >>> is_complete(b"tree\ntree_sizes=12\n\nTree=0\na=b\n\nend of trees\n")
-    True
-    >>> is_complete(b"tree\ntree_sizes=12\n\nTree=0\na=")
-    False
     """
     sizes = re.search(rb"^tree_sizes=(.*)$", text, re.MULTILINE)
     if sizes is None:
@@ -187,21 +173,6 @@ def find_damage(text: bytes) -> str | None:
 
     LightGBM uses the numbers of leaves, children, features and categories that the text states.
     Wrong ones can end the process, or make prediction never end.
-
-    Parameters
-    ----------
-    text : bytes
-        As ``Booster.save_model`` writes it.
-
-    Returns
-    -------
-    str or None
-        None where nothing is wrong.
-
-    Examples
-    --------
-    >>> find_damage(b"tree\ntree_sizes=12\n\nTree=0\na=")
-    'trees are missing or cut short'
     """
     if not is_complete(text):
         return "trees are missing or cut short"
@@ -368,17 +339,7 @@ ZERO = float(np.float32(1e-35))
 
 
 class TreeWalk:
-    """Leaves that rows reach in all trees, if the compiled walk finds those of LightGBM's ``predict(pred_leaf=True)``.
-
-    Parameters
-    ----------
-    text : ModelText
-    n_features : int
-    dtype : dtype
-        Of the leaf numbers.
-    categories : list of list or None
-        Categories of the DataFrame that the model was trained on, by categorical column; None where there were none.
-    """
+    """Leaves that rows reach in all trees, if the compiled walk finds those of LightGBM's own ``predict``."""
 
     def __init__(self, text: ModelText, n_features: int, dtype: DTypeLike, categories: list[list[Any]] | None) -> None:
         self._text, self._n_features, self._dtype = text, n_features, np.dtype(dtype)
@@ -386,14 +347,7 @@ class TreeWalk:
         self._walk = LeafWalk(self._flatten, "LightGBM's predict(pred_leaf=True)")
 
     def compare(self, table: Any, find_own: Callable[[Any], NDArray[Any]]) -> None:
-        """Compare the walk with LightGBM on some rows of a table, and on rows made of thresholds, unless that is done.
-
-        Parameters
-        ----------
-        table : ndarray, CSR matrix or DataFrame
-        find_own : callable
-            Returns LightGBM's own leaves of a table, shape (n_rows, n_trees).
-        """
+        """Compare the walk with LightGBM on rows of a table and rows of thresholds, unless that is done."""
         n_rows = table.shape[0]
         if not self._walk.may_compare(n_rows):
             return
@@ -404,15 +358,7 @@ class TreeWalk:
             self._walk.compare(rows, lambda: find_own(some).T, lambda probes: find_own(probes).T)
 
     def leaves(self, rows: Any, trees: range, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
-        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.
-
-        Parameters
-        ----------
-        rows : PreparedRows
-        trees : range
-        wanted : ndarray of bool, shape (n_trees, n_rows), optional
-            True for leaves to find; the others are 0.
-        """
+        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used."""
         if not self._walk.is_used:
             return None
         return self._walk.read_blocks(self._table(rows), trees, wanted)
@@ -426,12 +372,6 @@ class TreeWalk:
         """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
 
         None where the walk is not used, or the trees are too large for it to be fast.
-
-        Parameters
-        ----------
-        rows : PreparedRows
-        of_leaf : list of ndarray
-            Values of each tree's leaves, always the same.
         """
         if not self._walk.is_by_bits:
             return None
@@ -448,13 +388,6 @@ class TreeWalk:
         """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
 
         None where the walk is not used.
-
-        Parameters
-        ----------
-        rows : PreparedRows
-        of_leaf : list of ndarray
-            As of :meth:`values`.
-        stops : StoppingTable
         """
         if not self._walk.is_used:
             return None
@@ -467,13 +400,6 @@ class TreeWalk:
         """Return how many rows reach each leaf of each tree: of those in the tree's bag, then of all.
 
         None where the walk is not used, or the trees are too large.
-
-        Parameters
-        ----------
-        rows : PreparedRows
-        bags : Bags
-        bag_of : ndarray of int, shape (n_trees,)
-            Bag of each tree.
         """
         counted = self._walk.count(self._table(rows), bags, bag_of)
         if counted is None:
@@ -604,24 +530,7 @@ SIZE_ALIASES = (
 
 
 def truncated_forest(model: Any, booster: Any, size: int) -> Any:
-    """Return a copy of a fitted forest with its first `size` iterations, which LightGBM averages.
-
-    Parameters
-    ----------
-    model : Booster, LGBMClassifier or LGBMRegressor
-    booster : Booster
-        The Booster of `model`.
-    size : int
-
-    Examples
-    --------
-    >>> from lightgbm import LGBMRegressor
-    >>> X = [[float(row)] for row in range(200)]
-    >>> options = {"boosting_type": "rf", "subsample": 0.5, "subsample_freq": 1, "verbose": -1}
-    >>> model = LGBMRegressor(n_estimators=5, **options).fit(X, range(200))
-    >>> truncated_forest(model, model.booster_, 2).n_estimators_
-    2
-    """
+    """Return a copy of a fitted forest with its first `size` iterations, which LightGBM averages."""
     text = booster.model_to_string(num_iteration=size)
     if model is booster:
         return Booster(model_str=text)

@@ -110,13 +110,7 @@ def check_mode(text: ModelText) -> None:
 
 
 def labels_of(model: Any, objective: Objective) -> NDArray[Any] | None:
-    """Return the labels of a classifier; None for regression.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the model does not score each of its labels.
-    """
+    """Return the labels of a classifier; None for regression."""
     if not isinstance(model, LGBMClassifier):
         return np.arange(objective.n_labels) if objective.n_labels else None
     if len(model.classes_) != objective.n_labels:
@@ -149,26 +143,7 @@ def target_sums(
     target: NDArray[np.generic],
     in_bag: BoolArray,
 ) -> ProofStatistics:
-    """Return sums of the target over the rows of a tree's bag, by leaf, and over all rows.
-
-    Parameters
-    ----------
-    model : ModelText
-    objective : Objective
-    tree : int
-    leaves : ndarray of int, shape (n_rows,)
-        Leaves that the rows reach.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    in_bag : ndarray of bool, shape (n_rows,)
-
-    Returns
-    -------
-    ProofStatistics
-        Of labels, rows ``by_label`` of each leaf, one array after the other, and of ``all``; of values ``count``,
-        ``total``, rows ``below`` and ``above`` the leaf's value, the ``lowest`` and negated ``highest`` of each leaf,
-        and of ``all`` rows the number and the sum.
-    """
+    """Return sums of the target over the rows of a tree's bag, by leaf, and over all rows."""
     text = model.trees[tree]
     own, n_leaves = leaves[in_bag], text.n_leaves
     if objective.n_labels:
@@ -191,25 +166,7 @@ def target_sums(
 
 
 def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
-    """Raise DataMismatchError unless the leaf values of some trees can come from the target.
-
-    Parameters
-    ----------
-    model : ModelText
-    objective : Objective
-    sums : dict of int to ProofStatistics
-        By tree, as of :func:`target_sums`, of all rows.
-
-    Returns
-    -------
-    bool
-        Whether the target is proved.
-
-    Raises
-    ------
-    DataMismatchError
-        If a tree can be checked, and contradicts the target.
-    """
+    """Raise DataMismatchError unless the leaf values of some trees can come from the target."""
     found = [_judged(model, objective, tree, own) for tree, own in sums.items() if model.trees[tree].n_leaves > 1]
     return bool(found) and all(found)
 
@@ -362,13 +319,7 @@ _REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
 
 
 def check_not_refit(model: ModelText, objective: Objective) -> None:
-    """Raise BagError if leaf values were replaced after training, where the trees show it.
-
-    Raises
-    ------
-    BagError
-        If inner nodes do not hold the means of their leaves.
-    """
+    """Raise BagError if leaf values were replaced after training, where the trees show it."""
     checkable = _checkable_trees(model, objective)
     replaced = [index for index in checkable if _differs_from_inner_values(model.trees[index])]
     if replaced:
@@ -418,20 +369,7 @@ def _differs_from_inner_values(tree: TreeText) -> bool:
 
 
 class DrawnRows(DistributedBags):
-    """Bags of a LightGBM forest, drawn by row position and proved by the leaf counts of every tree.
-
-    Parameters
-    ----------
-    text : ModelText
-    sampling : Sampling
-    objective : Objective
-    n_rows : int
-        Training rows.
-    candidate : int
-        Index of the limit of draws to use, of those that round to the model's fraction.
-    leaves_of : callable
-        ``leaves_of(features)`` returns the leaf of every tree that prepared rows reach, shape (n_trees, n_rows).
-    """
+    """Bags of a LightGBM forest, drawn by row position and proved by the leaf counts of every tree."""
 
     def __init__(
         self,
@@ -517,19 +455,6 @@ class LightGBMForestAdapter(
     A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw
     scores, as in LightGBM.  Bags are drawn again from the seed in the model, and used only when
     they fit the leaf counts of every tree.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lightgbm import LGBMRegressor
-    >>> X = np.arange(200.0)[:, None]
-    >>> model = LGBMRegressor(
-    ...     boosting_type="rf", n_estimators=5, subsample=0.5, subsample_freq=1, random_state=0, verbose=-1
-    ... ).fit(X, X[:, 0])
-    >>> adapter = LightGBMForestAdapter(model)
-    >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features).shape, adapter.bags(X, features, None).in_bag().shape
-    ((5, 200), (5, 200))
     """
 
     @classmethod

@@ -50,13 +50,7 @@ __all__ = [
 
 
 class PreparedRows:
-    """A table that can be sliced by rows, with the leaves that its rows reach where these are computed.
-
-    Parameters
-    ----------
-    table : ndarray, CSR matrix or DataFrame of shape (n_rows, n_features)
-    leaves : ndarray of unsigned int, shape (n_trees, n_rows), or None
-    """
+    """A table that can be sliced by rows, with the leaves that its rows reach where these are computed."""
 
     def __init__(self, table: Any, leaves: NDArray[Any] | None = None) -> None:
         self.table = table
@@ -77,13 +71,6 @@ def prepare_table(booster: Any, X: Any) -> Any:
     """Return X as an array, CSR matrix or DataFrame, its columns checked against `booster`.
 
     LightGBM itself turns these into numbers, categories included, when it predicts.
-
-    Raises
-    ------
-    DataMismatchError
-        If the columns, or those of them that are categories, are not the ones the model was trained on.
-    InputError
-        If `X` is not a table, or columns hold text.
     """
     X = as_pandas(X)
     if hasattr(X, "iloc"):
@@ -110,11 +97,6 @@ def with_categories(booster: Any, table: Any) -> Any:
 
     The booster stores the categories of each column in order, without its name.  The table is returned as it is unless
     its columns of text, or the columns that the trees split by category, are as many as those that are stored.
-
-    Raises
-    ------
-    DataMismatchError
-        If no value of a column is among its categories.
     """
     stored = booster.pandas_categorical or []
     if not stored or _category_columns(table):
@@ -387,14 +369,7 @@ class Objective:
 
 
 def read_objective(line: str | None) -> Objective:
-    """Return the objective that a line of a model's text states.
-
-    Examples
-    --------
-    >>> objective = read_objective("multiclassova num_class:3 sigmoid:1")
-    >>> objective.name, objective.n_labels
-    ('multiclassova', 3)
-    """
+    """Return the objective that a line of a model's text states."""
     name, *options = (line or "custom").split()
     values = dict(option.split(":", 1) for option in options if ":" in option)
     n_labels = 0

@@ -91,17 +91,6 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
 
     Members that have ``predict_proba`` are averaged, others vote, as in scikit-learn.  Members
     trained on some of the columns predict from those; labels without a row in a member's bag get probability 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.ensemble import BaggingClassifier
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> X, y = np.arange(8.0)[:, None], np.array(list("aaaabbbb"))
-    >>> model = BaggingClassifier(KNeighborsClassifier(1), n_estimators=5, random_state=0).fit(X, y)
-    >>> adapter = SklearnBaggingAdapter(model)
-    >>> adapter.info.aggregation, adapter.outputs(adapter.prepare(X)).shape
-    ('mean_proba', (5, 8, 2))
     """
 
     @classmethod
@@ -307,12 +296,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         return are_recognised(trees, lambda: self._check_rows(features, target))
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
-        """Return the mean out-of-bag outputs the model stored when fitted with ``oob_score``, or None.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_labels), each row summing to 1, or (n_rows,), or None
-        """
+        """Return the mean out-of-bag outputs the model stored when fitted with ``oob_score``, or None."""
         # A refit without oob_score keeps the outputs of the earlier fit.
         if not self.model.oob_score:
             return None

@@ -138,25 +138,7 @@ def growth_sums(
     draws: NDArray[np.integer[Any]],
     find_leaves: FindLeaves | None = None,
 ) -> ProofStatistics:
-    """Return, for each node of a tree, the sums over some rows of its bag that prove its growth.
-
-    Parameters
-    ----------
-    tree : fitted DecisionTree* or ExtraTree*
-    features : float32 array or CSR matrix of shape (n_rows, n_features)
-    target : ndarray of shape (n_rows,) or None
-    draws : ndarray of int, shape (n_rows,)
-        How often each row was drawn.
-    find_leaves : callable, optional
-        As of :func:`check_growth`.
-
-    Returns
-    -------
-    ProofStatistics
-        ``rows`` that reach each node as a leaf, and their ``draws``; of labels, draws ``by_label``, flattened; of
-        values, their sum ``total``, that of their absolute values ``size``, draws ``below`` and ``above`` the
-        leaf's value, the ``lowest`` and negated ``highest`` value.
-    """
+    """Return, for each node of a tree, the sums over some rows of its bag that prove its growth."""
     leaves = tree.tree_.apply(features) if find_leaves is None else find_leaves(features)
     n_nodes = tree.tree_.node_count
     added: dict[str, NDArray[Any]] = {
@@ -181,22 +163,7 @@ def growth_sums(
 def judge_growth(
     tree: Any, sums: ProofStatistics, member: int, *, weights_are_known: bool = _WEIGHTS_ONLY_DRAW
 ) -> bool:
-    """Raise DataMismatchError unless `tree` can have been grown on its bag's rows, whose sums by node are `sums`.
-
-    Parameters
-    ----------
-    tree : fitted DecisionTree* or ExtraTree*
-    sums : ProofStatistics
-    member : int
-        Position of the tree, for the message.
-    weights_are_known : bool, optional
-        As of :func:`check_growth`.
-
-    Returns
-    -------
-    bool
-        Whether the targets are proved: they give the values of all leaves.
-    """
+    """Raise DataMismatchError unless `tree` can have been grown on its bag's rows, whose sums by node are `sums`."""
     nodes, counts = tree.tree_, sums.added["rows"]
     is_leaf = nodes.children_left == -1
     # Rows of weight zero are drawn but not counted (scikit-learn before 1.9), so a count may fall short.
@@ -298,15 +265,7 @@ def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
 
 
 class BagCounts:
-    """Numbers of the rows of each bag that some condition selects, as trees count them.
-
-    Parameters
-    ----------
-    bags : Bags
-    rows_of : callable, optional
-        ``rows_of(member)`` returns the rows of a bag, where a tree counts a row as often as it is there; by default it
-        counts each row once.
-    """
+    """Numbers of the rows of each bag that some condition selects, as trees count them."""
 
     def __init__(self, bags: Bags, rows_of: Callable[[int], NDArray[np.integer[Any]]] | None = None) -> None:
         self.bags, self._rows_of = bags, rows_of
@@ -336,21 +295,6 @@ def check_growth_of_all(
     Of every third tree, the first split is checked as by :func:`check_first_splits`.  In the trees that follow these,
     the leaves that some rows of the bag reach must hold what a leaf with the targets of these rows can hold.  Both
     checks of all trees would take more than 2 % of the time of an analysis.
-
-    Parameters
-    ----------
-    trees : sequence of fitted DecisionTree* or ExtraTree*
-    features : float32 array or CSR matrix of shape (n_rows, n_features)
-    counts : BagCounts
-    target : ndarray of shape (n_rows,) or None
-        Label codes or values.  Without it, each tree's first split is checked.
-    find_leaves : callable
-        ``find_leaves(rows, wanted)`` returns the leaves that rows of the features reach in all trees, shape
-        (n_trees, n_rows); those that are not wanted, a mask of this shape, are any.
-    columns : sequence of (ndarray of int or None), optional
-        Columns that each tree was trained on; None for all.
-    weights_are_known : bool
-        As of :func:`check_growth`.
     """
     check_first_splits(trees, features, counts, columns, step=1 if target is None else TREE_TURNS)
     members = range(1, len(trees), TREE_TURNS)
@@ -380,13 +324,7 @@ def check_growth_of_all(
 def first_splits(
     trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
 ) -> NDArray[np.int64]:
-    """Return the numbers of rows of trees' bags, and of those that go to the left of the first split.
-
-    Returns
-    -------
-    ndarray of int, shape (n_compared, 2)
-        Of every `step`-th tree.
-    """
+    """Return the numbers of rows of trees' bags, and of those that go to the left of the first split."""
     column_at = _reader(features)
     found = [
         _first_split(trees[member], member, counts, column_at, None if columns is None else columns[member])
@@ -412,13 +350,6 @@ def check_first_splits(
     So trees are found that were grown on other rows than the rest, as after ``estimators_ +=`` or a warm start on other
     rows.  As many rows of another bag fall on each side by chance in 1 / (2 sqrt(pi m p (1 - p))) of the trees at most,
     m the rows of a bag, of which a share p falls to the left.
-
-    Parameters
-    ----------
-    trees, features, counts, columns
-        As of :func:`check_growth_of_all`.
-    step : int, optional
-        3 for every third tree only.
     """
     judge_first_splits(trees, first_splits(trees, features, counts, columns, step=step), step=step)
 
@@ -528,16 +459,7 @@ def drawn_numbers(model: Any) -> NDArray[np.float64] | None:
 
 
 def refuse_other_numbers(model: Any, n_drawn: NDArray[np.float64] | None, n_draws: int) -> None:
-    """Raise BagError if some trees drew another number of rows than the seeds of the ensemble give now.
-
-    Parameters
-    ----------
-    model : fitted ensemble
-    n_drawn : ndarray, shape (n_trees,), or None
-        :func:`drawn_numbers` of its trees.
-    n_draws : int
-        Number of rows that are drawn from each tree's seed.
-    """
+    """Raise BagError if some trees drew another number of rows than the seeds of the ensemble give now."""
     if n_drawn is None:
         return
     is_other = np.abs(n_drawn - n_draws) > CLOSE * n_draws
@@ -565,16 +487,6 @@ def seeded_bags(
 
     Where each bag is rows drawn at once by NumPy's ``RandomState(seed).randint``, as those of the members compared are,
     they are drawn from the words of the generator, in less time than the library takes, by far with compiled code.
-
-    Parameters
-    ----------
-    draw : callable
-        ``draw(member)`` returns the rows that a member was trained on, as its library draws them.
-    seeds : sequence
-        One for each member: an integer, or what else the library takes for it.
-    n_rows : int
-    compared : sequence of int
-        Members whose rows are drawn both ways.
     """
     return _bags_of_words(draw, seeds, n_rows, compared) or draw_bags(draw, len(seeds), n_rows)
 
@@ -606,26 +518,6 @@ def drawn_bits(seeds: NDArray[np.int64], n_rows: int, n_draws: int) -> NDArray[n
     """Return which rows ``numpy.random.RandomState(seed).randint(0, n_rows, n_draws)`` draws with each seed.
 
     As in ens-plugin-walk, whose function of this name has the same parameters.
-
-    Parameters
-    ----------
-    seeds : ndarray of int, shape (n_members,)
-    n_rows : int
-        From 1 to 2 ** 31.
-    n_draws : int
-
-    Returns
-    -------
-    ndarray of uint8, shape (n_members, ceil(n_rows / 8))
-        Bits as ``np.packbits`` packs them.
-
-    Examples
-    --------
-    >>> drawn = np.random.RandomState(7).randint(0, 5, 3)
-    >>> sorted(set(drawn.tolist()))
-    [1, 3, 4]
-    >>> np.unpackbits(drawn_bits(np.array([7]), 5, 3), count=5, axis=1)
-    array([[0, 1, 0, 1, 1]], dtype=uint8)
     """
     bits = np.empty((seeds.size, -(-n_rows // 8)), np.uint8)
     chunks = [slice(start, start + DRAWN_TOGETHER) for start in range(0, seeds.size, DRAWN_TOGETHER)]

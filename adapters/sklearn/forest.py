@@ -128,21 +128,6 @@ def truncated_ensemble(model: Any, size: int, kept: dict[str, Any]) -> Any:
     """Return a copy of a fitted ensemble with its first `size` members.
 
     Out-of-bag results are those of all members, and are dropped unless all are kept.
-
-    Parameters
-    ----------
-    model : fitted RandomForest*, ExtraTrees* or Bagging*
-    size : int
-        Members to keep, the first ones.
-    kept : dict
-        Fitted attributes with one entry per member, cut to those that are kept.
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> forest = RandomForestRegressor(n_estimators=3).fit([[0.0], [1.0]], [0.0, 1.0])
-    >>> truncated_ensemble(forest, 2, {"estimators_": forest.estimators_[:2]})
-    RandomForestRegressor(n_estimators=2)
     """
     part = copy(model)
     if size < len(model.estimators_):
@@ -276,15 +261,6 @@ def outputs_by_tree(
 
     Trees get the rows in the order of the leaves of the first one: rows that are close to each other mostly take the
     same turns, which a processor then foretells.
-
-    Parameters
-    ----------
-    trees : list of fitted DecisionTree* or ExtraTree*
-    read : callable
-        ``read(place, rows)`` returns the outputs of one tree.
-    features : float32 array or CSR matrix of shape (n_rows, n_features)
-    wanted : ndarray of bool, shape (n_trees, n_rows), optional
-        True for outputs to compute; the others are zero.
     """
     if not isinstance(features, np.ndarray) or features.shape[0] < MANY_ROWS or len(trees) < MANY_TREES:
         return outputs_by_member(read, range(len(trees)), features, wanted)
@@ -314,14 +290,7 @@ def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
 def tree_splits(
     trees: Sequence[Any], columns: Sequence[NDArray[np.integer[Any]] | None] | None = None
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Yield each column that trees split, with the thresholds of some of the trees.
-
-    Parameters
-    ----------
-    trees : sequence of fitted trees
-    columns : sequence of ndarray or None, optional
-        For each tree, the columns that it was trained on; None for all columns.
-    """
+    """Yield each column that trees split, with the thresholds of some of the trees."""
     places = range(0, len(trees), max(len(trees) // COMPARED_TREES, 1))
     splits = []
     for place in places:
@@ -371,21 +340,6 @@ class RecordedBags(DistributedBags):
     """Bags of a scikit-learn ensemble, drawn from its seeds once in each process, one bit per row and member.
 
     Three members' leaf counts, and the first split of each tree, are compared with those of the rows.
-
-    Parameters
-    ----------
-    model : fitted ensemble
-    draw : callable
-        ``draw(member)`` returns the rows a member was trained on.
-    draw_all : callable
-        ``draw_all()`` returns the bags of all members.
-    n_rows : int
-    trees : list or None
-        The members, where they are trees.
-    member_rows : callable
-        ``member_rows(member, features)`` returns prepared rows as a member takes them.
-    without_trees : BagProof
-        Proof to return where the members are not trees.
     """
 
     def __init__(
@@ -449,15 +403,6 @@ def root_bytes(members: Sequence[Any]) -> tuple[bytes, ...]:
     """Return the roots of three trees as they are stored: split, impurity, size and the number of rows drawn.
 
     Pickle, cloudpickle and skops all store the nodes of a tree as the array is in memory.
-
-    Parameters
-    ----------
-    members : sequence of fitted estimators
-
-    Returns
-    -------
-    tuple of bytes
-        Empty where members are no trees.
     """
     chosen = [members[member] for member in checked_members(len(members))]
     if not all(hasattr(member, "tree_") for member in chosen):
@@ -476,18 +421,7 @@ Columns = Sequence[NDArray[np.integer[Any]] | None]
 
 
 class TreeWalk:
-    """Outputs of an ensemble of trees for prepared rows, if the compiled walk finds the leaves that ``apply`` finds.
-
-    Parameters
-    ----------
-    trees : list of fitted DecisionTree* or ExtraTree*
-    n_features : int
-        Columns of the prepared rows.
-    labels : list of ndarray of int, or None
-        Label code of every node of each tree, to return labels; None to return probabilities, or values of regression.
-    columns : sequence of (ndarray of int or None), optional
-        Columns of the rows that each tree was trained on; None for all.
-    """
+    """Outputs of an ensemble of trees for prepared rows, if the compiled walk finds the leaves that ``apply`` finds."""
 
     def __init__(
         self,
@@ -595,16 +529,6 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     Members output their leaf's label where every leaf is pure, else its probabilities;
     either way the mean is scikit-learn's own ``oob_decision_function_``, to the bit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> X, y = np.arange(8.0)[:, None], np.arange(8.0)
-    >>> adapter = SklearnForestAdapter(RandomForestRegressor(n_estimators=5, random_state=0).fit(X, y))
-    >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
-    ((5, 8), (5, 8))
     """
 
     known: ClassVar[tuple[type, ...]] = _FORESTS
@@ -768,12 +692,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
-        """Return the mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_labels) or (n_rows,), or None
-        """
+        """Return the mean out-of-bag outputs the forest stored when fitted with ``oob_score``, or None."""
         # A refit without oob_score keeps the outputs of the earlier fit.
         if not self.model.oob_score:
             return None
@@ -983,21 +902,6 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
     A tree's score of a row is the number of splits above its leaf, plus the expected number of further splits that
     would isolate each row of the leaf, minus the threshold of the forest's ``predict``.  The forest predicts an inlier
     where the mean score is positive, and ranks rows as the mean does (Liu et al. 2008, eq. 2).
-
-    References
-    ----------
-    F. T. Liu, K. M. Ting and Z.-H. Zhou (2008), Isolation Forest, IEEE International Conference on Data Mining.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.ensemble import IsolationForest
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> forest = IsolationForest(n_estimators=10, random_state=0, max_samples=20).fit(X)
-    >>> adapter = IsolationForestAdapter(forest)
-    >>> mean = adapter.outputs(adapter.prepare(X)).mean(axis=0)
-    >>> bool(((mean >= 0) == (forest.predict(X) == 1)).all())
-    True
     """
 
     @classmethod
@@ -1117,26 +1021,6 @@ def find_damage(held: Any) -> str | None:
 
     scikit-learn copies the nodes of a tree from a file without a check: with damaged nodes, prediction may never
     end, or may read memory outside the tree.
-
-    Parameters
-    ----------
-    held : object
-        Any object inside a model.  Of an estimator, only the number of features of its trees is checked.
-
-    Returns
-    -------
-    str or None
-        None where nothing is wrong.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
-    >>> find_damage(tree.tree_) is None
-    True
-    >>> tree.tree_.children_left[0] = 0
-    >>> find_damage(tree.tree_)
-    'a tree does not lead from its root to each leaf once'
     """
     return _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
 

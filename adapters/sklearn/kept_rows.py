@@ -87,19 +87,7 @@ class KnownRows:
 def known_rows(
     members: Sequence[tuple[Any, Any]], target: NDArray[Any], classes: NDArray[Any] | None, draw: Draw
 ) -> KnownRows:
-    """Return what some of the members store of their training rows, beside given rows.
-
-    Parameters
-    ----------
-    members : sequence of (model, rows)
-        Fitted models, each with the rows as it takes them.
-    target : ndarray, shape (n_rows,)
-        Label codes or values of the rows.
-    classes : ndarray, shape (n_labels,), or None
-        The labels of the codes, as the models were given them.
-    draw : callable
-        ``draw(member)`` returns the training rows that a member was given, in order; None where they are not known.
-    """
+    """Return what some of the members store of their training rows, beside given rows."""
     checked = range(0, len(members), max(len(members) // CHECKED_MEMBERS, 1))
     tables = [(model, _table(model, rows)) for model, rows in (members[index] for index in checked)]
     trees = [
@@ -222,13 +210,6 @@ def tree_cells(
     """Yield, for every tree, which cells held a training row, and the number of given rows in each cell.
 
     A cell is a leaf, or one label in a leaf.
-
-    Parameters
-    ----------
-    members : sequence of (model, rows)
-    target : ndarray of shape (n_rows,)
-        Label codes or values.
-    classes : ndarray of shape (n_labels,) or None
     """
     for model, rows in members:
         table = _table(model, rows) if isinstance(model, BaseDecisionTree) else None

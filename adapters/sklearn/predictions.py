@@ -28,14 +28,6 @@ def check_predictions(adapter: EnsembleAdapter, features: Any, known: tuple[type
     """Raise UnsupportedModelError unless a model predicts the mean of its members, on some rows.
 
     A model of one of the `known` classes, with their own methods, does so by its class.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows, n_rows of them
-    known : tuple of type
-    **options
-        With which the mean is asked for, where the library can predict something else too.
     """
     model = adapter.model
     if type(model) in known and not any(_is_replaced(model, name) for name in _PREDICTING):
@@ -69,14 +61,7 @@ def refuse_other_part(whole: EnsembleAdapter, check: Callable[[], None], size: i
 
 
 def probe_rows(n_features: int, thresholds: dict[int, NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return rows whose columns hold thresholds of trees in random order; standard normal values where there are none.
-
-    Parameters
-    ----------
-    n_features : int
-    thresholds : dict
-        By position of the column.
-    """
+    """Return rows of thresholds of trees, by column in random order; standard normal values where there are none."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(KNOWN_ROWS, n_features))
     for column, values in thresholds.items():

@@ -219,14 +219,7 @@ def training_target(y: ArrayLike | None, classes: NDArray[Any] | None, n_rows: i
 
 
 def oob_score(outputs: NDArray[Any], target: NDArray[Any]) -> float:
-    """Return the out-of-bag score of bagging ensembles: accuracy of the likeliest label, or R2 of the values.
-
-    Parameters
-    ----------
-    outputs : ndarray of shape (n_rows, n_labels) or (n_rows,)
-    target : ndarray of shape (n_rows,)
-        Label codes or values.
-    """
+    """Return the out-of-bag score of bagging ensembles: accuracy of the likeliest label, or R2 of the values."""
     if outputs.ndim == 2:
         return float(np.mean(np.argmax(outputs, axis=1) == target))
     return float(r2_score(target, outputs))
@@ -268,15 +261,7 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
 
 
 def left_out_chances(model: Any, n_draws: int | None) -> NDArray[np.float64] | None:
-    """Return each training row's chance to be in none of a member's draws; None where rows have no weights.
-
-    Parameters
-    ----------
-    model : fitted ensemble
-        With ``bootstrap`` and, from scikit-learn 1.9 on, ``_sample_weight``.
-    n_draws : int or None
-        Number of draws of one member.
-    """
+    """Return each training row's chance to be in none of a member's draws; None where rows have no weights."""
     weight = getattr(model, "_sample_weight", None)
     if weight is None or n_draws is None or not model.bootstrap:
         return None
@@ -309,13 +294,7 @@ def require_fitted(estimator: Any, attribute: str) -> None:
 
 
 def check_columns_by_scikit_learn(estimator: Any, X: Any) -> None:
-    """Raise DataMismatchError unless the names and the number of the columns of X are those of the fit.
-
-    Raises
-    ------
-    DataMismatchError
-        If they are not those of the fit, with scikit-learn's message.
-    """
+    """Raise DataMismatchError unless the names and the number of the columns of X are those of the fit."""
     if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
         return
     # An array has no names, and all that scikit-learn compares then is this; its function takes longer than a tree.
@@ -347,24 +326,7 @@ def take_columns(estimator: Any, fitted: Any) -> None:
 
 
 def checked_rows(estimator: Any, **rows: Any) -> Any:
-    """Return X (and y), checked as in a fit or a prediction of `estimator`, but with missing values allowed.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-        Stores the number and the names of the features; with ``reset=False`` they are compared.
-    **rows
-        X, y and reset, as for ``sklearn.utils.validation.validate_data``.
-
-    Returns
-    -------
-    X, or X and y : ndarray or CSR matrix
-
-    Raises
-    ------
-    InputError
-        If scikit-learn refuses the rows, with its message.
-    """
+    """Return X (and y), checked as in a fit or a prediction of `estimator`, but with missing values allowed."""
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:  # scikit-learn below 1.6 has no public name for this

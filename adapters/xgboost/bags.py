@@ -269,14 +269,7 @@ class Draws:
 
 
 class RowSampler:
-    """Sampler that redraws bags of `n_rows` rows with one value of `subsample`.
-
-    Examples
-    --------
-    >>> sampler = RowSampler(8, 0.5)
-    >>> sampler.from_words(np.array([1234567], dtype=np.uint64))[0].astype(int).tolist()
-    [1, 1, 0, 1, 0, 1, 1, 0]
-    """
+    """Sampler that redraws bags of `n_rows` rows with one value of `subsample`."""
 
     def __init__(self, n_rows: int, subsample: float, powers: WordArray | None = None) -> None:
         self.n_rows = n_rows
@@ -455,13 +448,7 @@ def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters)
 
 
 def powers_at(rows: IntArray) -> WordArray:
-    """Return the powers of the generator's multiplier for rows at any positions, shape (n_rows,), by squaring.
-
-    Examples
-    --------
-    >>> powers_at(np.array([0, 2])).tolist() == [16807, 16807**3]
-    True
-    """
+    """Return the powers of the generator's multiplier for rows at any positions, shape (n_rows,), by squaring."""
     exponent = rows.astype(np.uint64) + np.uint64(1)
     powers = np.ones(rows.size, dtype=np.uint64)
     square = MULTIPLIER
@@ -585,15 +572,7 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
 
 
 def leaf_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> tuple[FloatArray, IntArray]:
-    """Return sums over some rows by leaf, the leaves of all trees in one array.
-
-    Returns
-    -------
-    sums : ndarray, shape (n_leaves,)
-        Derivatives of the rows in each tree's bag.
-    sizes : ndarray of int, shape (n_leaves,)
-        Number of rows whose derivatives exceed the tolerance.
-    """
+    """Return sums over some rows by leaf, the leaves of all trees in one array."""
     reader = None if rows.leaves is not None else LeafReader(forest)
     return _Counter(forest, _Leaves.of(forest), rows, hessians, bags, reader).count(slice(0, rows.shape[0]))
 
@@ -903,16 +882,7 @@ class Share:
 
     @classmethod
     def of_roots(cls, hessians: Hessians, total: NDArray[np.float64], n_effective: float) -> Share:
-        """Return the share of the training rows that the trees' roots count.
-
-        Parameters
-        ----------
-        hessians : Hessians
-        total : ndarray, shape (n_groups,)
-            Sums of the second derivatives over all training rows.
-        n_effective : float
-            Number of rows with equal derivatives that would have the same variance (Kish).
-        """
+        """Return the share of the training rows that the trees' roots count."""
         forest = hessians.forest
         first = np.flatnonzero(forest.round == 0)
         roots = np.array([forest.trees[tree].covers[0] for tree in first], dtype=np.float64)
@@ -973,15 +943,7 @@ class Guess:
 
 
 def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Bags:
-    """Return the bag of each tree, shape (n_trees, n_rows), proved by the sums stored in every leaf.
-
-    Raises
-    ------
-    BagError
-        If the booster was trained without sampling, or in a way that cannot be proved.
-    DataMismatchError
-        If these are not the training rows in training order, or not their target.
-    """
+    """Return the bag of each tree, shape (n_trees, n_rows), proved by the sums stored in every leaf."""
     check_settings(forest.settings)
     hessians = Hessians.of(forest, rows, y)
     share = Share.sampled(hessians)
@@ -1010,12 +972,6 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
     """Return whether the first trees were grown on likely draws of the given rows, or on all of them.
 
     Only draws from the booster's own seed are tested.
-
-    Parameters
-    ----------
-    forest : Forest
-    rows : Rows
-    y : ndarray of shape (n_rows,) or None
     """
     try:
         check_settings(forest.settings)
@@ -1204,14 +1160,7 @@ def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, shar
 def _near(
     forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int
 ) -> tuple[Hit | None, int]:
-    """Search for a tree's draw near its expected position, else further in its generator, else in others.
-
-    Returns
-    -------
-    hit : Hit or None
-    tried : int
-        Draws searched.
-    """
+    """Search for a tree's draw near its expected position, else further in its generator, else in others."""
     at, own, pairs = int(draws.position[member]), [int(draws.seed[member])], draws.pairs
     n_seeds, tried = 0 if pairs else N_LIKELY_SEEDS, 0
     for searched in chain(

@@ -40,26 +40,6 @@ def stored_categories(stored: Any, column: Any) -> list[Any]:
     the last one is lost. Names that were cut so are recognised as the values of `column`, in sorted order as
     pandas has them. Names from an Arrow table were stored whole; of these the ASCII ones are returned where no
     other is in `column`, because a table of pandas would be cut again.
-
-    Parameters
-    ----------
-    stored : pyarrow Array
-        From ``Booster.get_categories``.
-    column : Series
-        Values to find among the categories.
-
-    Raises
-    ------
-    DataMismatchError
-        If the names were cut, and those of `column` would have been cut in another way; or if they are whole, and
-        the installed XGBoost would cut those of `column`.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import pyarrow as pa
-    >>> stored_categories(pa.array(["no", "yes"]), pd.Series(["yes"]))
-    ['no', 'yes']
     """
     import pyarrow as pa
 
@@ -143,16 +123,6 @@ def decode(document: bytes | bytearray) -> Any:
     """Return the document as dicts, lists, strings and numbers; arrays of one type as NumPy arrays.
 
     These are views of the document, in its order of bytes: of thousands of small arrays, most are not looked at.
-
-    Raises
-    ------
-    ValueError
-        If the document is not of the form XGBoost writes.
-
-    Examples
-    --------
-    >>> decode(encode({"name": "gbtree", "trees": [{"id": 3}]}))
-    {'name': 'gbtree', 'trees': [{'id': 3}]}
     """
     try:
         value, _ = _value(bytes(document), 0)
@@ -285,23 +255,7 @@ class _DamageError(ValueError):
 
 
 def find_damage(document: bytes) -> str | None:
-    """Return the damage that makes the document of a model unsafe for XGBoost to read.
-
-    Parameters
-    ----------
-    document : bytes
-        JSON or UBJSON, as ``Booster.save_model`` writes it.
-
-    Returns
-    -------
-    str or None
-        None where nothing is wrong.
-
-    Examples
-    --------
-    >>> find_damage(b'{"learner": {}}')
-    "'learner_model_param' is missing"
-    """
+    """Return the damage that makes the document of a model unsafe for XGBoost to read."""
     is_binary = document.startswith(UBJSON_START)
     try:
         model = decode(document) if is_binary else json.loads(document)

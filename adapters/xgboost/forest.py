@@ -66,12 +66,6 @@ class TreeWalk:
     """Leaves that rows reach in all trees, if the compiled walk finds those of ``predict(pred_leaf=True)``.
 
     Leaves are numbered from 0 in the order of the nodes.
-
-    Parameters
-    ----------
-    trees : list of dict
-        As in the model document.
-    n_features : int
     """
 
     def __init__(self, trees: list[dict[str, Any]], n_features: int) -> None:
@@ -79,14 +73,7 @@ class TreeWalk:
         self._walk = LeafWalk(self._flatten, "XGBoost's predict(pred_leaf=True)")
 
     def compare(self, rows: Rows, find_own: Callable[[Rows], NDArray[Any]]) -> None:
-        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, unless that is done.
-
-        Parameters
-        ----------
-        rows : Rows
-        find_own : callable
-            Returns the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees).
-        """
+        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, unless that is done."""
         if not self._walk.is_to_compare(rows.shape[0], np.float32):
             return
         some = rows[compared_rows(rows.shape[0])]
@@ -100,15 +87,7 @@ class TreeWalk:
         self._walk.compare(array, lambda: self._numbers_of(find_own(some)), own)
 
     def leaves(self, rows: Rows, trees: Sequence[int], wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
-        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used.
-
-        Parameters
-        ----------
-        rows : Rows
-        trees : sequence of int
-        wanted : ndarray of bool, shape (n_trees, n_rows), optional
-            True for leaves to find; the others are 0.
-        """
+        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used."""
         if not self._walk.is_used:
             return None
         parts, done = [], 0
@@ -140,12 +119,6 @@ class TreeWalk:
         """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
 
         None where the walk is not used, or the trees are too large for it to be fast.
-
-        Parameters
-        ----------
-        rows : Rows
-        of_leaf : callable
-            Returns the values of each tree's leaves, always the same.
         """
         if not self._walk.is_by_bits:
             return None
@@ -164,13 +137,6 @@ class TreeWalk:
         """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
 
         None where the walk is not used.
-
-        Parameters
-        ----------
-        rows : Rows
-        of_leaf : callable
-            As of :meth:`values`.
-        stops : StoppingTable
         """
         if not self._walk.is_used:
             return None
@@ -495,15 +461,7 @@ class Shape:
 
 
 def read_shape(booster: Any) -> Shape:
-    """Return how many trees and rounds a booster has, read in the time that one tree takes.
-
-    Raises
-    ------
-    NotFittedError
-        If the booster holds no trees.
-    UnsupportedModelError
-        If the booster is not of kind 'gbtree'.
-    """
+    """Return how many trees and rounds a booster has, read in the time that one tree takes."""
     _check_trained(booster)
     learner = _configuration(booster)["learner"]
     return Shape(
@@ -516,15 +474,7 @@ def read_shape(booster: Any) -> Shape:
 
 
 def read_forest(booster: Any) -> Forest:
-    """Return the trees and training parameters of a booster.
-
-    Raises
-    ------
-    NotFittedError
-        If the booster holds no trees.
-    UnsupportedModelError
-        If the booster is not of kind 'gbtree', or its trees have weights or several values in a leaf.
-    """
+    """Return the trees and training parameters of a booster."""
     _check_trained(booster)
     configuration = _configuration(booster)
     document = decode(booster.save_raw("ubj"))
@@ -726,12 +676,6 @@ class LeafReader:
 
     Leaves are numbered from 0 in the order of the nodes.
 
-    Parameters
-    ----------
-    forest : Forest
-    chosen : sequence of int, optional
-        Trees to read.
-
     Attributes
     ----------
     dtype : dtype
@@ -749,14 +693,7 @@ class LeafReader:
         self._n_outputs = -(-self._n_trees // self._shared)
 
     def read(self, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-        """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows).
-
-        Parameters
-        ----------
-        rows : Rows
-        wanted : ndarray of bool, shape (n_trees, n_rows), optional
-            True for leaves to find; the others may be any leaf.
-        """
+        """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
         found = None
         if rows.kept is not None and wanted is not None and self._trees == range(len(self._forest.trees)):
             found = rows.kept.read(wanted)
@@ -846,16 +783,7 @@ def form_members(
     leaves: NDArray[np.uint8] | None,
     move: Callable[..., None] | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the outputs of members, shape (n_trees, n_rows, n_labels), and which count, as of an adapter's `block`.
-
-    Parameters
-    ----------
-    margins : ndarray, shape (n_labels, n_trees, n_rows), or (n_labels, n_trees, n_leaves) with `leaves`
-    is_oob : ndarray of bool, shape (n_labels, n_trees, n_rows)
-    leaves : ndarray of uint8, shape (n_labels, n_trees, n_rows), or None
-    move : callable or None
-        As ``row_queues.move_values``; None to move all labels together, without compiled code.
-    """
+    """Return the outputs of members, shape (n_trees, n_rows, n_labels), and which count, as of an adapter's `block`."""
     fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
     counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
     outputs = np.empty((is_oob.shape[1], is_oob.shape[0], is_oob.shape[2]))
@@ -875,18 +803,7 @@ def class_margin_sums(
     bags: Bags | None,
     target: NDArray[np.int64],
 ) -> NDArray[np.float64] | None:
-    """Return ``margin_sums`` of members formed of the trees out of whose bags a row is; None without the walk.
-
-    Parameters
-    ----------
-    read_leaves : callable
-        Returns the leaves of some rows, shape (n_labels, n_trees, n_rows).
-    values : ndarray, shape (n_labels, n_trees, n_leaves)
-    rows : Rows
-    bags : Bags or None
-        Of these rows, the trees of one label after those of another; None for rows in no bag.
-    target : ndarray of int, shape (n_rows,)
-    """
+    """Return ``margin_sums`` of members formed of the trees out of whose bags a row is; None without the walk."""
     compiled: Callable[..., Any] | None = compiled_function("class_margin_sums")
     if compiled is None:
         return None
@@ -908,14 +825,7 @@ class _Store:
 
 
 class KeptSums:
-    """Sums of the values of leaves over trees, which the compiled walk computes while it counts rows for the proof.
-
-    Parameters
-    ----------
-    of_leaf : callable
-        Returns the values of each tree's leaves.
-    n_rows : int
-    """
+    """Sums of the values of leaves over trees, which the compiled walk computes while it counts rows for the proof."""
 
     def __init__(self, of_leaf: Callable[[], Sequence[NDArray[Any]]], n_rows: int) -> None:
         self._of_leaf, self._rows = of_leaf, slice(0, n_rows)
@@ -957,25 +867,7 @@ _OF_ALL_TREES = ("best_iteration", "best_score")
 
 
 def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
-    """Return a copy of a trained model of one round, with the first `size` parallel trees of every class.
-
-    Parameters
-    ----------
-    model : Booster, XGBClassifier, XGBRegressor or XGBRF*
-    forest : Forest
-        The trees and document of its booster.
-    size : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ens_plugin.adapters.xgboost.forest import read_forest
-    >>> X = np.arange(64.0)[:, None]
-    >>> options = {"num_parallel_tree": 9, "subsample": 0.5, "learning_rate": 1, "nthread": 1}
-    >>> booster = xgboost.train(options, xgboost.DMatrix(X, X[:, 0]), num_boost_round=1)
-    >>> len(truncated_trees(booster, read_forest(booster), 4).get_dump())
-    4
-    """
+    """Return a copy of a trained model of one round, with the first `size` parallel trees of every class."""
     part = deepcopy(model)
     is_booster = isinstance(part, xgboost.Booster)
     booster = part if is_booster else part.get_booster()

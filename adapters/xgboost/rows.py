@@ -25,14 +25,6 @@ FloatArray = NDArray[np.float64]
 class Rows:
     """A table that can be sliced by rows, and from which :meth:`matrix` makes a DMatrix for a booster.
 
-    Parameters
-    ----------
-    X : array-like, sparse matrix, DataFrame or DMatrix
-        Of a DMatrix, the training weights, base margins and labels are kept.
-    booster : xgboost.Booster
-    missing : float, default=NaN
-        Value that marks missing entries.
-
     Attributes
     ----------
     shape : tuple of int
@@ -90,13 +82,7 @@ class Rows:
         return part
 
     def matrix(self) -> Any:
-        """Return the rows as a DMatrix, without weights or margins.
-
-        Raises
-        ------
-        InputError
-            If the library refuses the values.
-        """
+        """Return the rows as a DMatrix, without weights or margins."""
         try:
             if hasattr(self.table, "iloc"):
                 # A frame marks which of its columns are categories; the library recodes them for the model.

@@ -55,15 +55,7 @@ class Hessians:
 
     @classmethod
     def of(cls, forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Hessians:
-        """Return the second derivatives of a forest's loss for its training rows.
-
-        Raises
-        ------
-        BagError
-            If the second derivatives of the objective are not implemented.
-        InputError
-            If `y` is needed and not given.
-        """
+        """Return the second derivatives of a forest's loss for its training rows."""
         _check_objective(forest)
         weight = np.ones(rows.shape[0]) if rows.weight is None else rows.weight
         positive = float(forest.objective_parameters.get("scale_pos_weight", "1"))
@@ -169,12 +161,6 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
 
     A leaf's value is the sum of its rows' first derivatives, divided by that of the second ones plus the penalty, times
     the learning rate.  For absolute and quantile errors, it is the quantile of its rows' y.
-
-    Returns
-    -------
-    bool
-        Whether y is proved.  It is not if leaf values have another form (constraints, several rounds), nor if the
-        parameters are lost (a booster saved and loaded) and the values determine y only up to its scale.
     """
     return judge_target(forest, target_sums(forest, rows, hessians, bags, y))
 
@@ -182,14 +168,7 @@ def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: 
 def target_sums(
     forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray
 ) -> dict[int, ProofStatistics]:
-    """Return sums of the target over the rows of the bag, by leaf of each of the :func:`checkable_trees`.
-
-    Returns
-    -------
-    dict of int to ProofStatistics
-        By tree, each of shape (n_leaves,): of first derivatives ``total`` and ``size``; of ranks ``weight``, that of
-        rows ``below`` and ``above`` the leaf's value, and negated ``heaviest``.
-    """
+    """Return sums of the target over the rows of the bag, by leaf of each of the :func:`checkable_trees`."""
     chosen = checkable_trees(forest)
     if not chosen:
         return {}
@@ -229,13 +208,7 @@ def checkable_trees(forest: Forest) -> list[int]:
 
 
 def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
-    """Raise DataMismatchError unless sums of the target's derivatives, or ranks, by leaf give the leaf values.
-
-    Returns
-    -------
-    bool
-        As of :func:`check_target`.
-    """
+    """Raise DataMismatchError unless sums of the target's derivatives, or ranks, by leaf give the leaf values."""
     if not sums:
         return False
     differing = {member: _differing_leaves(forest, member, own) for member, own in sums.items()}

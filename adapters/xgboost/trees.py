@@ -92,16 +92,6 @@ class DrawnTrees(DistributedBags):
     """Bags of an XGBoost booster, drawn by row position and proved by the sums in all leaves of all trees.
 
     Only likely draws of the booster's own seed are tried: a search for other draws takes all rows at once.
-
-    Parameters
-    ----------
-    forest : Forest
-    n_rows : int
-        Training rows.
-    candidate : int
-        Index of the likely draw to use.
-    keep_leaves : callable
-        ``keep_leaves(rows)`` stores in prepared rows the leaves that they reach, for the outputs.
     """
 
     def __init__(self, forest: Forest, n_rows: int, candidate: int, keep_leaves: Callable[[Rows], None]) -> None:
@@ -222,17 +212,6 @@ class XGBoostTreesAdapter(
     ``predict``, which is checked on a few rows.  :meth:`bags` has one row per tree, in the booster's order:
     XGBoost draws anew for every tree, of every class too.  Its generator starts from small numbers: rows 0
     and 1 are in practically every bag, and are reported as rows without out-of-bag members.
-
-    Examples
-    --------
-    >>> import numpy as np, xgboost
-    >>> X, y = np.random.default_rng(0).random((200, 3)), np.arange(200.0)
-    >>> options = {"num_parallel_tree": 20, "subsample": 0.6, "learning_rate": 1, "nthread": 1}
-    >>> booster = xgboost.train(options, xgboost.DMatrix(X, y), num_boost_round=1)
-    >>> adapter = XGBoostTreesAdapter(booster)
-    >>> features = adapter.prepare(X)
-    >>> adapter.outputs(features).shape, adapter.bags(X, features, y).in_bag().shape
-    ((20, 200), (20, 200))
     """
 
     @classmethod

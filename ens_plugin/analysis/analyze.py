@@ -117,20 +117,7 @@ def build_report(
     repeats: RepeatedRows | None = None,
     target: NDArray[Any] | None = None,
 ) -> EnsembleReport:
-    """Return the report of an analysis: the estimates from all usable tallied rows, warnings and doubts.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    evidence : TalliedRows
-    settings : ResolvedOptions
-    sizes_given : bool
-        Whether the user gave the sizes to tabulate.
-    sampled_labels : ndarray, shape (n_sampled,)
-        Target of the rows of the metric, ``evidence.rows_of_metric``, as the user gave it.
-    repeats : RepeatedRows, optional
-        Repeated rows, where they were searched for; needs `target`, label codes or values of all rows.
-    """
+    """Return the report of an analysis: the estimates from all usable tallied rows, warnings and doubts."""
     usable = _usable_rows(evidence, adapter.n_members)
     given = evidence.weight
     shares = row_shares(adapter, evidence, usable, _members_needed(evidence))
@@ -431,13 +418,7 @@ def _may_move_error(share: float, curve: ErrorCurve, n_members: int) -> bool:
 def open_model(
     model: Any, X: Any, y: ArrayLike, options: AnalysisOptions
 ) -> tuple[EnsembleAdapter, Any, ResolvedOptions]:
-    """Return the adapter of a model, X as it reaches the ensemble, and the checked options.
-
-    Raises
-    ------
-    EnsPluginError
-        If the model is not supported or not fitted, or an option is out of range.
-    """
+    """Return the adapter of a model, X as it reaches the ensemble, and the checked options."""
     data = options.data
     ensemble, inner = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
     adapter = find_adapter(ensemble)
@@ -445,15 +426,7 @@ def open_model(
 
 
 def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progress | None = None) -> TalliedRows:
-    """Return the tallies of rows, with their groups, chances and proof, one entry for each row.
-
-    Parameters
-    ----------
-    rows : ModelRows
-    settings : ResolvedOptions
-    progress : callable or None
-        As for :func:`ens_plugin.analysis.blocks.tally_rows`.
-    """
+    """Return the tallies of rows, with their groups, chances and proof, one entry for each row."""
     evidence = tally_rows(
         rows.adapter,
         rows.features,
@@ -475,16 +448,7 @@ def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progr
 
 
 def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
-    """Return training rows with doubts where bags are unequal, and where rows belong together.
-
-    Parameters
-    ----------
-    rows : ModelRows
-        Whether they belong together is looked at without groups only, where they are all of the training rows, and
-        by the columns where nothing else is doubted.
-    sample : Sample
-        Of these rows.
-    """
+    """Return training rows with doubts where bags are unequal, and where rows belong together."""
     if rows.bags is None:
         return rows
     rows = replace(rows, doubts=(*rows.doubts, *unequal_bag_doubts(rows.adapter, sample)))
@@ -501,23 +465,7 @@ def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
 def report_on_rows(
     rows: ModelRows, evidence: TalliedRows, settings: ResolvedOptions, *, sizes_given: bool
 ) -> EnsembleReport:
-    """Return the report from the tallies of rows, whose features and bags take no part in it.
-
-    Parameters
-    ----------
-    rows : ModelRows
-    evidence : TalliedRows
-        :func:`tally_model_rows` of these rows.
-    settings : ResolvedOptions
-    sizes_given : bool
-        Whether the user gave the sizes to tabulate.
-
-    Raises
-    ------
-    EnsPluginError
-        DataMismatchError if out-of-bag outputs that the library stored differ from these; TooFewMembersError or
-        InputError if the rows are not enough for the estimates.
-    """
+    """Return the report from the tallies of rows, whose features and bags take no part in it."""
     adapter, sampled = rows.adapter, evidence.sample.rows
     if settings.data == "oob" and rows.groups is None:
         compare_with_stored(adapter, evidence.sample, rows.place(sampled))
@@ -705,18 +653,7 @@ def _has_columns(y: Any) -> bool:
 def analyze_rows(
     model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"], metric: Metric | None = None
 ) -> tuple[EnsembleReport, JudgedRows | JudgedMetric]:
-    """Return the report of :func:`analyze`, and the loss of each row or, with a metric, the rows it is computed on.
-
-    Returns
-    -------
-    report : EnsembleReport
-    rows : JudgedRows or JudgedMetric
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`analyze`.
-    """
+    """Return the report of :func:`analyze`, and the loss of each row or, with a metric, the rows it is computed on."""
     with model_errors(model), cross_fitting_explained(model):
         _refuse_outputs(model, "The comparison of models row by row")
         report, rows = _analyzed(model, X, y, AnalysisOptions(data=data, metric=metric), judges=True)
@@ -854,23 +791,6 @@ def analyze_outputs(
     An output's report is that of the same members predicting it alone.  The curve of the mean is the mean of theirs.
     Its intervals, its size and its variance over seeds are estimated from the rows of all outputs together; the outputs
     of one row count as one independent draw.
-
-    Parameters
-    ----------
-    ensemble : fitted model of several outputs, wrappers removed
-    n_outputs : int
-    X : rows as the ensemble takes them
-    y : array-like of shape (n_rows, n_outputs)
-    options : AnalysisOptions
-    progress : callable or None
-        As for :func:`ens_plugin.analysis.analyze.run_analysis`, for the mean.
-    choose_rows : callable or None
-        Likewise; called for the first output, whose rows are those of all.
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`ens_plugin.analyze`; the message names the output.
     """
     names, columns = _columns(ensemble, n_outputs, y)
     options = replace(options, groups=_group_codes(options, ensemble, X, columns))

@@ -58,13 +58,6 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: Array
     """Return the checked options of an analysis, with ``"auto"`` and None replaced by values.
 
     The target `y` is that of the rows, for a metric about the rarer label; None where it is not at hand.
-
-    Raises
-    ------
-    InputError
-        If an option is out of range; the message names it.
-    TooFewMembersError
-        If the ensemble has a single member.
     """
     if adapter.n_members < 2:
         raise TooFewMembersError(
@@ -234,13 +227,7 @@ def clip_sizes_to_oob(
 
 
 def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: ResolvedMetric | None) -> NDArray[np.float64]:
-    """Return the evaluation weight of each row, ones if none are given.
-
-    Raises
-    ------
-    InputError
-        If the metric takes no weights, these are no weights, or one row has nearly all of the weight.
-    """
+    """Return the evaluation weight of each row, ones if none are given."""
     if sample_weight is not None:
         refuse_weighted_metric(metric, "sample_weight")
     weight = as_weight(sample_weight, n_rows, "sample_weight")

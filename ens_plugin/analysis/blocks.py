@@ -171,24 +171,6 @@ def tally_rows(
     """Return sums over the out-of-bag members of each row (tallies), and sampled outputs.
 
     Blocks are read in as many threads as joblib's context allows; the result does not depend on it.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows
-    bags : Bags or None
-        In-bag rows of each member; None for held-out rows, which are in no bag.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    weight : ndarray, shape (n_rows,)
-    with_path : bool
-        Whether to tally the growth path too.
-    with_metric : bool
-        Whether to keep the members' outputs for a metric too.
-    rng : numpy Generator
-        Chooses the sampled rows.
-    progress : callable or None
-        ``progress(blocks, total)`` wraps the iterable of finished blocks.
     """
     n_rows = target.size
     kept, sampled = _sampled_rows(adapter, weight, rng, with_metric=with_metric)

@@ -117,20 +117,7 @@ SEPARATE_CASES = "If the rows are separate cases, state that with groups=np.aran
 
 
 def near_copy_doubts(table: Any, target: NDArray[Any]) -> tuple[str, ...]:
-    """Return doubts about training rows that are nearly copies of each other or were interpolated.
-
-    Parameters
-    ----------
-    table : ndarray of two dimensions, CSR matrix or DataFrame
-        The rows; of numeric columns with many values, up to 64 are compared.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-
-    Returns
-    -------
-    tuple of str
-        Empty for fewer than 100 rows or two such columns, and for sparse rows.
-    """
+    """Return doubts about training rows that are nearly copies of each other or were interpolated."""
     values, is_real = _compared_columns(table)
     if len(values) < FEWEST_LOOKED_AT or is_real.size < FEWEST_COLUMNS or target.ndim > 1:
         return ()
@@ -286,12 +273,7 @@ def compared_number(adapter: EnsembleAdapter) -> int:
 
 
 def member_losses(adapter: EnsembleAdapter, block: RowBlock) -> FloatArray:
-    """Return the loss of each member for each row: 0-1, one less the label's probability, or the absolute error.
-
-    Returns
-    -------
-    ndarray, shape (n_members, n_rows)
-    """
+    """Return the loss of each member for each row: 0-1, one less the label's probability, or the absolute error."""
     target = block.target
     if block.n_labels == 0:
         return np.asarray(np.abs(block.outputs - target), dtype=np.float64)
@@ -386,19 +368,6 @@ class _Look(NamedTuple):
 
 def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[str, ...]:
     """Return a doubt where members err less on a row whose nearest row they drew, and columns tell of subjects.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    sample : Sample
-        Of training rows.
-    table : ndarray of two dimensions, CSR matrix or DataFrame
-        All training rows; of numeric columns, up to 64 are used.
-
-    Returns
-    -------
-    tuple of str
-        Empty for fewer than 100 rows or 10 members, and for sparse rows.
 
     Notes
     -----
@@ -560,22 +529,7 @@ LEAST_CHANGES = 0.6
 def order_findings(
     adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sorted_rows: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a doubt, or of sorted rows a warning, where members predict rows better whose neighbours they drew.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    sample : Sample
-        Of training rows.
-    bags : Bags
-        Of all training rows, in training order.
-    sorted_rows : bool
-        Whether the target or a column is in order: neighbours are then alike without belonging together.
-
-    Returns
-    -------
-    doubts, warnings : tuples of str
-    """
+    """Return a doubt, or of sorted rows a warning, where members predict rows better whose neighbours they drew."""
     if isinstance(adapter, JudgedByLoss) or bags.n_members != sample.block.counted.shape[0]:
         return (), ()
     part = compared_rows(adapter, sample)
@@ -604,19 +558,7 @@ def _finding(found: AdjacentLosses) -> str:
 
 
 def is_sorted(table: Any, target: NDArray[Any]) -> bool:
-    """Return whether target values, or a numeric column of the rows, never fall or never rise, mostly without repeats.
-
-    Parameters
-    ----------
-    table : ndarray of two dimensions, CSR matrix, DataFrame or None
-    target : ndarray, shape (n_rows,)
-        Label codes, which count as repeats, or values.
-
-    Examples
-    --------
-    >>> is_sorted(np.array([[3.0, 1.0], [2.0, 5.0], [1.5, 4.0]]), np.array([1.0, 5.0, 2.0]))
-    True
-    """
+    """Return whether the target, or a numeric column, never falls or never rises, mostly without repeats."""
     columns = [target]
     if isinstance(table, pd.DataFrame):
         columns += [column.to_numpy() for _, column in table.select_dtypes("number").items()]
@@ -642,18 +584,7 @@ FEWEST_MEMBERS = 4
 
 
 def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[str, ...]:
-    """Return a doubt where members that leave out more rows, and so count for more rows, err more or less than others.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    sample : Sample
-        Of training rows.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Return a doubt where members that leave out more rows, and so count for more, err more or less than others."""
     if isinstance(adapter, JudgedByLoss):
         return ()
     # The means differ by at most the product of both spreads, and losses hardly spread by more than their mean.
@@ -688,23 +619,7 @@ ALIKE_ROWS = 2_000
 
 
 def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
-    """Return a number for each row, from 0 without gaps, equal for rows with equal features.
-
-    Parameters
-    ----------
-    rows : HashedRows or None
-        None where the rows are not a table.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows,), or None
-
-    Examples
-    --------
-    >>> from ens_plugin.analysis.copies import hash_rows
-    >>> row_cells(hash_rows(None, np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]]))).tolist()
-    [0, 1, 0]
-    """
+    """Return a number for each row, from 0 without gaps, equal for rows with equal features."""
     return None if rows is None else numbered(rows.hashes)
 
 
@@ -762,22 +677,6 @@ def with_distinct_rows(
     """Return the report with the number of distinct rows, and with another recommended size if they are few.
 
     That size is computed from the members' votes on each distinct row, not from a distribution fitted to all rows.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    adapter : EnsembleAdapter
-    evidence : TalliedRows
-        One entry for each row.
-    likeness : RowLikeness
-        Of the same rows; without a table of them, the report is left as it is.
-    settings : ResolvedOptions
-
-    Returns
-    -------
-    EnsembleReport
-        With ``basis.n_distinct``, and with few cells another recommendation, and a doubt where the size cannot be
-        estimated.  Rows that no member tells apart make cells too, without being counted as equal.
     """
     if likeness.cell is None and not likeness.all_differ:
         return _with_alike_rows(report, evidence, settings)
@@ -870,14 +769,7 @@ MOST_BY_CHANCE = 0.02
 
 
 def with_supervised_steps(report: EnsembleReport, doubts: Sequence[str]) -> EnsembleReport:
-    """Return a report of training rows, and those of its outputs, with more doubts; any other report as it is.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    doubts : sequence of str
-        Of the functions below.
-    """
+    """Return a report of training rows, and those of its outputs, with more doubts; any other report as it is."""
     if report.data != "oob" or not doubts:
         return report
     outputs = {name: with_supervised_steps(part, doubts) for name, part in report.outputs.items()}
@@ -889,13 +781,6 @@ def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[str, ...]:
     """Return a doubt for each step that may have learned much about the target of the training rows themselves.
 
     Such a step has seen the target of a row that is out of bag, so the row is not new to the ensemble.
-
-    Parameters
-    ----------
-    model : fitted model
-        Whose pipelines transform the training rows.
-    n_rows : int
-        Its training rows.
     """
     return _doubts(supervised_steps(model), n_rows)
 
@@ -932,16 +817,6 @@ def chance_share(step: SupervisedStep, n_rows: int) -> float:
     largest have a sum that is larger by (2 p z φ(z)) / n than that of k columns chosen without the target, where
     z is exceeded by the size of Z with probability k/p.  A projection or an encoder with p parameters has the share
     p/n (least squares).
-
-    Parameters
-    ----------
-    step : SupervisedStep
-    n_rows : int
-
-    Examples
-    --------
-    >>> round(chance_share(SupervisedStep("select", "SelectKBest", n_parameters=2000, n_chosen=20), 200), 3)
-    0.745
     """
     if step.n_chosen is None:
         return min(step.n_parameters / n_rows, 1.0)
@@ -979,20 +854,7 @@ MOST_OUTPUTS = 2_000_000
 
 
 def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> str | None:
-    """Return a doubt about rows that members predict better where they drew the training row at the same position.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-
-    Returns
-    -------
-    str or None
-        None where nothing shows changed training rows, or bags do not follow from positions.
-    """
+    """Return a doubt about rows that members predict better where they drew the training row at the same position."""
     share = changed_rows_share(adapter, features, target)
     if share is None:
         return None
@@ -1008,11 +870,6 @@ def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[
     """Return the error of members that drew the row at the same position, as a share of the error of the others.
 
     Parameters are those of :func:`doubt_about_changed_rows`.
-
-    Returns
-    -------
-    float or None
-        None where the error is not clearly lower, or bags do not follow from positions.
     """
     chosen = spread_rows(len(target), COMPARED_ROWS)
     own = target[chosen] if adapter.classes is None else target[chosen].astype(np.int64)
@@ -1087,24 +944,7 @@ OWN_VALUES = (
 def judge_held_out_rows(
     adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return doubts and warnings about held-out rows that may be training rows, or have columns in other units.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows
-    labels : ndarray, shape (n_rows,)
-        Target as the user gave it.
-
-    Returns
-    -------
-    doubts, warnings : tuples of str
-
-    Raises
-    ------
-    DataMismatchError
-        If the members were trained on these rows, or on many of them.
-    """
+    """Return doubts and warnings about held-out rows that may be training rows, or have columns in other units."""
     if not isinstance(adapter, VerifiesRows):
         return (), (UNKNOWN_ROWS,)
     origin = adapter.verify_rows(features, labels)
@@ -1117,21 +957,7 @@ def judge_held_out_rows(
 
 
 def own_prediction_doubt(adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray) -> str | None:
-    """Return a doubt about held-out targets that the model itself predicted, or another version of it.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    sample : Sample
-        The members' outputs for some of the rows.
-    tally : SupportTally, MarginTally or ValueTally
-        One entry for each row.
-    weight : ndarray, shape (n_rows,)
-
-    Returns
-    -------
-    str or None
-    """
+    """Return a doubt about held-out targets that the model itself predicted, or another version of it."""
     if isinstance(adapter, JudgedByLoss):
         return None
     if adapter.info.task == "regression":
@@ -1198,23 +1024,6 @@ def training_bags(
     """Return the bags of training rows; where the rows are refused, the error also names the cause, if one is found.
 
     Weights of the evaluation are tried as those of training too, where bags cannot be proved without.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    X : rows as they reach the ensemble
-    features : prepared rows
-    labels : ndarray, shape (n_rows,)
-        Target as the user gave it.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    weight : ndarray of float64, shape (n_rows,), or None
-        In the evaluation, where the user gave any.
-
-    Raises
-    ------
-    EnsPluginError
-        As the adapter's own ``bags``.
     """
     try:
         return adapter.bags(X, features, labels)

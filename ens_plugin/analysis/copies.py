@@ -58,20 +58,7 @@ EXACT = 2.0**53
 
 
 def as_table(features: Any, rows: Any) -> Any:
-    """Return rows as an array of two dimensions, a CSR matrix or a DataFrame; None where they are none of these.
-
-    Parameters
-    ----------
-    features : prepared rows
-        As an adapter returned them, for rows of another kind; those of boosters and data frames hold their table.
-    rows : object
-        What the user gave; None where an ensemble needs no features.
-
-    Examples
-    --------
-    >>> as_table(np.eye(2), [[1.0, 0.0], [0.0, 1.0]]).shape
-    (2, 2)
-    """
+    """Return rows as an array of two dimensions, a CSR matrix or a DataFrame; None where they are none of these."""
     if rows is None:
         return None
     for found in (rows, features, getattr(features, "table", None), getattr(features, "frame", None)):
@@ -99,14 +86,7 @@ class HashedRows:
 
 
 def hash_rows(features: Any, rows: Any) -> HashedRows | None:
-    """Return the rows with a hash of each over all columns; None if they are no table; parameters as of `as_table`.
-
-    Examples
-    --------
-    >>> found = hash_rows(None, np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
-    >>> bool(found.hashes[0] == found.hashes[1]), bool(found.hashes[0] == found.hashes[2])
-    (True, False)
-    """
+    """Return the rows with a hash of each over all columns; None if they are no table; parameters as of `as_table`."""
     table = as_table(features, rows)
     return None if table is None or table.shape[1] == 0 else HashedRows(table, row_hashes(table)[0])
 
@@ -116,22 +96,6 @@ def row_hashes(table: Any, chosen: NDArray[np.bool_] | None = None) -> Hashes:
 
     0 equals -0, 1 equals 1.0, and a missing value equals a missing value.  The time is proportional to the number of
     stored values.
-
-    Parameters
-    ----------
-    table : ndarray of two dimensions, CSR matrix or DataFrame
-    chosen : ndarray of bool, shape (n_sets, n_columns), optional
-        Sets of columns; one set of all columns by default.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_sets, n_rows)
-
-    Examples
-    --------
-    >>> first, second, third = row_hashes(np.array([[0.0, np.nan], [-0.0, np.nan], [np.nan, 0.0]]))[0]
-    >>> bool(first == second), bool(first == third)
-    (True, False)
     """
     n_rows, n_columns = table.shape
     sets = np.ones((1, n_columns), dtype=bool) if chosen is None else chosen
@@ -261,29 +225,7 @@ class RepeatedRows:
 
 
 def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
-    """Return which rows have the same features and target as another.
-
-    Parameters
-    ----------
-    rows : HashedRows or None
-        The training rows; None where they are not a table.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-
-    Returns
-    -------
-    RepeatedRows
-        All False where `rows` is None, as for a CustomEnsemble of arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ens_plugin.analysis.copies import hash_rows
-    >>> X = np.array([[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]])
-    >>> found = find_repeats(hash_rows(None, X), np.array([0, 1, 0]))
-    >>> found.copied
-    array([ True, False,  True])
-    """
+    """Return which rows have the same features and target as another."""
     has_labels = target.dtype.kind in "iu"
     appended = (appended_rows(target), int(target[-1])) if has_labels else (0, 0)
     records = None if rows is None else _records(rows, target)
@@ -310,13 +252,7 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
 
 
 def identical_rows(rows: HashedRows | None, target: NDArray[Any]) -> NDArray[np.int64]:
-    """Return a number for each row, equal for rows with the same features and target; see :func:`find_repeats`.
-
-    Raises
-    ------
-    InputError
-        If the rows are not a table.
-    """
+    """Return a number for each row, equal for rows with the same features and target; see :func:`find_repeats`."""
     records = None if rows is None else _records(rows, target)
     if records is None:
         raise InputError(
@@ -341,13 +277,7 @@ def record_hashes(hashes: NDArray[np.uint64], target: NDArray[Any]) -> NDArray[n
 
 
 def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
-    """Raise InputError if a large part of the training rows are copies of each other, for sure.
-
-    Raises
-    ------
-    InputError
-        If copies have a quarter of the weight or more.
-    """
+    """Raise InputError if a large part of the training rows are copies of each other, for sure."""
     share = float(weight[repeats.copied].sum() / weight.sum())
     if share >= REFUSED_SHARE and weight.size >= FEWEST_ROWS and repeats.is_sure:
         raise InputError(
@@ -362,19 +292,6 @@ def copies_findings(
     repeats: RepeatedRows, losses: FloatArray, target: NDArray[Any], weight: FloatArray
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return doubts where copies may bias the error by more than a standard error, and warnings where by less.
-
-    Parameters
-    ----------
-    repeats : RepeatedRows
-    losses : ndarray, shape (n_rows,)
-        Loss of each row at the current size.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    weight : ndarray, shape (n_rows,)
-
-    Returns
-    -------
-    doubts, warnings : tuples of str
 
     Notes
     -----
@@ -400,16 +317,7 @@ def copies_findings(
 
 
 def held_out_copies(rows: HashedRows | None, target: NDArray[Any], weight: FloatArray) -> tuple[str, ...]:
-    """Return a doubt if many held-out rows are copies of each other: training rows may then be copies of them too.
-
-    Parameters
-    ----------
-    rows : HashedRows or None
-        The held-out rows.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    weight : ndarray, shape (n_rows,)
-    """
+    """Return a doubt if many held-out rows are copies of each other: training rows may then be copies of them too."""
     repeats = find_repeats(rows, target)
     if weight[repeats.copied].sum() < DOUBTED_HELD_OUT * weight.sum() or weight.size < FEWEST_ROWS:
         return ()
@@ -467,19 +375,7 @@ LARGEST_CHANCE = 0.05
 def without_ordinary(
     table: Any, target: NDArray[Any], cells: AnyIntArray, records: AnyIntArray, copied: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], bool]:
-    """Return which of the rows taken for copies are no ordinary ties, and whether the rest are copies for sure.
-
-    Parameters
-    ----------
-    table : ndarray of two dimensions, CSR matrix or DataFrame
-        Of more than 64 columns or two million values, all are copies for sure.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    cells, records : ndarrays of int, shape (n_rows,)
-        Numbers of each row's features, without and with the target.
-    copied : ndarray of bool, shape (n_rows,)
-        Not all False.
-    """
+    """Return which of the rows taken for copies are no ordinary ties, and whether the rest are copies for sure."""
     n_rows, n_columns = table.shape
     labels = target if target.dtype.kind in "iu" else None
     if n_columns > MOST_COLUMNS or n_rows * n_columns > MOST_VALUES or _is_strange(records, labels):
@@ -536,12 +432,6 @@ def _weight_of_rows(distances: FloatArray, n_in_cell: AnyIntArray) -> FloatArray
     """Return the weight of each row of the cells near a query, so that COMPARED of the nearest rows count.
 
     All rows that are equally far away have equal weights: which of them come first is no property of the table.
-
-    Parameters
-    ----------
-    distances : ndarray, shape (n_queries, n_near), ascending
-    n_in_cell : ndarray of int, shape (n_queries, n_near)
-        Number of rows of each cell.
     """
     is_farther = np.diff(distances, axis=1, prepend=-1.0) > EQUALLY_FAR * distances
     step = np.cumsum(is_farther, axis=1) - 1 + distances.shape[1] * np.arange(distances.shape[0])[:, None]

@@ -112,18 +112,7 @@ JACKKNIFE_ROWS = 2_000
 def estimate_classification(
     rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool
 ) -> Estimates:
-    """Return the error curve, recommended size, bias, variance and uncertainty of a classifier.
-
-    Parameters
-    ----------
-    rows : TalliedRows
-        Tallies of labels, of usable rows only.  The sample is sorted by content, so that the random draws do not
-        depend on the order of the rows, which a cluster does not keep.
-    n_members : int
-    settings : ResolvedOptions
-    has_scores : bool
-        True for raw scores, False for votes and probabilities.
-    """
+    """Return the error curve, recommended size, bias, variance and uncertainty of a classifier."""
     tally, path = rows.tally, rows.path
     assert isinstance(tally, (SupportTally, MarginTally))
     weight = as_row_weight(rows.weight, tally.n_rows)
@@ -169,13 +158,7 @@ def estimate_classification(
 
 
 def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
-    """Return the error of the rows of one label at each size, with draws from its posterior.
-
-    Parameters
-    ----------
-    rows, settings, has_scores
-        As for :func:`estimate_classification`.
-    """
+    """Return the error of the rows of one label at each size, with draws from its posterior."""
     tally = rows.tally
     assert isinstance(tally, (SupportTally, MarginTally))
     weight = as_row_weight(rows.weight, tally.n_rows)
@@ -402,19 +385,7 @@ def _row_noise(model: RowModel, n_members: int) -> tuple[FloatArray, FloatArray]
 def seed_noise(
     tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
 ) -> float:
-    """Return the variance over seeds of the error at the current size, without what is independent from row to row.
-
-    Parameters
-    ----------
-    tally : SupportTally or MarginTally
-        One entry for each row that can be used, all of equal weight.
-    sample : Sample
-    n_members : int
-    has_scores : bool
-        True for raw scores.
-    extrapolates : bool
-        Whether the rows have fewer members than the ensemble.
-    """
+    """Return the variance over seeds of the error at the current size, without what is independent from row to row."""
     weight = as_row_weight(None, tally.n_rows)
     model = row_models(tally, weight, None, None, sample, has_scores)[0]
     slopes, _ = _row_noise(model, n_members)
@@ -432,13 +403,7 @@ LEAST = 1e-12
 
 
 def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> Estimates:
-    """Return the estimates of a classifier, combined from parts of the rows with similar numbers of members.
-
-    Parameters
-    ----------
-    rows, n_members, settings, has_scores
-        As for :func:`~ens_plugin.analysis.curves.estimate_classification`; each entry is one row.
-    """
+    """Return the estimates of a classifier, combined from parts of the rows with similar numbers of members."""
     parts = parts_by_members(rows.tally.trials, rows.sample.rows)
     if len(parts) == 1:
         return estimate_classification(rows, n_members, settings, has_scores=has_scores)
@@ -464,13 +429,7 @@ def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOpt
 
 
 def draw_errors_by_members(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
-    """Return the error by size, with draws, combined from parts of the rows with similar numbers of members.
-
-    Parameters
-    ----------
-    rows, settings, has_scores
-        As for :func:`estimate_by_members`.
-    """
+    """Return the error by size, with draws, combined from parts of the rows with similar numbers of members."""
     parts = parts_by_members(rows.tally.trials, rows.sample.rows)
     if len(parts) == 1:
         return draw_label_errors(rows, settings, has_scores=has_scores)
@@ -480,14 +439,7 @@ def draw_errors_by_members(rows: TalliedRows, settings: ResolvedOptions, *, has_
 
 
 def parts_by_members(trials: FloatArray, sampled: NDArray[np.integer]) -> list[BoolArray]:
-    """Return a mask of the rows of each part, by number of members; one part where these hardly differ.
-
-    Parameters
-    ----------
-    trials : ndarray, shape (n_rows,)
-    sampled : ndarray of int, shape (n_sampled,)
-        Rows whose members' outputs are kept; every part has some.
-    """
+    """Return a mask of the rows of each part, by number of members; one part where these hardly differ."""
     bounds = bounds_by_members(trials)
     while bounds.size:
         place = np.searchsorted(bounds, trials)
@@ -507,17 +459,6 @@ def combine_estimates(
     estimates: Sequence[Estimates], share: FloatArray, n_effective: float, n_members: int, settings: ResolvedOptions
 ) -> Estimates:
     r"""Return the estimates for all rows, combined from those of disjoint parts of the rows.
-
-    Parameters
-    ----------
-    estimates : sequence of Estimates
-        All with the same sizes.
-    share : ndarray, shape (n_parts,)
-        Share of the weight of each part; sums to 1.
-    n_effective : float
-        Effective number of rows of all parts.
-    n_members : int
-    settings : ResolvedOptions
 
     Notes
     -----
@@ -653,15 +594,7 @@ ROWS_OF_LUCK = 2000
 
 
 def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOptions) -> Estimates:
-    """Return the error curve, recommended size, bias, variance and uncertainty of a regressor under squared loss.
-
-    Parameters
-    ----------
-    data : TalliedRows
-        Tallies of values, of rows with at least two members only.
-    n_members : int
-    settings : ResolvedOptions
-    """
+    """Return the error curve, recommended size, bias, variance and uncertainty of a regressor under squared loss."""
     tally, sample = data.tally, data.sample
     assert isinstance(tally, (ValueTally, GroupedValues))
     weight = as_row_weight(data.weight, tally.trials.size)

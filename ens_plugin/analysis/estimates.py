@@ -127,13 +127,7 @@ class Estimates:
 
 
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
-    """Return the error of the first members in the order of growth, at each of the sizes.
-
-    Raises
-    ------
-    InputError
-        If a size is above the number of members.
-    """
+    """Return the error of the first members in the order of growth, at each of the sizes."""
     curve = path.curve()
     if sizes.max() > curve.size:
         raise InputError(
@@ -196,22 +190,7 @@ def row_models(
     sample: Sample,
     has_scores: bool,
 ) -> list[RowModel]:
-    """Return one row model fitted to the tally; two, with different rival labels, for raw scores of over two labels.
-
-    Parameters
-    ----------
-    tally : SupportTally or MarginTally
-        Tally of usable rows only.
-    weight : RowWeight
-    spreads : ndarray, shape (2, 2), or None
-        :func:`soft_spreads` of all rows, where the tally's entries are groups of rows that share a cell.
-    crossed : CrossedMargins or None
-        Margins against crossed rivals, where they are grouped separately.
-    sample : Sample
-        Its rows are entries of the tally; the models keep the groups of these rows.
-    has_scores : bool
-        True for raw scores, False for votes and probabilities.
-    """
+    """Return one row model fitted to the tally; two, with different rival labels, for raw scores of over two labels."""
     if isinstance(tally, SupportTally):
         fitted = fit_support(tally, weight, spreads)
         rougher = as_rough_as_known(fitted) if counts_hard_votes(tally) else fitted
@@ -229,15 +208,7 @@ def row_models(
 
 
 def fit_support(tally: SupportTally, weight: RowWeight, spreads: FloatArray | None = None) -> Mixture:
-    """Return the distribution over rows of the chance that a member supports the wrong one of two labels.
-
-    Parameters
-    ----------
-    tally : SupportTally
-    weight : RowWeight
-    spreads : ndarray, shape (2, 2), or None
-        As for :func:`row_models`.
-    """
+    """Return the distribution over rows of the chance that a member supports the wrong one of two labels."""
     votes = _votes_per_member(tally, weight, spreads)
     if np.isinf(votes):
         return fixed_mixture(tally.wrong / tally.trials, weight)
@@ -283,11 +254,6 @@ def soft_spreads(tally: SupportTally) -> FloatArray:
 
     A row's n members have a mean support q for wrong labels, with variance v (ddof 1).  The sums are of n q(1 - q) + v,
     in which q(1 - q) is too low by v/n, and of n v; over all rows, and over those with close votes.
-
-    Parameters
-    ----------
-    tally : SupportTally
-        One entry for each row, of at least two members.
     """
     return np.asarray(np.sum([_spreads(part) for _, part in parts_of(tally)], axis=0))
 
@@ -332,11 +298,6 @@ def shift_errors(model: RowModel, sizes: FloatArray) -> FloatArray:
 
     The shift comes from few simulations.  By the jackknife, with :math:`\theta_{(g)}` computed without simulation g of
     G, the errors are :math:`\sqrt{(G - 1) / G} \, (\theta_{(g)} - \bar\theta)`: their squares add up to the variance.
-
-    Returns
-    -------
-    ndarray, shape (n_simulations, n_sizes)
-        No rows where nothing is shifted.
     """
     if isinstance(model, Mixture) or not isinstance(model, MarginModel) or model.left_out_shifts is None:
         return np.empty((0, sizes.size))
@@ -350,14 +311,6 @@ def rival_doubts(models: list[RowModel], largest_subset: int, tally: AnyTally, w
 
     The error of three members and fewer is known from subsets.  Beyond, it then rests on the correction for rivals that
     noisy votes chose, which errs where it is a quarter of the error or more.
-
-    Parameters
-    ----------
-    models : list of RowModel
-    largest_subset : int
-        Largest size of subsets of the members that half of the rows have; 0 if there is none.
-    tally : SupportTally or MarginTally
-    weight : RowWeight
     """
     other = _without_correction(models)
     if other is None or largest_subset > MOST_DOUBTED_SUBSET:

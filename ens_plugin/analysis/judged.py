@@ -70,19 +70,7 @@ class JudgedMetric(NamedTuple):
 def judge_metric(
     adapter: EnsembleAdapter, evidence: TalliedRows, labels: NDArray[Any], metric: ResolvedMetric, error: float
 ) -> JudgedMetric:
-    """Return the rows of a metric, from their out-of-bag members alone.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    evidence : TalliedRows
-        One entry for each row, all of equal weight.
-    labels : ndarray, shape (n_rows,)
-        Target as the user gave it.
-    metric : ResolvedMetric
-    error : float
-        The report's value at the ensemble's own size; NaN of a log loss that is infinite there.
-    """
+    """Return the rows of a metric, from their out-of-bag members alone."""
     sample = evidence.rows_of_metric
     rows = metric_rows(metric, adapter, sample, labels[sample.rows])
     level = rows.linked_value(rows.linked[rows.known], rows.known)
@@ -100,18 +88,6 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
     """Return by how much the candidate is worse than the baseline, at their own sizes, on the rows that both predict.
 
     The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.
-
-    Parameters
-    ----------
-    candidate, baseline : JudgedMetric
-        Of the same rows and the same metric; at least two are predicted by both.
-    level : float
-        Level of the interval.
-
-    Raises
-    ------
-    InputError
-        If the metric of one of them is infinite at its size.
 
     Notes
     -----
@@ -235,19 +211,7 @@ class JudgedRows(NamedTuple):
 def judge_rows(
     adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArray, data: str, error: float
 ) -> JudgedRows:
-    """Return the loss of every row, from its out-of-bag members alone.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    evidence : TalliedRows
-        One entry for each row, all of equal weight.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    data : {"oob", "holdout"}
-    error : float
-        The report's error at the ensemble's own size.
-    """
+    """Return the loss of every row, from its out-of-bag members alone."""
     tally, factor = evidence.tally, 1.0
     assert not isinstance(tally, GroupedValues)
     if isinstance(tally, ValueTally):
@@ -269,14 +233,6 @@ def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, le
     """Return the candidate's error minus the baseline's, at their own sizes, on the rows that both predict.
 
     The interval includes the variance over seeds of both ensembles.
-
-    Parameters
-    ----------
-    candidate, baseline : JudgedRows
-        Of the same rows; at least two are predicted by both.
-    task : {"classification", "regression"}
-    level : float
-        Level of the interval.
 
     Notes
     -----

@@ -56,17 +56,6 @@ def with_label_errors(
     The distribution over rows is fitted label by label: one of all rows would draw a rare label's errors towards the
     others'.  All errors are then multiplied so that their mean is the error of the report, which is corrected by
     subsets of the members.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-        Of a regression, it is returned as it is.
-    adapter : EnsembleAdapter
-    sample : Sample
-    tally : SupportTally or MarginTally
-        Tally of the sampled rows; of a regression, any.
-    groups : ndarray of int, shape (n_sampled,), or None
-        Group of each sampled row, where rows belong together.
     """
     if adapter.classes is None:
         return report

@@ -219,17 +219,6 @@ def typical_size(draws: FloatArray, max_size: int) -> int | None:
 
     The size by the mean of the drawn curves would be too small where they go up as well as down: their mean is flat,
     and none of them is.  Of all sizes, the mean of the logarithms has the least expected square of the doublings.
-
-    Parameters
-    ----------
-    draws : ndarray, shape (n_draws,)
-        Infinity where above `max_size`.
-    max_size : int
-
-    Examples
-    --------
-    >>> typical_size(np.array([10.0, 40.0]), 100), typical_size(np.array([10.0, np.inf, np.inf]), 100)
-    (20, None)
     """
     if np.isinf(draws).mean() > 0.5:
         return None
@@ -243,15 +232,6 @@ def label_metric_curve(
 
     Of the rows of label k, a share :math:`e_k(B)` has the other label at size B, by the row models of these rows
     alone; the metric is computed on four rows, one for each cell of the matrix, with the cells as weights.
-
-    Parameters
-    ----------
-    found : TwoErrors
-    metric : ResolvedMetric
-        That takes weights.
-    classes : ndarray, shape (2,)
-    level_sd : float
-        Standard deviation of the metric over samples of the rows.
     """
     first, second = found.errors
     pairs = [np.clip(np.vstack([each.error[None], each.draws]), 0.0, 1.0) for each in (first, second)]
@@ -285,17 +265,7 @@ def _tie_effects(
 
 
 def error_metric_curve(whole: ErrorDraws, line: tuple[float, float], level_sd: float) -> LabelMetricCurve:
-    """Return a metric of labels that is linear in the error, such as the accuracy.
-
-    Parameters
-    ----------
-    whole : ErrorDraws
-        Of the rows of all labels.
-    line : tuple of two floats
-        Intercept and slope; see :func:`line_in_error`.
-    level_sd : float
-        Standard deviation of the metric over samples of the rows.
-    """
+    """Return a metric of labels that is linear in the error, such as the accuracy."""
     intercept, slope = line
     values, draws = (intercept + slope * np.clip(errors, 0.0, 1.0) for errors in (whole.error, whole.draws))
     tie_effects = None if whole.even_shift is None else slope * whole.even_shift
@@ -386,20 +356,7 @@ class SubsetAverages:
 
 
 def largest_subsets(trials: FloatArray, limit: int | None) -> tuple[int, int]:
-    """Return the largest subset sizes for which 90 % and 50 % of the rows have members.
-
-    Parameters
-    ----------
-    trials : ndarray, shape (n_rows,)
-        Number of members of each row.
-    limit : int or None
-        Taken for both sizes if it is given.
-
-    Raises
-    ------
-    TooFewMembersError
-        If half of the rows have fewer than three members.
-    """
+    """Return the largest subset sizes for which 90 % and 50 % of the rows have members."""
     common, largest = (int(np.quantile(trials, q, method="lower")) if trials.size else 0 for q in (0.1, 0.5))
     if limit is not None:
         common = largest = limit
@@ -854,12 +811,7 @@ class MetricChange:
         return level_errors, step_errors
 
     def _drawn_differences(self, averages: FloatArray, grid: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return differences, and the signed bound on their error, for other averages of shape (n_draws, n_sizes).
-
-        Returns
-        -------
-        differences, bound : ndarray, shape (n_draws, n_grid)
-        """
+        """Return differences, and the signed bound on their error, for other averages of shape (n_draws, n_sizes)."""
         reached = np.append(grid, np.inf)
         laws = extrapolate(self.law.sizes, averages, self.law.offset)
         line, apart, beyond = laws.at(reached), laws.apart(reached), reached > self.law.sizes[-1]
@@ -875,15 +827,6 @@ def metric_size(
     change: MetricChange | LabelMetricCurve, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
     """Return the smallest size from which on the metric is at most `tolerance` away from its value at infinity.
-
-    Parameters
-    ----------
-    change : MetricChange or LabelMetricCurve
-    n_members : int
-    agreement : float or None
-        Of the current size with the infinite ensemble.
-    settings : ResolvedOptions
-        With a metric.
 
     Notes
     -----
@@ -1026,30 +969,7 @@ def with_metric_curve(
     groups: NDArray[np.integer] | None = None,
     label_errors: Callable[[], TwoErrors | None] = lambda: None,
 ) -> Estimates:
-    """Return the estimates with the curve of `metric` as error curve, and the size by it; the rest is unchanged.
-
-    Parameters
-    ----------
-    metric : ResolvedMetric
-    sample : Sample
-        The metric is averaged over subsets of the members of these rows.
-    y : ndarray, shape (n_sampled,)
-        Target of the sampled rows as the user gave it.
-    limit : int, optional
-        Largest size to average subsets of; by default, the largest that most rows have members for.
-    groups : ndarray of int, shape (n_sampled,), optional
-        Group of each sampled row: the interval is then from bootstrap samples of groups.
-    label_errors : callable
-        Returns the errors by label of two labels, for a metric of labels; None where they are not known.
-
-    Raises
-    ------
-    TooFewMembersError
-        If half of the rows have too few out-of-bag members for subsets of three, or the metric beyond the largest
-        subset cannot be extrapolated from the subsets.
-    InputError
-        If the metric fails or returns no finite number, or if it has no value for probabilities of 0 and some are 0.
-    """
+    """Return the estimates with the curve of `metric` as error curve, and the size by it; the rest is unchanged."""
     rows = metric_rows(metric, adapter, sample, y)
     settings = with_chance(settings, rows.chance_level)
     subsets = largest_subsets(rows.trials[rows.known], limit)
@@ -1109,11 +1029,6 @@ def estimate_own_loss(
 
     All are of its own loss, or of the metric that the user named in its place.  The parameters are those of
     :func:`with_metric_curve`.
-
-    Raises
-    ------
-    TooFewMembersError, InputError
-        As :func:`with_metric_curve`.
     """
     metric = settings.metric
     assert metric is not None
@@ -1355,18 +1270,6 @@ def two_errors(
 
     The limit is that of each label's own rows.  How an error approaches it depends on few rows, those with close votes.
     Up to 10 000 rows, every row therefore counts for both labels, by the chance that a row with its votes has them.
-
-    Parameters
-    ----------
-    rows : TalliedRows
-        Usable rows, each an entry of the tally, with their labels.
-    settings : ResolvedOptions
-    whole : ErrorDraws
-        Of all rows.  The mean of both limits is its limit.
-    has_scores : bool
-        True for raw scores, False for votes and probabilities.
-    is_even : bool
-        Whether all rows are out of bag equally often.
     """
     with warnings.catch_warnings():
         # Few rows of a label need no warning: the interval of the metric is from bootstrap samples of all rows.
@@ -1441,10 +1344,6 @@ def _slopes_by_coefficient(
     """Return by how much a coefficient of the chances raises the weighted sum of the error less its limit.
 
     The result is the same for both labels: as a row's chance of one label rises, that of the other falls.
-
-    Returns
-    -------
-    ndarray, shape (n_coefficients, n_sizes)
     """
     tally = rows.tally
     assert isinstance(tally, (SupportTally, MarginTally))

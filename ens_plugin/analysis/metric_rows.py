@@ -103,25 +103,7 @@ class RankedChances:
 
 
 def rank_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray, weight: FloatArray) -> RankedChances:
-    """Fit the chance of rows to have the label that is ranked first.
-
-    Parameters
-    ----------
-    output : ndarray, shape (n_rows,)
-        Mean probability or score of this label over the members of each row.
-    trials : ndarray, shape (n_rows,)
-        Number of members.
-    is_first : ndarray, shape (n_rows,)
-        1 for rows with the label, else 0.
-    weight : ndarray, shape (n_rows,)
-
-    Examples
-    --------
-    >>> output = np.repeat([0.1, 0.5, 0.9], 200)
-    >>> is_first = (np.arange(600) % 10 < 10 * output).astype(float)
-    >>> rank_chances(output, np.full(600, 50.0), is_first, np.ones(600)).chance[::200].round(2)
-    array([0.1, 0.5, 0.9])
-    """
+    """Fit the chance of rows to have the label that is ranked first."""
     # Kish's effective number of rows.
     effective = weight * weight.sum() / (weight @ weight)
     if output.min() >= 0.0 and output.max() <= 1.0:
@@ -139,35 +121,7 @@ def ranking_offset(
     is_first: FloatArray,
     weight: FloatArray,
 ) -> float:
-    """Return what is added to the size so that a ranking is a line in its inverse, as for normal scores.
-
-    Parameters
-    ----------
-    ranking : Ranking
-    mean, variance : ndarray, shape (n_rows,)
-        Of the members' outputs for the label that is ranked first; the variance with divisor n - 1.
-    trials : ndarray, shape (n_rows,)
-        Number of members, at least two.
-    is_first : ndarray, shape (n_rows,)
-        1 for rows with the label, else 0.
-    weight : ndarray, shape (n_rows,)
-
-    Returns
-    -------
-    float
-        Between 0 and the median of `trials`; 0 where the limits of the rows of one label do not differ.
-
-    Examples
-    --------
-    >>> from ens_plugin.analysis.metrics import AREA, Ranking
-    >>> rng = np.random.default_rng(0)
-    >>> is_first = np.arange(20000) % 2.0
-    >>> outputs = is_first + rng.normal(size=20000) + 2.0 * rng.normal(size=(50, 20000))
-    >>> mean, variance = outputs.mean(axis=0), outputs.var(axis=0, ddof=1)
-    >>> equal = np.full(20000, 50.0), is_first, np.ones(20000)
-    >>> round(ranking_offset(Ranking(1, AREA), mean, variance, *equal), 1)  # 4 (3/4 - 1/8)
-    2.5
-    """
+    """Return what is added to the size so that a ranking is a line in its inverse, as for normal scores."""
     means, of_limits, of_member = [], 0.0, 0.0
     for own in (weight * (1.0 - is_first), weight * is_first):
         share = own / own.sum()
@@ -455,16 +409,7 @@ class MetricRows:
 
 
 def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
-    """Return the rows of a sample as a metric of an ensemble takes them, with its formula if one is known.
-
-    Parameters
-    ----------
-    metric : ResolvedMetric
-    adapter : EnsembleAdapter
-    sample : Sample
-    y : ndarray, shape (n_sampled,)
-        Target of the sampled rows as the user gave it.
-    """
+    """Return the rows of a sample as a metric of an ensemble takes them, with its formula if one is known."""
     if metric.greater_is_better and adapter.classes is not None and not metric.is_joint:
         # In the type of the labels, whatever the container of y.
         y = adapter.classes[sample.block.target]
@@ -507,16 +452,7 @@ OUT_OF_BAG_INFLATION = 1.1
 
 
 def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs whose loss is the one expected of that many members, for some rows.
-
-    Parameters
-    ----------
-    rows : MetricRows
-        Whose metric depends on squared or logarithmic losses of the rows only.
-    chosen : ndarray of int, shape (n_chosen,)
-        Positions of rows with members.
-    sizes : ndarray of int, shape (n_sizes,)
-    """
+    """Yield, for each size, outputs whose loss is the one expected of that many members, for some rows."""
     return (_log_outputs if rows.losses == "log" else _squared_outputs)(rows, chosen, sizes)
 
 
@@ -741,18 +677,7 @@ def _first_size(is_reached: Callable[[int], bool], most: int) -> int | None:
 def zero_findings(
     zeros: ZeroRows | None, curve: ErrorCurve, finite_from: int | None, n_members: int, max_size: int
 ) -> ZeroProbabilities | None:
-    """Return what a report states of probabilities of 0; None where no member gives a row's label one.
-
-    Parameters
-    ----------
-    zeros : ZeroRows or None
-        Of :func:`expected_zeros`.
-    curve : ErrorCurve
-        With the clipped values at all sizes.
-    finite_from : int or None
-        Of :meth:`ZeroRows.finite_from`.
-    n_members, max_size : int
-    """
+    """Return what a report states of probabilities of 0; None where no member gives a row's label one."""
     if zeros is None:
         return None
     last = max_size if finite_from is None else finite_from
@@ -805,13 +730,6 @@ def rare_label_doubts(rows: MetricRows, interval: tuple[float, float]) -> tuple[
 
     Bootstrap samples of three rows that are all predicted wrong have no spread, and the interval no width.  So the
     metric is also computed with the rows of a rare label all predicted right, and all wrong.
-
-    Parameters
-    ----------
-    rows : MetricRows
-        Rows of two labels or more.  Other metrics than those of labels and of ranks lead to no doubt.
-    interval : tuple of two floats
-        Of the metric.
     """
     if rows.metric.is_joint or not (rows.is_of_labels or rows.metric.compares_rows) or rows.linked.ndim != 2:
         return ()
@@ -864,13 +782,6 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) 
 
     Every size is then within the tolerance of it: F1 is 0 at all of them where no row is predicted to have the rare
     label.  Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
-
-    Parameters
-    ----------
-    curve : ErrorCurve
-    settings : ResolvedOptions
-    level : float
-        Score of the rows, each with all of its members.
     """
     metric = settings.metric
     if metric is None or not metric.is_absolute:
@@ -893,15 +804,7 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) 
 
 
 def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions, chance: float) -> tuple[str, ...]:
-    """Return a warning where a given tolerance is a large share of what the infinite ensemble's score has above chance.
-
-    Parameters
-    ----------
-    curve : ErrorCurve
-    settings : ResolvedOptions
-    chance : float
-        Score of predictions that know only how often each label occurs.
-    """
+    """Return a warning where a given tolerance is a large share of what the limit of a score has above chance."""
     if settings.metric is None or not settings.metric.is_absolute:
         return ()
     tolerance, height = float(settings.metric_distances(curve.asymptote)), curve.asymptote - chance

@@ -108,24 +108,12 @@ class Ranking:
         return replace(self, scale=factor * self.scale)
 
     def expected(self, output: FloatArray) -> Callable[[FloatArray, FloatArray], float]:
-        """Return the expected metric, up to the constant, as a function of the rows' chances and weights.
-
-        Parameters
-        ----------
-        output : ndarray, shape (n_rows, 2)
-        """
+        """Return the expected metric, up to the constant, as a function of the rows' chances and weights."""
         value = self.kind.expected(output[:, self.label])
         return lambda chance, weight: self.scale * value(chance, weight)
 
     def offset_factor(self, distance: float, share: float) -> float:
         r"""Return how many k are added to the size so that the metric is a line in its inverse, for normal scores.
-
-        Parameters
-        ----------
-        distance : float
-            Between the means of both labels' limits, in standard deviations of the limits of one label.
-        share : float
-            Of the rows with the label.
 
         Notes
         -----
@@ -133,11 +121,6 @@ class Ranking:
         The metric m(d) is then :math:`m - \tfrac12 m' d\,(k/B)\,(1 - c\,k/B)` up to :math:`B^{-3}`, with
         :math:`c = \tfrac34 + \tfrac14 d\,m''/m'`: a line in :math:`1/(B + ck)`.
         For the area it is :math:`\tfrac34 - \tfrac18 d^2`.
-
-        Examples
-        --------
-        >>> round(Ranking(1, AREA).offset_factor(1.0, 0.5), 3)
-        0.625
         """
         below, here, above = (self.kind.of_normal(distance + step, share) for step in (-STEP, 0.0, STEP))
         slope, curvature = (above - below) / (2.0 * STEP), (above - 2.0 * here + below) / STEP**2
@@ -295,13 +278,7 @@ class ResolvedMetric:
             return self.chance(target, weight)
 
     def value(self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
-        """Return the metric of the target and the mean outputs, on the weighted rows where weights are given.
-
-        Raises
-        ------
-        InputError
-            If the metric fails or returns no finite number.
-        """
+        """Return the metric of the target and the mean outputs, on the weighted rows where weights are given."""
         try:
             with warnings.catch_warnings():
                 # A scorer is evaluated on hundreds of samples of the rows; warnings_on has its warnings on all rows.
@@ -333,13 +310,7 @@ class ResolvedMetric:
 
 
 def accepts_weights(function: Callable[..., Any]) -> bool:
-    """Return whether a function has a parameter ``sample_weight``.
-
-    Examples
-    --------
-    >>> accepts_weights(lambda y, mean_output, sample_weight=None: 0.0), accepts_weights(lambda y, mean_output: 0.0)
-    (True, False)
-    """
+    """Return whether a function has a parameter ``sample_weight``."""
     try:
         return "sample_weight" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # functions written in C may have no signature
@@ -400,28 +371,6 @@ def find_formula(
 
     A formula counts as that of the metric if both agree on the rows, and on a bootstrap sample of the rows with random
     outputs, where it would be a coincidence.
-
-    Parameters
-    ----------
-    metric : ResolvedMetric
-    target : ndarray, shape (n_rows,)
-        As the metric takes it.
-    codes : ndarray, shape (n_rows,)
-        The same as positions among the columns of the output, or as values.
-    output : ndarray, shape (n_rows, n_labels) or (n_rows,)
-    weight : ndarray, shape (n_rows,), or None
-
-    Examples
-    --------
-    >>> from sklearn.metrics import mean_squared_error
-    >>> from ens_plugin import CustomEnsemble
-    >>> from ens_plugin.adapters import find_adapter
-    >>> from ens_plugin.analysis.metrics import resolve_metric
-    >>> y = np.arange(20.0)
-    >>> adapter = find_adapter(CustomEnsemble(np.ones((3, 20)), None, aggregation="mean"))
-    >>> found = find_formula(resolve_metric(mean_squared_error, adapter), y, y, np.ones(20), None)
-    >>> round(found.formula(y, y + 2.0)(np.ones(20)), 9), found.losses
-    (4.0, 'squared')
     """
     rng = np.random.default_rng(0)
     drawn = rng.integers(0, codes.size, codes.size)
@@ -673,20 +622,6 @@ def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
     """Return the mean of the outputs' metrics, as a metric of rows that are those of all outputs, one after the other.
 
     In place of y it takes the positions of these rows, shape (n_rows, 1).
-
-    Parameters
-    ----------
-    outputs : sequence of OutputMetric
-        Of the same metric, one for each output.
-
-    Examples
-    --------
-    >>> def largest(y, mean):
-    ...     return float(np.abs(y - mean).max())
-    >>> one = ResolvedMetric("largest", lambda y, mean, weight: largest(y, mean), False, 0.0, np.inf, False, False)
-    >>> joint = mean_over_outputs([OutputMetric(one, np.zeros(2), 0), OutputMetric(one, np.ones(3), 0)])
-    >>> joint.value(np.arange(5)[:, None], np.array([1.0, 0.0, 1.0, 1.0, 4.0]))
-    2.0
     """
     starts = np.cumsum([0, *(output.labels.shape[0] for output in outputs)])
 
@@ -741,12 +676,7 @@ class ValueOutputs(RegressorMixin, BaseEstimator):
 
 
 class LabelOutputs(ClassifierMixin, BaseEstimator):
-    """Classifier that gets mean outputs of shape (n_rows, n_labels), and predicts the label with the largest.
-
-    Parameters
-    ----------
-    classes : ndarray, shape (n_labels,)
-    """
+    """Classifier that gets mean outputs of shape (n_rows, n_labels), and predicts the label with the largest."""
 
     def __init__(self, classes: Any = None) -> None:
         self.classes = classes
@@ -895,32 +825,12 @@ class _Chance:
 
 
 def is_scorer(metric: object) -> bool:
-    """Return whether a metric is an object that ``sklearn.metrics.make_scorer`` made.
-
-    Examples
-    --------
-    >>> from sklearn.metrics import f1_score, make_scorer
-    >>> is_scorer(make_scorer(f1_score)), is_scorer(f1_score)
-    (True, False)
-    """
+    """Return whether a metric is an object that ``sklearn.metrics.make_scorer`` made."""
     return isinstance(metric, type(get_scorer("accuracy")))
 
 
 def scorer_called(name: str) -> Callable[..., float]:
-    """Return scikit-learn's scorer of a name.
-
-    Raises
-    ------
-    InputError
-        If there is none; the message has the names that are near.
-
-    Examples
-    --------
-    >>> scorer_called("roc_auk")
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: metric='roc_auk' is no name of a scorer of scikit-learn; near are 'roc_auc', ...
-    """
+    """Return scikit-learn's scorer of a name."""
     known = get_scorer_names()
     if name in known:
         found: Callable[..., float] = get_scorer(name)
@@ -934,14 +844,7 @@ def scorer_called(name: str) -> Callable[..., float]:
 
 
 def is_of_scikit_learn(function: object) -> bool:
-    """Return whether a function is one of ``sklearn.metrics``.
-
-    Examples
-    --------
-    >>> from sklearn.metrics import f1_score
-    >>> is_of_scikit_learn(f1_score), is_of_scikit_learn(len)
-    (True, False)
-    """
+    """Return whether a function is one of ``sklearn.metrics``."""
     return str(getattr(function, "__module__", "")).startswith("sklearn.metrics.")
 
 
@@ -954,24 +857,7 @@ def has_greatest(function: object) -> bool:
 def resolve_scorer(
     name: str | None, scorer: Callable[..., float], classes: NDArray[Any] | None, output_kind: str
 ) -> ResolvedMetric:
-    """Return a scorer of scikit-learn as a metric of y and mean outputs.
-
-    Parameters
-    ----------
-    name : str or None
-        Name of the scorer; None for an object. An object has the name of scikit-learn's scorer that it differs from in
-        the positive label at most, or that of its function.
-    scorer : callable
-    classes : ndarray, shape (n_labels,), or None
-        Labels in the order of the outputs; None for regression.
-    output_kind : str
-        ``"labels"``, ``"probabilities"``, ``"values"``, or ``"scores"`` where no inverse link makes them probabilities.
-
-    Raises
-    ------
-    InputError
-        If the scorer is for the other task, or needs another name for more than two labels.
-    """
+    """Return a scorer of scikit-learn as a metric of y and mean outputs."""
     parts = _parts(scorer)
     known = name or _name_of(scorer)
     called = known or one_line(("neg_" if parts.is_negated else "") + parts.name)
@@ -1093,26 +979,6 @@ def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None,
 
     The scorer gets the positive label as 1. The other label is 0 or 2, so that the order of the labels stays, which
     decides ties.
-
-    Parameters
-    ----------
-    metric : ScorerOfLabel
-    classes : ndarray, shape (n_labels,), or None
-        Labels in the order of the outputs; None for regression.
-    output_kind : str
-        As for :func:`resolve_scorer`.
-
-    Raises
-    ------
-    InputError
-        If the ensemble does not have two labels, or none of them is the positive one.
-
-    Examples
-    --------
-    >>> share = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
-    >>> recall = resolve_scorer_of_label(ScorerOfLabel("recall", "spam"), np.array(["ham", "spam"]), "probabilities")
-    >>> recall.value(np.array(["spam", "spam", "ham"]), share)
-    0.5
     """
     name, scorer = _named(metric.scorer)
     place = _place_of(metric.positive_label, classes)
@@ -1138,26 +1004,7 @@ def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None,
 def with_positive_label(
     metric: ResolvedMetric, scorer: str | Callable[..., float], classes: NDArray[Any], output_kind: str, y: Any
 ) -> ResolvedMetric:
-    """Return a scorer of two labels as it is, or with the rarer one as positive where scikit-learn's own is neither.
-
-    Parameters
-    ----------
-    metric : ResolvedMetric
-        Of the scorer.
-    scorer : str or callable
-        As the user gave it.
-    classes : ndarray, shape (2,)
-    output_kind : str
-        As for :func:`resolve_scorer`.
-    y : array-like of shape (n_rows,), or None
-        Target of the rows; None where it is not at hand.
-
-    Raises
-    ------
-    InputError
-        If a positive label is needed, and the rows that would tell the rarer one are not at hand, or the scorer was
-        made for another label.
-    """
+    """Return a scorer of two labels as it is, or with the rarer one as positive where scikit-learn's own is neither."""
     try:
         metric.value(classes, np.eye(2))
     except NoPositiveLabelError:
@@ -1219,21 +1066,6 @@ def resolve_metric(
     """Return the metric that a user named or passed, ready to be computed from y and mean outputs.
 
     For None, the loss of an ensemble that is judged by a loss of its own; None for any other ensemble.
-
-    Parameters
-    ----------
-    metric : str, scorer, ScorerOfLabel, callable or None
-        As for :func:`ens_plugin.analyze`.
-    adapter : EnsembleAdapter
-        Of the ensemble that it will be computed for.
-    y : array-like of shape (n_rows,), optional
-        Target of the rows, whose rarer label is the positive one of a scorer that needs one.
-
-    Raises
-    ------
-    InputError
-        If it is neither, no scorer has that name, the scorer is for the other task, or it needs a positive label and
-        `y` is not given.
     """
     check_metric(metric)
     if metric is None:

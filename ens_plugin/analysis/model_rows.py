@@ -136,20 +136,6 @@ def read_rows(
 
     Of training rows, the bags are read and proved; of held-out rows, those that the model was trained on are refused.
     Outputs that the library stored are compared where groups are given, because they are of the bags without groups.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    X : rows as they reach the ensemble, through the steps of a pipeline
-    y : array-like of shape (n_rows,)
-    options : AnalysisOptions
-        Of which `data`, `sample_weight` and `groups` are used.
-    metric : ResolvedMetric or None
-
-    Raises
-    ------
-    EnsPluginError
-        One of its kinds, as :func:`ens_plugin.analyze`.
     """
     adapter.check_form()
     labels = target_array(y)

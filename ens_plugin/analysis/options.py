@@ -43,18 +43,7 @@ Metric = str | ScorerOfLabel | Callable[..., float]
 
 
 def metric_of_label(metric: Metric | None, positive_label: object) -> Metric | None:
-    """Return the metric, with the label that it is about where the user named one.
-
-    Raises
-    ------
-    InputError
-        If a label was named, and there is no metric, or it has a label already.
-
-    Examples
-    --------
-    >>> metric_of_label("f1", None), metric_of_label("f1", "spam")
-    ('f1', ScorerOfLabel(scorer='f1', positive_label='spam'))
-    """
+    """Return the metric, with the label that it is about where the user named one."""
     if positive_label is None:
         return metric
     if metric is None:
@@ -80,11 +69,6 @@ class AnalysisOptions:
 
     The attributes are parameters of :func:`ens_plugin.analyze`, and their defaults are those of every function and
     command that analyses a model.
-
-    Examples
-    --------
-    >>> AnalysisOptions(confidence=0.999).interval_level
-    0.95
     """
 
     data: Literal["oob", "holdout"] = "oob"

@@ -69,34 +69,7 @@ NAMED_ROWS = 5
 
 
 def target_array(y: Any, name: str = "y") -> NDArray[Any]:
-    """Return a target as an array of its labels or values, without missing ones.
-
-    Parameters
-    ----------
-    y : array-like, shape (n_rows,) or (n_rows, n_outputs)
-        A list, an array of NumPy or Arrow, or a column of pandas or polars of any type: nullable, boolean,
-        categorical, text.
-    name : str
-        Name of the argument in a message.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,) or (n_rows, n_outputs)
-
-    Raises
-    ------
-    InputError
-        If it is no array, or values are missing (None, NaN, NaT, pandas.NA) or infinite; the message has their rows.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> target_array(pd.Series([True, False], dtype="boolean")).tolist()
-    [True, False]
-    >>> target_array(pd.Series([3, None, 5], dtype="Int64"))
-    Traceback (most recent call last):
-    ens_plugin.errors.InputError: y holds 1 missing value (None, NaN, pandas.NA or infinite), in row 1; ...
-    """
+    """Return a target as an array of its labels or values, without missing ones."""
     array = as_array(y, name)
     if array.dtype.kind == "T":
         array = array.astype(object)
@@ -107,16 +80,7 @@ def target_array(y: Any, name: str = "y") -> NDArray[Any]:
 
 
 def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
-    """Return y as label codes (int64) or finite values (float64), shape (n_rows,).
-
-    Raises
-    ------
-    InputError
-        If y is empty, has more than one column, holds missing values, a label the ensemble does not have, or a
-        single label.
-    UnsupportedModelError
-        If the ensemble was trained on several columns of y.
-    """
+    """Return y as label codes (int64) or finite values (float64), shape (n_rows,)."""
     target = target_array(y)
     if adapter.info.n_outputs > 1:
         raise UnsupportedModelError(several_targets(type(adapter.model).__name__, adapter.info.n_outputs))
@@ -272,23 +236,7 @@ MOST_DISPERSION, MOST_DEVIATIONS = 1.25, 5.0
 
 
 def encode_groups(groups: Any, n_rows: int) -> IntArray:
-    """Return the group of each row as a number from 0, in the order of first appearance.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n_rows,)
-    n_rows : int
-
-    Raises
-    ------
-    InputError
-        If there is not one group for each row, one is missing, or all rows are of one group.
-
-    Examples
-    --------
-    >>> encode_groups(["anna", "ben", "anna"], 3).tolist()
-    [0, 1, 0]
-    """
+    """Return the group of each row as a number from 0, in the order of first appearance."""
     refuse_lazy(groups, "groups")
     if isinstance(groups, (str, bytes)) or not hasattr(groups, "__len__"):
         raise InputError(
@@ -333,17 +281,6 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
     """Return the weights with the design effect of their groups, by which groups of rows raise a variance.
 
     It is the larger one of the effects on the ensemble's loss and on one member's loss, raised where groups are few.
-
-    Parameters
-    ----------
-    weight : RowWeight
-        With groups; of all rows.
-    tally : SupportTally, MarginTally or ValueTally
-        One entry for each row.
-    usable : ndarray of bool, shape (n_rows,)
-        Rows that enter the estimates.
-    level : float
-        Level of the intervals.
     """
     assert weight.groups is not None
     total, groups = weight.total[usable], weight.groups[usable]
@@ -364,23 +301,7 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
 
 
 def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_], missing: float = 1.0) -> None:
-    """Raise TooFewMembersError if too many groups have a row in nearly every bag.
-
-    Parameters
-    ----------
-    weight : RowWeight
-        With groups; of all rows.
-    usable : ndarray of bool, shape (n_rows,)
-        Rows that enough members predict.
-    missing : float
-        Share of the weight on groups that no usable ones represent.
-
-    Raises
-    ------
-    TooFewMembersError
-        If rows that are not usable have more than a fifth of the weight, and the usable ones do not represent them, are
-        of fewer than 30 groups, or have less than a quarter of the weight.
-    """
+    """Raise TooFewMembersError if too many groups have a row in nearly every bag."""
     if weight.groups is None:
         return
     lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
@@ -413,29 +334,10 @@ def missing_weight(evidence: TalliedRows, n_members: int, needed: int) -> float:
 def group_chances(groups: IntArray, trials: FloatArray, n_members: int) -> FloatArray | None:
     r"""Return the chance of each row's group to be out of one bag, by the size of the group.
 
-    Parameters
-    ----------
-    groups : ndarray of int, shape (n_rows,)
-        Group of each row, from 0 without gaps.
-    trials : ndarray, shape (n_rows,)
-        Number of members whose bags hold no row of the group.
-    n_members : int
-
-    Returns
-    -------
-    ndarray, shape (n_rows,), or None
-        None where the groups' numbers of members vary more than these chances explain, as if bags were drawn by weight.
-
     Notes
     -----
     Where rows are drawn alike, a group of s rows is left out with a chance of about :math:`e^{-\lambda s}`.  Lambda is
     the likeliest one, at which :math:`\sum_g s_g (M q_g - n_g) / (1 - q_g) = 0`.
-
-    Examples
-    --------
-    >>> chance = group_chances(np.array([0, 1, 1]), np.array([37.0, 13.0, 13.0]), 100)
-    >>> chance.round(2).tolist()
-    [0.37, 0.13, 0.13]
     """
     size = np.bincount(groups).astype(np.float64)
     own = np.zeros(size.size)
@@ -470,19 +372,7 @@ def _remedies(weight: RowWeight, usable: NDArray[np.bool_]) -> str:
 
 
 def largest_group(bags: Bags) -> int:
-    """Return the size up to which a quarter of the groups of rows are out of bag for two members or more; 0 for none.
-
-    Parameters
-    ----------
-    bags : Bags
-        Of rows that are drawn alike, without regard to groups.
-
-    Examples
-    --------
-    >>> from ens_plugin.core.bags import Bags
-    >>> largest_group(Bags.from_mask(np.random.default_rng(0).random((100, 200)) < 0.632))
-    4
-    """
+    """Return the size up to which two members or more left out a quarter of the groups of rows; 0 for none."""
     chosen = range(0, bags.n_members, max(bags.n_members // LOOKED_AT, 1))
     left_out = 1.0 - float(np.mean([bags.member(member).mean() for member in chosen]))
     if bags.n_members * left_out < 1.0:
@@ -539,20 +429,7 @@ def group_doubts(weight: RowWeight, usable: NDArray[np.bool_], missing: float) -
 
 
 def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[np.intp]) -> None:
-    """Raise an error if out-of-bag outputs that the library stored differ from those computed here.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    sample : Sample
-    rows : ndarray of int, shape (n_sampled,)
-        Positions of the sampled rows among the training rows.
-
-    Raises
-    ------
-    DataMismatchError
-        If they differ for some rows.
-    """
+    """Raise an error if out-of-bag outputs that the library stored differ from those computed here."""
     if adapter.stored_oob_outputs() is not None:
         refuse_other_outputs(adapter, sample.mean_outputs(), np.asarray(sample.block.counted.any(axis=0)), rows)
 
@@ -560,23 +437,7 @@ def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[
 def refuse_other_outputs(
     adapter: EnsembleAdapter, ours: FloatArray, known: NDArray[np.bool_], rows: NDArray[np.intp]
 ) -> None:
-    """Refuse mean out-of-bag outputs that differ from those the library stored; accept them where it stored none.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    ours : ndarray, shape (n_rows, n_labels) or (n_rows,)
-        Mean outputs before any inverse link, which only libraries that store none have.
-    known : ndarray of bool, shape (n_rows,)
-        Rows with out-of-bag members.
-    rows : ndarray of int, shape (n_rows,)
-        Positions of the rows among the training rows.
-
-    Raises
-    ------
-    DataMismatchError
-        If some differ.
-    """
+    """Refuse mean out-of-bag outputs that differ from those the library stored; accept them where it stored none."""
     stored = adapter.stored_oob_outputs()
     if stored is None:
         return
@@ -666,27 +527,7 @@ class RowShares:
 
 
 def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_], needed: int) -> RowShares:
-    """Return the usable rows, weighted to represent all rows; raise an error if too few are left for that.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    evidence : TalliedRows
-    usable : ndarray of bool, shape (n_entries,)
-    needed : int
-        Fewest members that make a row usable.
-
-    Returns
-    -------
-    RowShares
-
-    Raises
-    ------
-    TooFewMembersError
-        If a label, or more than a small share of the weight, has too few rows or members left.
-    InputError
-        If rows are left out unevenly and were grouped without their label, on a cluster.
-    """
+    """Return the usable rows, weighted to represent all rows; raise an error if too few are left for that."""
     n_labels = max(label_count(adapter), 1)
     names = [""] if adapter.classes is None else [printable(str(name), 40) for name in adapter.classes]
     label, trials, weight, rows = _entries(evidence, adapter.n_members)
@@ -726,12 +567,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
 
 
 def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: str | None) -> None:
-    """Raise InputError if the estimator or metric cannot take the weights of rows that are out of bag unevenly.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise InputError if the estimator or metric cannot take the weights of rows that are out of bag unevenly."""
     if shares.is_even:
         return
     if estimator == "path":

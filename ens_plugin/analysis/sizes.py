@@ -56,12 +56,6 @@ def as_told(found: SizeRecommendation, level: float) -> SizeRecommendation:
 
     The upper end may be four times the lower one.  A size above all that are considered is told by an interval above
     them.
-
-    Parameters
-    ----------
-    found : SizeRecommendation
-    level : float
-        Of its interval.
     """
     low, high = found.interval
     is_told = high <= MOST_TIMES * low if high is not None else low >= found.max_size
@@ -94,20 +88,7 @@ def excess_recommendation(
     n_members: int,
     settings: ResolvedOptions,
 ) -> SizeRecommendation:
-    """Return the recommendation of a size by the excess of a loss over that of the infinite ensemble.
-
-    Parameters
-    ----------
-    criterion : {"excess_error", "probability"}
-    loss : str
-        Its name without an article, such as ``"mean squared error"``.
-    size, interval, agreement
-        Fields of the recommendation.
-    excess : callable
-        Returns the relative excess at some sizes; NaN where the loss of the infinite ensemble may be 0.
-    n_members : int
-    settings : ResolvedOptions
-    """
+    """Return the recommendation of a size by the excess of a loss over that of the infinite ensemble."""
     return SizeRecommendation(
         size=size,
         criterion=criterion,
@@ -131,20 +112,7 @@ def metric_reason(
     *,
     is_typical: bool = False,
 ) -> str:
-    """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed.
-
-    Parameters
-    ----------
-    size : int or None
-    difference : float
-        Metric at the current size less that of the infinite ensemble: in its unit, or relative; NaN if not known.
-    allowed : float
-        Wanted distance, alike.
-    n_members : int
-    settings : ResolvedOptions
-    is_typical : bool
-        Whether the size is that of many curves, and not of the one that the difference is of.
-    """
+    """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed."""
     metric = settings.metric
     assert metric is not None
     if np.isnan(difference):
@@ -297,17 +265,6 @@ def gap_doubts(
     The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
     hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Of more
     than two labels, the votes for the true label are compared with all others.
-
-    Parameters
-    ----------
-    model : RowModel
-        Of two labels, that of hard votes is compared.
-    tally : SupportTally or MarginTally
-    sample : Sample
-    weight : RowWeight
-    n_members : int
-    settings : ResolvedOptions
-        There is a doubt only where the size is wanted by the agreement.
     """
     votes = float(sample.block.trials.mean())
     if settings.criterion != "agreement" or votes < LEAST_VOTES:
@@ -391,20 +348,7 @@ def with_criteria(
     n_rows: float,
     settings: ResolvedOptions,
 ) -> Estimates:
-    """Return the estimates with the size by every criterion, and the recommendation by the chosen one.
-
-    Parameters
-    ----------
-    estimates : Estimates
-        With the recommendation of the task: by agreement for labels, by the excess error for values.
-    adapter : EnsembleAdapter
-    sample : Sample
-        Of the rows that can be used.
-    groups : ndarray of int, shape (n_sampled,), or None
-    n_rows : float
-        Number of all rows that can be used.
-    settings : ResolvedOptions
-    """
+    """Return the estimates with the size by every criterion, and the recommendation by the chosen one."""
     own = estimates.recommendation
     of_metric = () if estimates.metric_size is None else (estimates.metric_size,)
     if adapter.info.task == "regression":
@@ -454,16 +398,7 @@ def _error_size(
 def rare_label_caution(
     found: SizeRecommendation, criteria: Sequence[SizeRecommendation], labels: Sequence[LabelBasis]
 ) -> tuple[str, ...]:
-    """Return a warning where the wanted agreement hardly depends on the rarest label.
-
-    Parameters
-    ----------
-    found : SizeRecommendation
-        The one that the report recommends; by another criterion than the agreement there is no warning.
-    criteria : sequence of SizeRecommendation
-        Those of all criteria: the one by the probabilities is named where its size is known.
-    labels : sequence of LabelBasis
-    """
+    """Return a warning where the wanted agreement hardly depends on the rarest label."""
     n_rows = sum(basis.n_rows for basis in labels)
     if found.confidence is None or not n_rows:
         return ()

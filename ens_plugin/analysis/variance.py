@@ -154,19 +154,7 @@ LEAST_RELATIVE_WEIGHT = 0.25
 
 
 def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> SquaredLoss | None:
-    """Return the closed form of the mean loss that a metric depends on.
-
-    Parameters
-    ----------
-    rows : MetricRows
-    groups : ndarray of int, shape (n_sampled,), or None
-        Groups of rows that count as one draw.
-
-    Returns
-    -------
-    SquaredLoss or None
-        None for other metrics, where members do not differ, and where fewer than two rows or groups have two members.
-    """
+    """Return the closed form of the mean loss that a metric depends on."""
     weight = np.ones(rows.trials.size) if rows.weight is None else rows.weight
     chosen = np.flatnonzero((rows.trials > 1) & (weight > 0))
     units = chosen if groups is None else groups[chosen]
@@ -209,18 +197,6 @@ def log_terms(
     mean: FloatArray, variance: FloatArray, trials: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray] | None:
     r"""Return each row's log loss with all of its members to the first order, and its slope in 1/B.
-
-    Parameters
-    ----------
-    mean, variance, trials : ndarray, shape (n_rows,)
-        As for :func:`ens_plugin.core.losses.relative_variance`.
-    weight : ndarray, shape (n_rows,)
-        Weight of each row in the mean loss, above 0.  The share c is that of all rows alike.
-
-    Returns
-    -------
-    at_members, slope : ndarray, shape (n_rows,)
-        None where no member differs from the others.
 
     Notes
     -----
@@ -272,20 +248,7 @@ def _own_outputs(block: RowBlock) -> FloatArray:
 
 
 def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
-    """Return the part of each member in the mean slope of the log loss, to the first order.
-
-    Parameters
-    ----------
-    own : ndarray, shape (n_members, n_rows)
-        Probability of the label of each row.
-    counted : ndarray of bool, shape (n_members, n_rows)
-        True where the member counts for the row.
-
-    Returns
-    -------
-    ndarray, shape (n_members, n_rows)
-        Up to a constant of each row.  Of members that do not count, any value.
-    """
+    """Return the part of each member in the mean slope of the log loss, to the first order."""
     trials = count_members(counted)
     mean = np.minimum(np.where(counted, own, 0.0).sum(axis=0) / trials, 1.0)
     apart = own - mean
@@ -316,19 +279,6 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
     r"""Return the standard deviation over seeds of a metric of the whole ensemble; NaN where it is not known.
 
     For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.
-
-    Parameters
-    ----------
-    rows : MetricRows
-    groups : ndarray of int, shape (n_sampled,), or None
-        Group of each sampled row.
-    rng : numpy Generator
-
-    Returns
-    -------
-    float
-        NaN for fewer than 4 members, for members that predict together by another rule than the mean, and where most
-        halves leave no member for the rows of a label.
 
     Notes
     -----
@@ -391,19 +341,7 @@ def _of_split(values: FloatArray, split: IntArray) -> FloatArray:
 
 
 def _sums_by_half(rows: MetricRows, first: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return the summed outputs and the numbers of members of both halves of each split.
-
-    Parameters
-    ----------
-    rows : MetricRows
-    first : ndarray of bool, shape (n_splits, n_members)
-        Members of the first halves.
-
-    Returns
-    -------
-    sums : ndarray, shape (2, n_splits, n_rows) or (2, n_splits, n_rows, n_labels)
-    counts : ndarray, shape (2, n_splits, n_rows)
-    """
+    """Return the summed outputs and the numbers of members of both halves of each split."""
     taken = np.vstack([first, np.ones(first.shape[1], dtype=np.bool_)]).astype(np.float64)
     parts = [
         (taken @ values.reshape(values.shape[0], -1), taken @ counted) for values, counted in _counted_outputs(rows)
@@ -424,16 +362,7 @@ def _counted_outputs(rows: MetricRows) -> Iterator[tuple[FloatArray, FloatArray]
 
 
 def _difference(rows: MetricRows, sums: FloatArray, counts: FloatArray) -> float:
-    """Return the metric of the first halves less that of the second; NaN where it has no value.
-
-    Parameters
-    ----------
-    rows : MetricRows
-    sums : ndarray, shape (2, n_rows) or (2, n_rows, n_labels)
-        Summed outputs of the halves of each row.
-    counts : ndarray, shape (2, n_rows)
-        Numbers of members.
-    """
+    """Return the metric of the first halves less that of the second; NaN where it has no value."""
     known = np.flatnonzero(counts.min(axis=0) > 0)
     if not _has_value(rows, known):
         return float("nan")

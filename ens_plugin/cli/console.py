@@ -87,19 +87,7 @@ def show_refusal(error: click.ClickException) -> None:
 
 
 def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
-    """Return an iterable with a progress bar on stderr, which is shown after two seconds and on a terminal only.
-
-    Parameters
-    ----------
-    items : iterable
-    total : int
-        Number of items.
-
-    Returns
-    -------
-    iterable
-        The same items.
-    """
+    """Return an iterable with a progress bar on stderr, which is shown after two seconds and on a terminal only."""
     from tqdm import tqdm
 
     return tqdm(
@@ -151,24 +139,12 @@ def _no_prints() -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text to a file, completely or not at all.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Write a text to a file, completely or not at all."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write bytes to a file, completely or not at all.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Write bytes to a file, completely or not at all."""
     try:
         write_whole(path, content)
     except OSError as error:
@@ -183,13 +159,7 @@ def _show_warning(
 
 
 def use_store(uri: str | None) -> str:
-    """Set MLflow's tracking URI to `uri`, else keep a configured one, else use ``sqlite:///mlflow.db``.
-
-    Returns
-    -------
-    str
-        The tracking URI now in use.
-    """
+    """Set MLflow's tracking URI to `uri`, else keep a configured one, else use ``sqlite:///mlflow.db``."""
     import mlflow
 
     if uri is not None:

@@ -64,13 +64,7 @@ def _demonstrate(name: str, load: Any, forest: Any) -> Demonstration:
 
 
 def demo_experiments(uri: str) -> dict[str, str]:
-    """Return the ids of the experiments by data set; those that do not exist are created.
-
-    Raises
-    ------
-    TrackingError
-        If the tracking store cannot be reached or refuses a call.
-    """
+    """Return the ids of the experiments by data set; those that do not exist are created."""
     import mlflow
 
     with only_results_on_stdout(), quiet_libraries():
@@ -80,13 +74,7 @@ def demo_experiments(uri: str) -> dict[str, str]:
 
 
 def log_demonstrations(shown: Sequence[Demonstration], uri: str, experiments: Mapping[str, str]) -> None:
-    """Log each demonstration to a run in the experiment of its data set, with the model.
-
-    Raises
-    ------
-    TrackingError
-        If the tracking store cannot be reached or refuses a call.
-    """
+    """Log each demonstration to a run in the experiment of its data set, with the model."""
     with only_results_on_stdout(), quiet_libraries(), tracking_errors(uri):
         for demonstration in progress_bar(shown, len(shown)):
             _log(demonstration, experiments[demonstration.name])

@@ -65,33 +65,7 @@ DAMAGED = (EOFError, zlib.error, LZMAError, BadZipFile)  # of compressed files, 
 
 
 def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
-    """Read a csv, tsv, parquet or feather file, numbers to the last bit, and return it as a data frame.
-
-    Parameters
-    ----------
-    path : str or Path
-        Ends in ``.csv`` or ``.tsv`` (possibly compressed: ``.csv.gz``), ``.parquet`` or ``.feather``.
-    exact : bool, default=True
-        False: numbers of text files as ``pandas.read_csv`` reads them by default, which before pandas 3.1 was with
-        another last bit for many.
-
-    Returns
-    -------
-    DataFrame, shape (n_rows, n_columns)
-
-    Raises
-    ------
-    InputError
-        If there is no such file, its name ends otherwise, it is a folder, it is not a complete file of the kind in
-        its name, or it has no rows.
-
-    Examples
-    --------
-    >>> read_table("rows.csv")
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: There is no data file 'rows.csv'. Pass a csv, tsv, parquet or feather file.
-    """
+    """Read a csv, tsv, parquet or feather file, numbers to the last bit, and return it as a data frame."""
     path = Path(path)
     if os.path.isdir(path):
         raise InputError(
@@ -118,19 +92,7 @@ def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
 
 
 def column_texts(path: str | Path, name: str) -> pd.Series[Any] | None:
-    """Return a column of a csv or tsv file that :func:`read_table` has read, as the texts that are in the file.
-
-    Parameters
-    ----------
-    path : str or Path
-    name : str
-        Of the column.
-
-    Returns
-    -------
-    Series of str, or None
-        None for files of other formats, which keep the kind of each value.
-    """
+    """Return a column of a csv or tsv file that :func:`read_table` has read, as the texts that are in the file."""
     path = Path(path)
     if not path.name.lower().endswith((*CSV, *TSV)):
         return None
@@ -215,38 +177,6 @@ def rows_for_model(
     (``feature_names_in_``, or a booster's own list); columns that it does not know are left out.  A model that was
     trained without names gets a plain array, in the order of `features`, or else of the file.  Columns of text become
     categories where a booster was trained on categories.
-
-    Parameters
-    ----------
-    frame : DataFrame, shape (n_rows, n_columns)
-    model : fitted model
-    target : str
-        Column with the true labels or values.
-    sample_weight : str, optional
-        Column with the rows' weights.
-    groups : str, optional
-        Column with the group of each row.
-    drop : sequence of str, default=()
-        Columns to leave out; each may be several names with commas between them.
-    features : sequence of str, default=()
-        The only columns to take as features, named as in `drop`; all that are left if empty.
-    path : str, optional
-        File that the table was read from, for the labels of a model that was trained on texts: a csv file does not
-        tell ``None`` from a missing label, nor ``007`` from a number.
-
-    Returns
-    -------
-    ModelRows
-
-    Raises
-    ------
-    InputError
-        If `target`, `sample_weight`, `groups`, or one of `drop` or `features` is not a column, or weights or features
-        are not numbers where they have to be.
-    DataMismatchError
-        If features are missing, or the model was trained without names on another number of features.
-    UnsupportedModelError
-        If stages of a Spark pipeline come before the ensemble: they take a DataFrame of Spark.
     """
     inner_ensemble(model)
     y = _as_trained(_column(frame, target, "target"), model, path).to_numpy()
@@ -271,13 +201,7 @@ def rows_for_model(
 
 
 def left_out_note(columns: Sequence[str]) -> str:
-    """Return a sentence on columns that were left out, because the model was not trained on them.
-
-    Examples
-    --------
-    >>> left_out_note(["id"])
-    'Note: the model was not trained on the column id, which is left out.'
-    """
+    """Return a sentence on columns that were left out, because the model was not trained on them."""
     are = "column {}, which is" if len(columns) == 1 else "columns {}, which are"
     return f"Note: the model was not trained on the {are.format(_listed(list(columns)))} left out."
 
@@ -607,13 +531,7 @@ class Analysis(NamedTuple):
 
 
 def analysis_of(request: AnalysisRequest) -> Analysis:
-    """Load a model, read its rows, and return the analysis.
-
-    Raises
-    ------
-    EnsPluginError
-        If the model cannot be loaded or analysed.
-    """
+    """Load a model, read its rows, and return the analysis."""
     from ens_plugin.analysis.analyze import run_analysis
 
     with only_results_on_stdout():

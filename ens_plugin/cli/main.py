@@ -363,18 +363,7 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        By default those of the process.
-
-    Raises
-    ------
-    SystemExit
-        Always, with 0 for success, 1 for a requirement that is not met, 2 for no result.
-    """
+    """Run the command line and exit with its code."""
     try:
         code = cli.main(args=arguments, prog_name="ens-plugin", standalone_mode=False)
     except click.ClickException as error:

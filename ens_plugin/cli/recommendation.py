@@ -89,13 +89,7 @@ class Recommendation:
 
 
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
-    """Analyse a model and check the demands; if requested, measure the savings and draw the curve.
-
-    Raises
-    ------
-    EnsPluginError
-        If the model cannot be loaded or analysed.
-    """
+    """Analyse a model and check the demands; if requested, measure the savings and draw the curve."""
     found = analysis_of(request)
     checks = checks_of(found.report, limits)
     savings = _savings(found) if measure else None
@@ -139,13 +133,7 @@ def _error_curve_png(report: EnsembleReport) -> bytes:
 
 
 def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
-    """Return the checks of a report: first whether any size is large enough, then the demands in `limits`.
-
-    Raises
-    ------
-    InputError
-        If `limits` has a least agreement and the model is a regression.
-    """
+    """Return the checks of a report: first whether any size is large enough, then the demands in `limits`."""
     checks = [_size_check(report)]
     if limits.max_size_ratio is not None:
         checks.append(_ratio_check(report, limits.max_size_ratio))

@@ -82,15 +82,7 @@ class RowFile(NamedTuple):
 
 
 def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
-    """Read a file and return its rows, which are split into features and target for each model; None without a file.
-
-    Raises
-    ------
-    click.UsageError
-        If there are options for rows without a file, or no target with it.
-    InputError
-        If the file cannot be read.
-    """
+    """Read a file and return its rows, which are split into features and target for each model; None without a file."""
     if path is None:
         if any(file):
             raise click.UsageError("--target, --holdout, --drop and --features are for the rows of --data. Add --data.")
@@ -116,13 +108,7 @@ def decide(
     model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
     audit_log: Path | None, tracking_uri: str | None,
 ) -> GateDecision:  # fmt: skip
-    """Return the decision of the gate on a version; audit lines are appended to a file, or "-" for stderr.
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`ens_plugin.gate`.
-    """
+    """Return the decision of the gate on a version; audit lines are appended to a file, or "-" for stderr."""
     audit = audit_to_log if audit_log is None else _audit(audit_log)
     request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
     with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
@@ -141,11 +127,6 @@ def serve(
     """Wait for registry webhooks until interrupted, and run the gate on every version they name.
 
     Before that, the versions are judged that were registered while no server listened.
-
-    Raises
-    ------
-    EnsPluginError
-        If an argument is wrong, or the tracking server cannot be reached at the start.
     """
     uvicorn = _server_library()
     audit = notice if audit_log is None else _audit(audit_log)
@@ -196,13 +177,7 @@ def _audit(audit_log: Path) -> Audit:
 
 
 def _server_library() -> Any:
-    """Import and return uvicorn, an optional dependency that the server runs on.
-
-    Raises
-    ------
-    InputError
-        If uvicorn or starlette is not installed.
-    """
+    """Import and return uvicorn, an optional dependency that the server runs on."""
     try:
         import starlette  # noqa: F401
         import uvicorn
@@ -249,13 +224,7 @@ TEXT_LIMIT = 300
 
 
 def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
-    """Load a model, cut it to its recommended size, log and register the smaller one, and return the outcome.
-
-    Raises
-    ------
-    EnsPluginError
-        If the model cannot be analysed, cut or logged.
-    """
+    """Load a model, cut it to its recommended size, log and register the smaller one, and return the outcome."""
     check_name(register)
     source = _source(request)
     found = analysis_of(replace(request, model=source.uri))

@@ -45,13 +45,7 @@ class SparkEngine:
     row_id: str | None
 
     def report(self, request: AnalysisRequest) -> EnsembleReport:
-        """Analyse the rows of a request in a new Spark session, and return the report.
-
-        Raises
-        ------
-        EnsPluginError
-            If the model cannot be loaded or analysed.
-        """
+        """Analyse the rows of a request in a new Spark session, and return the report."""
         from ens_plugin.spark.analysis import analyze_frame
 
         with only_results_on_stdout(), _quiet_spark() as log:
@@ -112,13 +106,7 @@ def _check_request(request: AnalysisRequest, row_id: str | None) -> None:
 
 
 def feature_columns(names: list[str], model: Any, request: AnalysisRequest, row_id: str | None) -> list[str]:
-    """Return the columns of a table that are the model's features, in the model's order.
-
-    Raises
-    ------
-    InputError, DataMismatchError
-        As :func:`ens_plugin.cli.rows_for_model`.
-    """
+    """Return the columns of a table that are the model's features, in the model's order."""
     import pandas as pd
 
     no_rows = pd.DataFrame({name: np.empty(0) for name in names if name != row_id})

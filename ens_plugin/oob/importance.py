@@ -64,19 +64,7 @@ class ColumnTable:
             return False
 
     def permuted(self, column: int, order: NDArray[np.intp]) -> Any:
-        """Return the rows with the values of one column in another order; a copy.
-
-        Parameters
-        ----------
-        column : int
-        order : ndarray of int, shape (n_rows,)
-            Row whose value each row gets.
-
-        Examples
-        --------
-        >>> ColumnTable(np.array([[1, 4], [2, 5], [3, 6]]), ("x0", "x1")).permuted(1, np.array([2, 0, 1])).tolist()
-        [[1, 6], [2, 4], [3, 5]]
-        """
+        """Return the rows with the values of one column in another order; a copy."""
         if isinstance(self.table, pd.DataFrame):
             frame = self.table.copy(deep=False)
             frame.isetitem(column, self._values(column).take(order))
@@ -97,17 +85,6 @@ class ColumnTable:
 
 def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
     """Return the training rows as the user gave them, so that their columns can be permuted.
-
-    Parameters
-    ----------
-    X : array-like, sparse matrix or DataFrame, or what the library of an ensemble without wrappers takes
-    rows : TrainingRows
-        Read from it.
-
-    Raises
-    ------
-    InputError
-        If X is none of these.
 
     Notes
     -----
@@ -408,20 +385,7 @@ class _JudgedRows:
 
 
 def zero_one_losses(mean: FloatArray, target: NDArray[Any]) -> FloatArray:
-    """Return 0, 1, or 1/2 where the true label ties with the best other one, shape (n_rows,).
-
-    Parameters
-    ----------
-    mean : ndarray, shape (n_rows, n_labels)
-        Support for each label.
-    target : ndarray of int, shape (n_rows,)
-        Codes of the true labels.
-
-    Examples
-    --------
-    >>> zero_one_losses(np.array([[0.7, 0.3], [0.7, 0.3], [0.5, 0.5]]), np.array([0, 1, 1])).tolist()
-    [0.0, 1.0, 0.5]
-    """
+    """Return 0, 1, or 1/2 where the true label ties with the best other one, shape (n_rows,)."""
     rows = np.arange(target.size)
     others = mean.copy()
     others[rows, target] = -np.inf
@@ -471,21 +435,7 @@ _importances_of: WeakKeyDictionary[Artist, _Importances] = WeakKeyDictionary()
 def draw_importances(
     names: tuple[str, ...], mean: FloatArray, half_width: FloatArray, label: str | None, ax: Axes | None
 ) -> Axes:
-    """Draw importances as bars, beside those that the axes already show.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Columns.
-    mean, half_width : ndarray of float64, shape (n_columns,)
-    label : str or None
-        Name in the legend, which is drawn as soon as there are several ensembles.
-    ax : matplotlib Axes or None
-
-    Returns
-    -------
-    matplotlib Axes
-    """
+    """Draw importances as bars, beside those that the axes already show."""
     ax = axes_or_new(ax)
     shown = [_importances_of[bar] for bar in ax.patches if bar in _importances_of]
     # Without data, a bar takes the next colour of the axes' property cycle.

@@ -95,15 +95,7 @@ def refuse_other_than_means(adapter: EnsembleAdapter) -> None:
 
 
 def mean_outputs(adapter: EnsembleAdapter, features: Any, bags: Bags | None) -> MeanOutputs:
-    """Return the mean output of each row's out-of-bag members, or of all members where `bags` is None.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows, n_rows of them
-    bags : Bags or None
-        Of these rows.
-    """
+    """Return the mean output of each row's out-of-bag members, or of all members where `bags` is None."""
     n_rows = features.shape[0]
     height = block_rows(adapter, n_rows)
     blocks = [slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)]
@@ -115,19 +107,7 @@ def mean_outputs(adapter: EnsembleAdapter, features: Any, bags: Bags | None) -> 
 def summed_outputs(
     adapter: EnsembleAdapter, features: Any, bags: Bags | None, rows: slice
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the outputs of a block of rows summed over the members that count, and the number of these.
-
-    Parameters
-    ----------
-    adapter, features, bags : as for :func:`mean_outputs`
-    rows : slice
-
-    Returns
-    -------
-    total : ndarray of float64, shape (n_rows,) or (n_rows, n_labels)
-        Values, or votes, probabilities or raw scores of each label.
-    trials : ndarray of float64, shape (n_rows,)
-    """
+    """Return the outputs of a block of rows summed over the members that count, and the number of these."""
     outputs, counted = adapter.block(features[rows], bags, rows)
     if adapter.output_kind == "scores" and outputs.ndim == 2:
         outputs = both_scores(outputs)
@@ -187,14 +167,7 @@ class TrainingRows:
 def read_training_rows(
     model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, groups: Any, metric: Metric | None = None
 ) -> TrainingRows:
-    """Return the training rows with the members' bags, after the checks of :func:`ens_plugin.analyze`.
-
-    Raises
-    ------
-    EnsPluginError
-        One of its kinds, as :func:`ens_plugin.analyze`; InputError also for an ensemble of arrays, which cannot
-        predict other rows.
-    """
+    """Return the training rows with the members' bags, after the checks of :func:`ens_plugin.analyze`."""
     ensemble, inner = unwrap(model, X)
     adapter = find_adapter(ensemble)
     refuse_other_than_means(adapter)
@@ -220,21 +193,7 @@ def read_training_rows(
 
 
 def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[Any]) -> BoolArray:
-    """Return which of the `chosen` rows have weight and an out-of-bag member; raise an error if too few do.
-
-    Parameters
-    ----------
-    rows : TrainingRows
-    chosen : ndarray of int, shape (n_chosen,)
-        Positions among the training rows.
-    trials : ndarray, shape (n_chosen,)
-        Their out-of-bag members.
-
-    Raises
-    ------
-    TooFewMembersError
-        If the others have more than a fifth of the weight, or more than a quarter of that of one label.
-    """
+    """Return which of the `chosen` rows have weight and an out-of-bag member; raise an error if too few do."""
     weight, has_members = rows.weight[chosen], np.asarray(trials > 0)
     if rows.groups is not None:
         refuse_groups_in_bags(RowWeight(weight, groups=rows.groups[chosen]), has_members)
@@ -254,11 +213,6 @@ def left_out_cautions(n_left_out: int, n_rows: int) -> tuple[str, ...]:
 
     A mean of losses between 0 and 1 over n rows has a standard error of at most 1 / (2 sqrt(n)), and a share s of rows
     moves it by at most s.
-
-    Examples
-    --------
-    >>> left_out_cautions(2, 4000), left_out_cautions(40, 4000)
-    ((), ('40 of 4000 rows were left out, being in the bag of every member.',))
     """
     if n_left_out <= np.sqrt(n_rows) / 2.0:
         return ()

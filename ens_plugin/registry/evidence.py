@@ -82,20 +82,7 @@ MANY = 100
 
 
 def logged_model(client: MlflowClient, version: RegisteredVersion) -> LoggedModel | None:
-    """Return the LoggedModel whose files a version has, also where it is a copy or was registered by its place.
-
-    Returns
-    -------
-    LoggedModel or None
-        None for a model without one, as of MLflow's Spark flavour.
-
-    Raises
-    ------
-    GateError
-        If the LoggedModel is deleted.
-    MlflowException
-        If the server refuses.
-    """
+    """Return the LoggedModel whose files a version has, also where it is a copy or was registered by its place."""
     if version.model_id is not None:
         return _existing(client, version.model_id, version)
     # The source of a copied version is the original version.
@@ -137,15 +124,7 @@ def _found(client: MlflowClient, model_id: str) -> LoggedModel | None:
 
 
 def models_of_run(client: MlflowClient, run: Run) -> dict[str, int]:
-    """Return the step of each model that a run ever logged, deleted ones too, by the id or the folder of the model.
-
-    Raises
-    ------
-    GateError
-        If the run's record of its models is damaged.
-    MlflowException
-        If the server refuses.
-    """
+    """Return the step of each model that a run ever logged, deleted ones too, by the id or the folder of the model."""
     made = client.search_logged_models(
         [run.info.experiment_id], filter_string=f"source_run_id = '{run.info.run_id}'", max_results=MANY
     )
@@ -160,21 +139,6 @@ def comes_from_run(client: MlflowClient, version: RegisteredVersion, run: Run, m
     """Return whether the files of a version are a model of `run`, or lie in its artifact folder if it logged none.
 
     Whoever registers a version names a run and a source, and MLflow does not compare them.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    version : RegisteredVersion
-    run : Run
-    model : LoggedModel or None
-        That of the version.
-
-    Raises
-    ------
-    GateError
-        If the run's record of its models is damaged.
-    MlflowException
-        If the server refuses.
     """
     outputs = _outputs(run)
     if model is not None:
@@ -188,13 +152,7 @@ def comes_from_run(client: MlflowClient, version: RegisteredVersion, run: Run, m
 
 
 def model_paths(run: Run) -> tuple[str, ...]:
-    """Return the folders of a run's models without a LoggedModel, such as those of MLflow's Spark flavour.
-
-    Raises
-    ------
-    GateError
-        If the tag that lists them does not have MLflow's format.
-    """
+    """Return the folders of a run's models without a LoggedModel, such as those of MLflow's Spark flavour."""
     text = run.data.tags.get(MODEL_HISTORY_TAG)
     if text is None:
         return ()
@@ -265,27 +223,6 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -
 
     A report that was logged for a model names it, and the record of the model names the report and its sum.  One that
     was logged for no model counts where its run had no other report and no other model.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    version : RegisteredVersion
-    prefix : str
-        As for :func:`ens_plugin.log_report`; the further reports that autologging numbers belong to it.
-
-    Returns
-    -------
-    LoggedReport
-
-    Raises
-    ------
-    GateError
-        If there is no report, it may be of another model, it is not complete, or it and the logged scalars
-        contradict each other.
-    InputError
-        If the file is not a report of this version of ens_plugin.
-    MlflowException
-        If the server refuses.
     """
     model = logged_model(client, version)
     record = None if model is None else _linked_record(model, version, prefix)
@@ -356,13 +293,7 @@ def _linked_record(model: LoggedModel, version: RegisteredVersion, prefix: str) 
 
 
 def _read_unlinked(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None, prefix: str) -> _Found:
-    """Return the newest report in the run of a version, which logged no other model, if it is about this one.
-
-    Raises
-    ------
-    GateError
-        If there is none, the run logged several models, or the report may be about another model.
-    """
+    """Return the newest report in the run of a version, which logged no other model, if it is about this one."""
     run = _run_of(client, version, model)
     try:
         records = run_records(run)
@@ -523,20 +454,6 @@ def logged_metrics(client: MlflowClient, version: RegisteredVersion, bounded: Co
 
     MLflow copies the metrics of a run to each model that the run logs later, and links further ones to a model of the
     run that it chooses.  So where a run logged several models, its metrics count only at steps at which it logged none.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    version : RegisteredVersion
-    bounded : collection of str
-        Names of the metrics that a policy bounds, which are NaN where NaN was logged.
-
-    Raises
-    ------
-    GateError
-        If the run is deleted, the version is not its model, or a bounded metric may be about another model.
-    MlflowException
-        If the server refuses.
     """
     model = logged_model(client, version)
     values, doubtful = _metrics_of_run(client, version, model)
@@ -719,11 +636,6 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
     missing members of both, so that it is the difference at the models' own sizes.  Of a metric it is positive where
     the candidate is worse.  The interval includes what
     another seed would change in both models, so that training again with another seed rarely shows an increase.
-
-    Raises
-    ------
-    GateError
-        If fewer than two rows are out of bag for members of both models, or the models have different tasks.
     """
     _check_same_error(candidate.report, baseline.report)
     first, second, reports = candidate.judged, baseline.judged, (candidate.report, baseline.report)
@@ -748,13 +660,7 @@ def _enough(n_rows: int) -> int:
 
 
 def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Comparison:
-    """Return the difference of two reports' errors from their data intervals alone, without pairing rows.
-
-    Raises
-    ------
-    GateError
-        If the reports have different metrics or positive labels, or no 95 % interval.
-    """
+    """Return the difference of two reports' errors from their data intervals alone, without pairing rows."""
     _check_same_error(candidate, baseline)
     for report in (candidate, baseline):
         known = all(map(math.isfinite, (report.error, *report.error_interval)))
@@ -775,13 +681,6 @@ def with_compared_values(checks: Sequence[Check], comparison: Comparison, baseli
     """Return checks of which those on the table "baseline" name the metric of both models and its change.
 
     What several of them have in common is stated in the first one that a verdict shows, which failed if any did.
-
-    Parameters
-    ----------
-    checks : sequence of Check
-    comparison : Comparison
-    baseline : str
-        Name of the baseline, such as ``"version 3"``.
     """
     found, told = list(checks), list[Requirement]()
     for place in sorted(range(len(found)), key=lambda place: found[place].passed):
@@ -932,15 +831,7 @@ class BaselineEvidence(NamedTuple):
 
 
 def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> GateEvidence:
-    """Return the report on a version: the logged one, or one measured on the rows of the request.
-
-    Raises
-    ------
-    EnsPluginError
-        If there is no usable report.
-    MlflowException
-        If the server refuses.
-    """
+    """Return the report on a version: the logged one, or one measured on the rows of the request."""
     if not request.policy.needs_report():
         return GateEvidence(None, None, None, "logged metrics; the policy has no requirement on an ensemble report")
     if request.rows is None:
@@ -958,13 +849,7 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
 
 
 def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
-    """Raise GateError for a report with doubts, which warn not to rely on its figures.
-
-    Raises
-    ------
-    GateError
-        If the report has doubts; the message quotes the first.
-    """
+    """Raise GateError for a report with doubts, which warn not to rely on its figures."""
     if not report.basis.doubts:
         return
     raise GateError(
@@ -1014,16 +899,7 @@ def _rows_in_words(report: EnsembleReport) -> str:
 def compare_with_baseline(
     client: MlflowClient, version: RegisteredVersion, evidence: GateEvidence, request: GateRequest
 ) -> BaselineEvidence:
-    """Return the comparison of the candidate with the baseline, as far as the policy requires one.
-
-    Raises
-    ------
-    GateError
-        If the policy requires a comparison and there is nothing to compare with, or the alias of the baseline, which
-        no version has, is nearly one that a version has.
-    MlflowException
-        If the server refuses.
-    """
+    """Return the comparison of the candidate with the baseline, as far as the policy requires one."""
     address, policy = request.baseline, request.policy
     if not policy.compares():
         return BaselineEvidence(
@@ -1070,15 +946,7 @@ def are_misspelt(first: str, second: str) -> bool:
 
 
 def check_promoted_alias(client: MlflowClient, address: VersionAddress) -> None:
-    """Check that the alias to promote to, if no version has it yet, is not nearly one that a version has.
-
-    Raises
-    ------
-    GateError
-        If it is.
-    MlflowException
-        If the server refuses.
-    """
+    """Check that the alias to promote to, if no version has it yet, is not nearly one that a version has."""
     aliases = _aliases(client, address)
     if address.alias not in aliases:
         _refuse_misspelt(address, aliases, "alias to promote to")

@@ -93,21 +93,7 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
-    """Return an audit line: JSON with the event, its time, user and registry, and `content`.
-
-    Parameters
-    ----------
-    event : str
-        ``"decision"``, ``"intent"`` (an alias is about to be moved), ``"promotion"`` or ``"error"``.
-    store : str
-        URI of the registry, without credentials.
-    content : mapping
-
-    Returns
-    -------
-    str
-        ASCII without line breaks, whatever the strings in `content` hold.
-    """
+    """Return an audit line: JSON with the event, its time, user and registry, and `content`."""
     record = {
         "event": event, "at": utc_now(), "by": _user(), "registry": store, "ens_plugin": version("ens-plugin"),
         **content,
@@ -116,13 +102,7 @@ def audit_line(event: str, store: str, content: Mapping[str, Any]) -> str:
 
 
 def audit_to_file(path: str | Path) -> Audit:
-    """Return a function that appends audit lines to a file, each in one write, flushed to the disk.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened for appending.  This is tried at once, before anything is decided.
-    """
+    """Return a function that appends audit lines to a file, each in one write, flushed to the disk."""
     target = Path(path)
 
     def append(line: str) -> None:
@@ -179,11 +159,6 @@ def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
 
     An earlier verdict that differs is deleted first and the new one is written last, so that a gate that is killed in
     between leaves no verdict without its reasons.
-
-    Raises
-    ------
-    MlflowException
-        If the registry refuses.
     """
     name, version = decision.name, decision.version
     before = client.get_model_version(name, version).tags.get(VERDICT_TAG)
@@ -228,15 +203,7 @@ def _write_last(client: MlflowClient, decision: GateDecision, before: str | None
 
 
 def check_version_stayed(client: MlflowClient, version: RegisteredVersion) -> None:
-    """Raise GateError if a version is no longer the one that was judged.
-
-    Raises
-    ------
-    GateError
-        If its source, its run or the time of its registration has changed.
-    MlflowException
-        If there is no such version any more, or the registry refuses.
-    """
+    """Raise GateError if a version is no longer the one that was judged."""
     if not is_unchanged(client, version):
         raise GateError(
             f"Version {version.version} of {printable(version.name, 80)} is not the one that was judged: the "
@@ -252,29 +219,7 @@ def move_alias(
     held: Lease,
     announce: Callable[[str | None], None],
 ) -> str | None:
-    """Point an alias at a version that has passed, and return the version it pointed at before.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    decision : GateDecision
-    alias : str
-    expected : mapping of str to str or None
-        Versions that aliases of this model pointed at when the version was judged; if one has moved, nothing is
-        promoted.
-    held : Lease
-        Lease on the registered model.
-    announce : callable
-        Called right before the alias is moved, with the version that it points at, so that the audit log tells
-        of a move after which the gate is killed.
-
-    Raises
-    ------
-    GateError
-        If another gate has judged the version otherwise, an alias has moved, or the alias is moved again at once.
-    TrackingError
-        If the registry refuses, or it is not known whether it moved the alias.
-    """
+    """Point an alias at a version that has passed, and return the version it pointed at before."""
     verdict = client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG)
     model = client.get_registered_model(decision.name)
     check_lease(held, decision.name, model.tags)
@@ -301,20 +246,7 @@ def _check_verdict_stayed(decision: GateDecision, verdict: str | None) -> None:
 
 
 def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, now: str | None) -> None:
-    """Raise GateError if an alias has moved, so that of two gates with the same baseline only one promotes.
-
-    Parameters
-    ----------
-    decision : GateDecision
-    alias : str
-    before, now : str or None
-        Versions that the alias pointed at when the version was judged, and now.
-
-    Raises
-    ------
-    GateError
-        If these versions differ.
-    """
+    """Raise GateError if an alias has moved, so that of two gates with the same baseline only one promotes."""
     if now != before:
         raise GateError(
             f"The alias {alias!r} has moved from version {before or 'none'} to {now or 'none'} since version "
@@ -465,13 +397,7 @@ def gate_request(
     model_uri: str, policy: str | Path | Mapping[str, Any], *, baseline: str | None, rows: Rows | None,
     promote: str | None, prefix: str,
 ) -> GateRequest:  # fmt: skip
-    """Return the arguments of :func:`gate`, checked before any request to a server.
-
-    Raises
-    ------
-    InputError
-        If one of them is wrong.
-    """
+    """Return the arguments of :func:`gate`, checked before any request to a server."""
     check_prefix(prefix)
     if promote is not None:
         check_alias(promote, "promote")
@@ -495,13 +421,7 @@ def gate_request(
 
 
 def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
-    """Judge a version, write the verdict and move the alias, with an audit line for each of them and for errors.
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`gate`.
-    """
+    """Judge a version, write the verdict and move the alias, with an audit line for each of them and for errors."""
     import mlflow
 
     with no_progress_bars(), audited_errors(request, audit), patience():

@@ -57,13 +57,6 @@ def lease(client: MlflowClient, name: str) -> Iterator[Lease]:
     So each gate writes a tag of its own, and only then reads those of the others.  Of two gates, the one that writes
     later finds the other's tag, whatever the timing, so that never both find no other.  Where each finds the
     other's, the one with the larger key removes its own and waits.
-
-    Raises
-    ------
-    GateError
-        If others hold the lease for longer than this gate waits.
-    MlflowException
-        If the registry refuses.
     """
     key = f"{LEASE_TAG}.{uuid4().hex}"
     try:
@@ -73,21 +66,7 @@ def lease(client: MlflowClient, name: str) -> Iterator[Lease]:
 
 
 def check_lease(held: Lease, name: str, tags: Mapping[str, str]) -> None:
-    """Raise GateError unless a lease is still held, and for long enough to move an alias.
-
-    Parameters
-    ----------
-    held : Lease
-    name : str
-        Name of the registered model.
-    tags : mapping
-        Tags of the registered model, as just read.
-
-    Raises
-    ------
-    GateError
-        If the lease was taken too long ago, or its tag was removed.
-    """
+    """Raise GateError unless a lease is still held, and for long enough to move an alias."""
     if held.key in tags and time.monotonic() - held.since < LEASE_S / 2:
         return
     raise GateError(

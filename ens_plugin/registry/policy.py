@@ -154,32 +154,7 @@ class Policy:
 
 
 def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
-    """Read a policy from a file or a mapping, check it, and return it.
-
-    Parameters
-    ----------
-    source : str, Path or mapping
-        A TOML file, or its content as nested dictionaries.
-
-    Returns
-    -------
-    Policy
-
-    Raises
-    ------
-    InputError
-        If there is no such file, it is not TOML, has a key that no policy has, a value of a wrong type, or
-        no requirement at all.
-
-    Examples
-    --------
-    >>> read_policy({"report": {"agreement": {"min": 0.99}}}).requirements
-    (Requirement(table='report', name='agreement', bound='min', threshold=0.99),)
-    >>> read_policy({"report": {"agrement": {"min": 0.99}}})
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: The policy has 'report.agrement', which is no known key; did you mean 'agreement'? ...
-    """
+    """Read a policy from a file or a mapping, check it, and return it."""
     if not isinstance(source, str | Path | Mapping):
         raise InputError(
             f"{_quoted(source)} is not a policy. Pass the path of a TOML file, or its content as dictionaries: "
@@ -195,24 +170,7 @@ def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
 
 
 def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
-    """Raise InputError for bounds that every model meets, or that none can meet.
-
-    Parameters
-    ----------
-    policy : Policy
-    report : EnsembleReport or None
-        Report on the candidate, which determines the range of each scalar: errors are shares for classification,
-        squares for regression, and can have any value where they are a user's own metric.
-
-    Raises
-    ------
-    InputError
-        If a bound does not lie inside the range of its scalar.
-
-    Examples
-    --------
-    >>> check_share_bounds(read_policy({"report": {"error": {"max": 6}}}), None)
-    """
+    """Raise InputError for bounds that every model meets, or that none can meet."""
     ranges = {} if report is None else _ranges(report)
     for requirement in policy.requirements:
         limits = ranges.get((requirement.table, requirement.name))
@@ -367,13 +325,7 @@ def _requirements(table: Table, content: Mapping[str, Any], known: tuple[str, ..
 
 
 def scorer_of(name: str) -> str | None:
-    """Return the name of the scorer whose reports have a scalar of this name; None for scalars of every report.
-
-    Examples
-    --------
-    >>> scorer_of("asymptotic_roc_auc"), scorer_of("asymptotic_error")
-    ('roc_auc', None)
-    """
+    """Return the name of the scorer whose reports have a scalar of this name; None for scalars of every report."""
     return _score_scalars().get(name)
 
 
@@ -681,14 +633,7 @@ _OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size"
 
 
 def report_remedies(failed: Sequence[Requirement], scalars: Mapping[str, float]) -> list[str]:
-    """Return what to do where scalars of the report fail their bounds: each remedy once, and none against another.
-
-    Examples
-    --------
-    >>> failed = [Requirement("report", "agreement", "min", 0.99), Requirement("report", "size_ratio", "max", 2.0)]
-    >>> report_remedies(failed, {"agreement": 0.98, "size_ratio": 3.0})[0][:40]
-    'Some of these bounds need more members, '
-    """
+    """Return what to do where scalars of the report fail their bounds: each remedy once, and none against another."""
     remedies = [report_remedy(requirement, scalars) for requirement in failed]
     found = list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
     if _MORE in found and _FEWER in found:
@@ -697,28 +642,7 @@ def report_remedies(failed: Sequence[Requirement], scalars: Mapping[str, float])
 
 
 def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str | None:
-    """Return what to do where a scalar of the report fails its bound; None where no single answer is right.
-
-    Parameters
-    ----------
-    requirement : Requirement
-        On the table "report".
-    scalars : mapping of str to float
-        The scalars of the report.
-
-    Examples
-    --------
-    >>> report_remedy(Requirement("report", "agreement", "min", 0.99), {"agreement": 0.98})
-    'Train more members, with ens_plugin.grow for example.'
-    >>> report_remedy(Requirement("report", "error_upper", "max", 0.08), {"error": 0.07, "error_upper": 0.09})[:20]
-    'The interval is wide'
-    >>> report_remedy(Requirement("report", "r2", "min", 0.9), {"r2": 0.7, "asymptotic_r2": 0.72})
-    'Train a better model: with infinitely many members, this one only reaches asymptotic_r2.'
-    >>> report_remedy(Requirement("report", "r2_shortfall", "max", 0.01), {"r2": 0.7, "r2_shortfall": 0.02})
-    'Train more members, with ens_plugin.grow for example.'
-    >>> report_remedy(Requirement("report", "error", "max", 0.05), {"error": 0.07, "excess_error": 0.004})
-    'Train a better model: infinitely many members would lower the error by no more than 0.004.'
-    """
+    """Return what to do where a scalar of the report fails its bound; None where no single answer is right."""
     name, bound = requirement.name, requirement.bound
     if (name, bound) in _BY_SIZE:
         return _BY_SIZE[name, bound]

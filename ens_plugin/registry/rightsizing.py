@@ -81,37 +81,7 @@ class ModelSource:
 
 
 def find_source(uri: str) -> ModelSource:
-    """Return the entries of the tracking store and the registry on the model of a URI, without loading it.
-
-    Parameters
-    ----------
-    uri : str
-        ``models:/<name>/<version>``, ``models:/<name>@<alias>``, ``models:/m-...`` or ``runs:/<run>/<path>``.
-
-    Returns
-    -------
-    ModelSource
-
-    Raises
-    ------
-    InputError
-        If `uri` is not the URI of a model in MLflow.
-    GateError
-        If the alias has no version, or the version is not ready.
-    ModelLoadError
-        If MLflow finds no model there.
-    UnsupportedModelError
-        If the model was logged with a flavour that is not known.
-    TrackingError
-        If the store or the registry cannot be reached or refuses.
-
-    Examples
-    --------
-    >>> find_source("forest.joblib")
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: 'forest.joblib' is not a model in MLflow, ...
-    """
+    """Return the entries of the tracking store and the registry on the model of a URI, without loading it."""
     if not isinstance(uri, str):
         raise InputError(
             f"{printable(repr(uri), 120)} is not the URI of a model in MLflow. Pass a URI such as "
@@ -234,28 +204,6 @@ def log_cut_model(
     """Log a model cut from `source` to a new run in the same experiment, with its report, and load it back.
 
     Flavour, signature, requirements, metadata, code and the digest of the training rows are those of the source.
-
-    Parameters
-    ----------
-    source : ModelSource
-    cut : fitted model
-    X : array-like, shape (n_rows, n_features)
-        Rows; on the first 100 the model that is loaded back must predict the same, up to rounding.
-    report : EnsembleReport
-        Report on `cut`.
-    metrics, tags : mapping
-        For the run and the LoggedModel.
-
-    Returns
-    -------
-    LoggedCut
-
-    Raises
-    ------
-    ModelLoadError
-        If the logged model does not load, or its predictions differ; its LoggedModel and run are then FAILED.
-    TrackingError
-        If the store cannot be reached or refuses.
     """
     import mlflow
 
@@ -273,13 +221,7 @@ def log_cut_model(
 
 
 def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], description: str) -> LoggedCut:
-    """Register a logged model as a new version of `name` with a description; no alias moves.
-
-    Raises
-    ------
-    TrackingError
-        If the registry cannot be reached or refuses; the message has the URI of the logged model.
-    """
+    """Register a logged model as a new version of `name` with a description; no alias moves."""
     import mlflow
 
     try:
@@ -575,16 +517,7 @@ def rightsize(
 
 
 def check_name(register: str | None) -> None:
-    """Raise InputError for what cannot be the name of a registered model, before anything is analysed.
-
-    Raises
-    ------
-    InputError
-
-    Examples
-    --------
-    >>> check_name("churn")
-    """
+    """Raise InputError for what cannot be the name of a registered model, before anything is analysed."""
     if register is None:
         return
     if not isinstance(register, str) or not register.strip() or set(register) & set("/:"):
@@ -604,13 +537,7 @@ def rightsize_analysed(
     register: str | None,
     progress: Progress | None = None,
 ) -> Rightsizing:
-    """Return what :func:`rightsize` returns, for a model that is loaded and analysed with `options` already.
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`rightsize`.
-    """
+    """Return what :func:`rightsize` returns, for a model that is loaded and analysed with `options` already."""
     from ens_plugin.sizing.truncate import sufficient_cut
 
     size = _size_to_cut_to(report)

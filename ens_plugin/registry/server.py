@@ -54,13 +54,7 @@ ID_LIMIT = 200
 
 
 class WebhookRefusal(Exception):
-    """Raised for a delivery that is refused, with the HTTP status of the response.
-
-    Parameters
-    ----------
-    status : int
-    reason : str
-    """
+    """Raised for a delivery that is refused, with the HTTP status of the response."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -84,42 +78,13 @@ class DeliveryLog:
 
 
 def signature(secret: str, delivery_id: str, timestamp: str, body: bytes) -> str:
-    """Return the signature of a delivery, as MLflow computes it.
-
-    Examples
-    --------
-    >>> signature("secret", "id", "1700000000", b"{}")
-    'v1,GBemBzTgbKoVEGKycqyY3615LbdJbhFLE1oQk+zZ+lo='
-    """
+    """Return the signature of a delivery, as MLflow computes it."""
     signed = f"{delivery_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
 
 
 def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: float, log: DeliveryLog) -> str:
-    """Return a delivery's id; raise WebhookRefusal if it is not signed right, over five minutes off, or a repetition.
-
-    Parameters
-    ----------
-    headers : mapping
-        With lower-case names.
-    body : bytes
-        As received.
-    secret : str
-        The webhook's secret.
-    now : float
-        Seconds since 1970.
-    log : DeliveryLog
-
-    Returns
-    -------
-    str
-        The delivery's id.
-
-    Raises
-    ------
-    WebhookRefusal
-        With status 401, or 409 for a replay.
-    """
+    """Return a delivery's id; refuse it if it is not signed right, over five minutes off, or a repetition."""
     delivery_id, timestamp = headers.get(DELIVERY_HEADER, ""), headers.get(TIMESTAMP_HEADER, "")
     if not (0 < len(delivery_id) <= ID_LIMIT and timestamp.isascii() and timestamp.isdigit() and len(timestamp) < 20):
         raise WebhookRefusal(401, "unsigned: the id or the time of the delivery is missing")
@@ -134,24 +99,7 @@ def check_delivery(headers: Mapping[str, str], body: bytes, secret: str, now: fl
 
 
 def version_of(body: bytes, on_alias: str | None) -> VersionAddress | None:
-    """Return the version that is to be judged because of a delivery.
-
-    Parameters
-    ----------
-    body : bytes
-    on_alias : str or None
-        A version is judged when it is created and, unless None, when it gets this alias.
-
-    Returns
-    -------
-    VersionAddress or None
-        None for events after which nothing is judged.
-
-    Raises
-    ------
-    WebhookRefusal
-        With status 400, if the body is not an event.
-    """
+    """Return the version that is to be judged because of a delivery."""
     try:
         event = json.loads(body)
         kind, data = f"{event['entity']}.{event['action']}", event["data"]
@@ -222,21 +170,6 @@ def missed_versions(client: MlflowClient, on_alias: str | None) -> list[VersionA
     one is left alone, because its promotion would move an alias back.  Of a model without any verdict, the versions
     count that were registered after the newest version of the whole registry that has one; before the first verdict,
     nothing was missed.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    on_alias : str or None
-        The versions that have this alias and no verdict count too.
-
-    Returns
-    -------
-    list of VersionAddress
-
-    Raises
-    ------
-    MlflowException
-        If the registry refuses.
     """
     versions = sorted(_all(client.search_model_versions), key=_age)
     holders = set() if on_alias is None else _holders(client, on_alias)
@@ -288,15 +221,7 @@ HEADERS = {408: {"Connection": "close"}, 503: {"Retry-After": str(RETRY_AFTER_S)
 
 
 class GateWorker:
-    """A thread that judges versions one after the other, from a bounded queue.
-
-    Parameters
-    ----------
-    judge : callable
-        Runs the gate on a version.
-    size : int
-        Largest number of waiting versions.
-    """
+    """A thread that judges versions one after the other, from a bounded queue."""
 
     def __init__(self, judge: Callable[[VersionAddress], object], size: int = QUEUE_SIZE) -> None:
         self._judge = judge
@@ -336,20 +261,6 @@ def gate_app(worker: GateWorker, secret: str, on_alias: str | None) -> Starlette
 
     ``POST /`` takes a delivery: 202 if its version is going to be judged, 200 if there is nothing to judge,
     400, 401, 408, 409 or 413 if it is refused, 503 if too many wait.  ``GET /health`` is 200 while it runs.
-
-    Parameters
-    ----------
-    worker : GateWorker
-        Started and stopped with the application.
-    secret : str
-        The webhook's secret.
-    on_alias : str or None
-        See :func:`ens_plugin.registry.server.version_of`.
-
-    Raises
-    ------
-    InputError
-        If the secret is shorter than 16 characters.
     """
     from starlette.applications import Starlette
     from starlette.requests import ClientDisconnect

@@ -57,23 +57,7 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 def draw_svg(
     draw: Callable[..., Axes], inches: tuple[float, float], name: str, colours: Mapping[str, str] | None = None
 ) -> Any:
-    """Draw a figure and return it as an SVG element for embedding in a page.
-
-    Parameters
-    ----------
-    draw : callable
-        ``draw(ax=axes)`` draws on axes.
-    inches : tuple of (float, float)
-        Width and height, which set how large texts are within the figure.
-    name : str
-        Begin of every id.
-    colours : mapping of str to str, optional
-        What stands in styles in place of the colours ``"#rrggbb"``, such as variables of a style sheet.
-
-    Returns
-    -------
-    markupsafe.Markup
-    """
+    """Draw a figure and return it as an SVG element for embedding in a page."""
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
@@ -284,18 +268,7 @@ _shown_in_card = itertools.count(1)
 
 
 def report_card(report: ReportContent) -> str:
-    """Return a report as a card: verdict, curve and sizes, and the rest folded.
-
-    Parameters
-    ----------
-    report : ReportContent
-
-    Returns
-    -------
-    str
-        A fragment of HTML.  Its colours follow the theme of JupyterLab, VS Code or a page, or else that of the
-        system; without its style sheet, as on GitHub, it is the summary as text.  Ids differ between any two cards.
-    """
+    """Return a report as a card: verdict, curve and sizes, and the rest folded."""
     return render(
         "card.html.j2",
         **report_values(report),
@@ -309,18 +282,7 @@ def report_card(report: ReportContent) -> str:
 
 
 def comparison_card(reports: Mapping[str, ReportContent]) -> str:
-    """Return reports side by side as a card: their curves in one chart, and a table.
-
-    Parameters
-    ----------
-    reports : mapping of str to ReportContent
-        Of one metric.
-
-    Returns
-    -------
-    str
-        A fragment of HTML, as that of :func:`report_card`.
-    """
+    """Return reports side by side as a card: their curves in one chart, and a table."""
     rows = [_compared(name, report) for name, report in reports.items()]
     first = next(iter(reports.values())).error_curve
     metric = printable(first.metric, 40)
@@ -375,61 +337,12 @@ _WIDE, _NARROW = (7.5, 2.75), (3.5, 2.9)
 
 
 def render_page(report: ReportContent) -> str:
-    """Return a report as the text of a self-contained HTML page.
-
-    Parameters
-    ----------
-    report : ReportContent
-
-    Returns
-    -------
-    str
-        HTML text; equal reports have equal texts.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-    >>> render_page(report).startswith("<!DOCTYPE html>")
-    True
-    """
+    """Return a report as the text of a self-contained HTML page."""
     return render("report.html.j2", **report_values(report), **_pictures(report))
 
 
 def write_page(report: ReportContent, path: str | Path) -> Path:
-    """Write a report as one HTML file, completely or not at all.
-
-    Parameters
-    ----------
-    report : ReportContent
-    path : str or Path
-        File to write; an existing one is replaced.
-
-    Returns
-    -------
-    Path
-        `path`.
-
-    Raises
-    ------
-    InputError
-        If `path` is no path, its directory does not exist, it is a directory, or the file cannot be written.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     write_page(report, f"{directory}/report.html").name
-    'report.html'
-    """
+    """Write a report as one HTML file, completely or not at all."""
     try:
         target = Path(path)
     except TypeError as error:

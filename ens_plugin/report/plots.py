@@ -89,13 +89,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def default_style(font_size: float = 10.0) -> Iterator[None]:
-    """Set matplotlib's default style in place of the user's, for one thread at a time and without warnings.
-
-    Parameters
-    ----------
-    font_size : float, default=10.0
-        In points.  The text of SVG figures is saved as text, not as paths.
-    """
+    """Set matplotlib's default style in place of the user's, for one thread at a time and without warnings."""
     import matplotlib
     from cycler import cycler
     from matplotlib import style
@@ -121,11 +115,6 @@ def axes_or_new(ax: Axes | None) -> Axes:
 
     The property cycle of new ones is that of the user's style; matplotlib's own is replaced by colours that are
     distinct in every common kind of colour vision.
-
-    Raises
-    ------
-    InputError
-        If `ax` is something else, such as an array of several axes.
     """
     from matplotlib.axes import Axes
 
@@ -176,24 +165,12 @@ def inks_of(ax: Axes) -> Inks:
 
 
 def label_text(label: object) -> str:
-    """Return a label that a user gave as text, as matplotlib does: 0 is a label too, and None is none.
-
-    Examples
-    --------
-    >>> label_text(0), label_text(None)
-    ('0', '')
-    """
+    """Return a label that a user gave as text, as matplotlib does: 0 is a label too, and None is none."""
     return "" if label is None else str(label)
 
 
 def legend_label(name: str, taken: set[str]) -> str:
-    r"""Return a name as a label that matplotlib shows as it is, numbered if it is taken.
-
-    Examples
-    --------
-    >>> legend_label("_forest $x$", set()), legend_label("forest", {"forest"})
-    (' _forest \\$x\\$', 'forest (2)')
-    """
+    r"""Return a name as a label that matplotlib shows as it is, numbered if it is taken."""
     text = printable(name, LONGEST_LABEL).replace("$", r"\$")
     # matplotlib leaves labels that begin with an underscore out of legends.
     text = f" {text}" if text.startswith("_") else text
@@ -296,14 +273,7 @@ class SizeCurve:
         return abs(self.level) <= LARGEST_DRAWN
 
     def drawn(self, first: float, last: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the sizes from `first` to `last` at which the line is drawn, its values, and its band.
-
-        Returns
-        -------
-        sizes, values : ndarray of float64, shape (n_drawn,)
-        band : ndarray of float64, shape (2, n_drawn)
-            Lower and upper end; of shape (2, 0) without a band.
-        """
+        """Return the sizes from `first` to `last` at which the line is drawn, its values, and its band."""
         between = np.geomspace(max(first, float(self.sizes[0])), last, N_DRAWN)
         inside = self.sizes[(self.sizes >= first) & (self.sizes <= last)]
         dense = np.unique(np.concatenate([between, inside]))
@@ -316,13 +286,7 @@ class SizeCurve:
 
 
 def shown_sizes(curve: SizeCurve) -> tuple[float, float]:
-    """Return the first and the last size of an axis that covers the sizes to mark.
-
-    Raises
-    ------
-    InputError
-        If a size to mark is below 1.
-    """
+    """Return the first and the last size of an axis that covers the sizes to mark."""
     marked = list(curve.covered)
     if any(size < 1 for size in marked):
         raise InputError(f"Sizes to mark are {marked}, and an ensemble has at least 1 member; pass sizes from 1 on.")
@@ -432,11 +396,6 @@ def add_curves(ax: Axes, curves: Sequence[SizeCurve]) -> Axes:
 
     One curve has its sizes and its level written beside the axes.  As soon as there are several, all have marks in
     their own colours and a common legend, which also has whatever else on these axes has a label.
-
-    Raises
-    ------
-    InputError
-        If the axes show curves of another quantity.
     """
     for curve in curves:
         _refuse_other_quantity(ax, curve)
@@ -972,27 +931,7 @@ def _drawn_length(error: float) -> float:
 
 
 def report_figures(report: ReportContent) -> dict[str, Figure]:
-    """Return the figures that are logged with a report, drawn in matplotlib's default style.
-
-    Parameters
-    ----------
-    report : ReportContent
-
-    Returns
-    -------
-    dict of str to matplotlib Figure
-        ``"error_curve.png"``, ``"agreement.png"`` and ``"bias_variance.png"``, for ``savefig``.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-    >>> sorted(report_figures(report))
-    ['agreement.png', 'bias_variance.png', 'error_curve.png']
-    """
+    """Return the figures that are logged with a report, drawn in matplotlib's default style."""
     from matplotlib.figure import Figure
 
     figures = {}

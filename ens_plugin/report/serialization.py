@@ -45,60 +45,12 @@ _AS_THEY_ARE = frozenset({int, str, bool})
 
 
 def report_to_dict(report: ReportContent) -> dict[str, Any]:
-    """Return a report as nested dictionaries, lists, strings, numbers, booleans and None.
-
-    Parameters
-    ----------
-    report : ReportContent
-
-    Returns
-    -------
-    dict of str to object
-        The fields of the report and ``"schema_version"``.  Arrays become lists, NaN becomes None
-        and infinities the strings ``"Infinity"`` and ``"-Infinity"``, so that every JSON reader
-        accepts the result.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-    >>> report_to_dict(report)["n_members"]
-    50
-    """
+    """Return a report as nested dictionaries, lists, strings, numbers, booleans and None."""
     return {_VERSION_KEY: SCHEMA_VERSION, **_plain(report)}
 
 
 def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
-    """Return the report that :func:`report_to_dict` converted to `content`, equal to the last bit.
-
-    Parameters
-    ----------
-    kind : type
-        Class of the report.
-    content : mapping of str to object
-        A dictionary as written by :func:`report_to_dict`.
-
-    Returns
-    -------
-    ReportContent
-        Instance of the class `kind`.
-
-    Raises
-    ------
-    InputError
-        If the schema version is unknown, or a field is missing, unknown, of a wrong type, or holds a value that
-        no analysis finds; the message names the field.
-
-    Examples
-    --------
-    >>> from ens_plugin import EnsembleReport
-    >>> report_from_dict(EnsembleReport, {"schema_version": 99})
-    Traceback (most recent call last):
-    ens_plugin.errors.InputError: This report has schema_version 99, ...
-    """
+    """Return the report that :func:`report_to_dict` converted to `content`, equal to the last bit."""
     if not isinstance(content, Mapping) or _VERSION_KEY not in content:
         raise InputError(
             f"This is not a report: it has no {_VERSION_KEY!r}; pass what EnsembleReport.to_dict() or to_json() wrote."
@@ -116,20 +68,7 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
 
 
 def indented_json(value: Any, margin: str = "\n") -> str:
-    r"""Return the text of ``json.dumps(value, indent=1, allow_nan=False)``; lists of numbers take a tenth of its time.
-
-    Parameters
-    ----------
-    value : dict, list, str, number, bool or None
-        Keys of dictionaries are strings.
-    margin : str
-        The line break and the spaces before the value's own closing bracket.
-
-    Examples
-    --------
-    >>> indented_json([1, 2])
-    '[\n 1,\n 2\n]'
-    """
+    r"""Return the text of ``json.dumps(value, indent=1, allow_nan=False)``, of lists of numbers in less time."""
     inner = margin + " "
     if isinstance(value, dict) and value:
         items = [f"{json.dumps(key)}: {indented_json(item, inner)}" for key, item in value.items()]

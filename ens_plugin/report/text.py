@@ -106,92 +106,43 @@ _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw s
 
 
 def error_text(value: float, metric: str) -> str:
-    """Return an error as text with its unit: percent for the 0-1 error, else four significant digits.
-
-    Examples
-    --------
-    >>> error_text(0.0408, "0-1 error"), error_text(3160.8, "mean squared error")
-    ('4.08 %', '3161')
-    """
+    """Return an error as text with its unit: percent for the 0-1 error, else four significant digits."""
     if math.isnan(value):
         return NOT_KNOWN
     return f"{_number(value, metric)} %" if metric in SHARES else _number(value, metric)
 
 
 def interval_text(interval: tuple[float, float], metric: str) -> str:
-    """Return an interval of an error as text, with its unit once.
-
-    Examples
-    --------
-    >>> interval_text((0.0275, 0.0604), "0-1 error")
-    '2.75 to 6.04 %'
-    >>> interval_text((-1e-9, 0.7122), "0-1 error")
-    '0.00 to 71.22 %'
-    """
+    """Return an interval of an error as text, with its unit once."""
     low, high = interval
     return NOT_KNOWN if math.isnan(low) or math.isnan(high) else f"{_number(low, metric)} to {error_text(high, metric)}"
 
 
 def spread_text(value: float, metric: str) -> str:
-    """Return a difference of errors as text: percentage points for the 0-1 error, else two significant digits.
-
-    Examples
-    --------
-    >>> spread_text(0.0021, "0-1 error"), spread_text(0.00111, "roc_auc")
-    ('0.21 percentage points', '0.0011')
-    """
+    """Return a difference of errors as text: percentage points for the 0-1 error, else two significant digits."""
     number, unit = spread_and_unit(value, metric)
     return f"{number} {unit}" if unit else number
 
 
 def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
-    """Return a difference of errors as text, and its unit, which is empty unless the error is a share.
-
-    Examples
-    --------
-    >>> spread_and_unit(0.0021, "0-1 error"), spread_and_unit(3160.8, "mean squared error")
-    (('0.21', 'percentage points'), ('3200', ''))
-    """
+    """Return a difference of errors as text, and its unit, which is empty unless the error is a share."""
     if math.isnan(value):
         return NOT_KNOWN, ""
     return (_number(value, metric), "percentage points") if metric in SHARES else (_two_digits(value), "")
 
 
 def size_text(size: int | None, max_size: int) -> str:
-    """Return a number of members as text; for None, "more than" the largest size considered.
-
-    Examples
-    --------
-    >>> size_text(59, 20001), size_text(None, 20001)
-    ('59', 'more than 20001')
-    """
+    """Return a number of members as text; for None, "more than" the largest size considered."""
     return f"more than {max_size}" if size is None else str(size)
 
 
 def members_text(count: int) -> str:
-    """Return a number of members followed by "member" or "members".
-
-    Examples
-    --------
-    >>> members_text(1), members_text(59)
-    ('1 member', '59 members')
-    """
+    """Return a number of members followed by "member" or "members"."""
     return counted(count, "member")
 
 
 def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
-    """Return an interval of the recommended size as text.
-
-    Examples
-    --------
-    >>> size_interval_text((29, 119), 20001), size_interval_text((8001, None), 20001)
-    ('29 to 119', '8001 to more than 20001')
-
-    Sizes are whole numbers, by agreement odd ones, so the ends of an interval can be equal:
-
-    >>> size_interval_text((5, 5), 20001)
-    '5 only'
-    """
+    """Return an interval of the recommended size as text."""
     low, high = interval
     if high is None and low >= max_size:
         return size_text(None, max_size)
@@ -213,13 +164,7 @@ def recommended_interval_text(recommendation: SizeRecommendation) -> str:
 
 
 def level_text(level: float) -> str:
-    """Return the level of an interval as text, in percent.
-
-    Examples
-    --------
-    >>> level_text(0.95)
-    '95 %'
-    """
+    """Return the level of an interval as text, in percent."""
     return f"{100.0 * level:.4g} %"
 
 
@@ -254,14 +199,7 @@ def distance_label(recommendation: SizeRecommendation) -> str:
 
 
 def finite_words(basis: MetricBasis | None) -> str:
-    """Return from which size on a log loss is finite, with which chance; empty where every size is, or none.
-
-    Examples
-    --------
-    >>> from ens_plugin.report import MetricBasis
-    >>> finite_words(MetricBasis(True, 0.0, 1.0, 569))
-    ''
-    """
+    """Return from which size on a log loss is finite, with which chance; empty where every size is, or none."""
     zeros = None if basis is None else basis.zeros
     if zeros is None or (zeros.finite_from or 1) == 1:
         return ""
@@ -269,28 +207,13 @@ def finite_words(basis: MetricBasis | None) -> str:
 
 
 def label_words(basis: MetricBasis | None) -> str:
-    """Return the named positive label of a metric as the words after its name; empty where none was named.
-
-    Examples
-    --------
-    >>> from ens_plugin.report import MetricBasis
-    >>> label_words(MetricBasis(True, 0.0, 1.0, 569, positive_label="spam"))
-    " of label 'spam'"
-    """
+    """Return the named positive label of a metric as the words after its name; empty where none was named."""
     named = None if basis is None else basis.positive_label
     return "" if named is None else f" of label {printable(named, 40)!r}"
 
 
 def group_words(n_groups: int | None, n_rows: int) -> str:
-    """Return what the groups of rows mean for the figures; empty where no groups were given.
-
-    Examples
-    --------
-    >>> group_words(12, 400)
-    '12, whose rows are taken to depend on each other'
-    >>> group_words(400, 400), group_words(None, 400)
-    ('every row is a group of its own, so that groups change no figure', '')
-    """
+    """Return what the groups of rows mean for the figures; empty where no groups were given."""
     if n_groups is None:
         return ""
     if n_groups == n_rows:
@@ -299,13 +222,7 @@ def group_words(n_groups: int | None, n_rows: int) -> str:
 
 
 def independence_words(n_groups: int | None) -> str:
-    """Return, after the number of rows, that these are taken as independent; empty where groups were given.
-
-    Examples
-    --------
-    >>> independence_words(None), independence_words(12)
-    (', taken as independent', '')
-    """
+    """Return, after the number of rows, that these are taken as independent; empty where groups were given."""
     return ", taken as independent" if n_groups is None else ""
 
 
@@ -327,13 +244,7 @@ def estimator_words(report: ReportContent) -> str:
 
 
 def axis_name(metric: str) -> str:
-    """Return the name of an error as the label of an axis, with its unit.
-
-    Examples
-    --------
-    >>> axis_name("0-1 error"), axis_name("mean squared error")
-    ('0-1 error (%)', 'Mean squared error')
-    """
+    """Return the name of an error as the label of an axis, with its unit."""
     name = printable(metric, 24)
     return name[:1].upper() + name[1:] + (" (%)" if metric in SHARES else "")
 
@@ -466,13 +377,7 @@ def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
 
 
 def short_names(names: Sequence[str], limit: int) -> list[str]:
-    """Return names of at most `limit` characters: their beginnings, or both ends where beginnings would be the same.
-
-    Examples
-    --------
-    >>> short_names(["iris versicolor", "rose"], 8), short_names(["model of May", "model of June"], 9)
-    (['iris ve…', 'rose'], ['mode… May', 'mode…June'])
-    """
+    """Return names of at most `limit` characters: their beginnings, or both ends where beginnings would be the same."""
     whole = [printable(name) for name in names]
     begun = [printable(name, limit) for name in whole]
     if len(set(begun)) == len(set(whole)):
@@ -655,11 +560,6 @@ def wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
     """Return a text as lines of at most 80 characters that keep each number with its percent sign.
 
     Lines begin with `indent`, all but the first with `later` after it.
-
-    Examples
-    --------
-    >>> wrapped("The error is 3 %.", later="  ")
-    ['The error is 3 %.']
     """
     held = text.replace(" %", "\xa0%")
     lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
@@ -673,20 +573,7 @@ def escaped_markdown(text: str, limit: int) -> str:
 
 
 def first_rows(kind: str, table: pd.DataFrame) -> str:
-    """Return the first rows of a table as text of at most 80 columns, below their number.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> print(first_rows("Numbers", pd.DataFrame({"n": range(9)})))
-    Numbers of 9 rows, of which these are the first 5:
-       n
-    0  0
-    1  1
-    2  2
-    3  3
-    4  4
-    """
+    """Return the first rows of a table as text of at most 80 columns, below their number."""
     shown = "" if len(table) <= SHOWN_ROWS else f", of which these are the first {SHOWN_ROWS}"
     return f"{kind} of {counted(len(table), 'row')}{shown}:\n{table.head(SHOWN_ROWS).to_string(line_width=80)}"
 
@@ -857,17 +744,7 @@ def _demand(recommendation: SizeRecommendation) -> str:
 
 
 def summarize(report: ReportContent) -> str:
-    """Return a plain-text summary of a report for a terminal.
-
-    Parameters
-    ----------
-    report : ReportContent
-
-    Returns
-    -------
-    str
-        Lines of at most 80 columns, without a newline at the end.
-    """
+    """Return a plain-text summary of a report for a terminal."""
     level = level_text(report.error_curve.interval_level)
     return "\n".join(
         [
@@ -893,17 +770,7 @@ def summarize(report: ReportContent) -> str:
 
 
 def markdown_summary(report: ReportContent) -> str:
-    """Return a summary of a report in Markdown, for the description of an MLflow run or a pull request.
-
-    Parameters
-    ----------
-    report : ReportContent
-
-    Returns
-    -------
-    str
-        Markdown with one small table; no text of the report can act as markup.
-    """
+    """Return a summary of a report in Markdown, for the description of an MLflow run or a pull request."""
     level = level_text(report.error_curve.interval_level)
     rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
     sentences = [

@@ -57,16 +57,7 @@ __all__ = [
 
 
 def known_task(estimator: Any) -> Literal["classification", "regression"] | None:
-    """Return the task of an estimator; None where its class does not state it.
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> known_task(RandomForestRegressor())
-    'regression'
-    >>> known_task(object()) is None
-    True
-    """
+    """Return the task of an estimator; None where its class does not state it."""
     try:
         if is_classifier(estimator):
             return "classification"
@@ -83,15 +74,7 @@ def refuse_class(estimator: Any) -> None:
 
 
 def find_trainer(estimator: Any) -> Trainer:
-    """Return the function that trains this kind of ensemble to a size chosen during training.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If its members are not all trained in the same way, or it is of a kind that cannot be grown.
-    BagError
-        If every member would be trained on every row.
-    """
+    """Return the function that trains this kind of ensemble to a size chosen during training."""
     refuse_class(estimator)
     library = find_library(estimator, Trainable)
     if library is None:
@@ -392,22 +375,7 @@ class Steps:
 
 
 def split_pipeline(estimator: Any) -> tuple[Any, Steps]:
-    """Return the unfitted ensemble at the end of a pipeline, and the steps before it, neither of them copied.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If a step before the last has no ``transform`` (a resampler, for example).
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> forest, steps = split_pipeline(make_pipeline(StandardScaler(), RandomForestRegressor()))
-    >>> forest, len(steps.pipelines)
-    (RandomForestRegressor(), 1)
-    """
+    """Return the unfitted ensemble at the end of a pipeline, and the steps before it, neither of them copied."""
     pipelines = []
     while isinstance(estimator, Pipeline):
         _check_steps(estimator)

@@ -122,13 +122,7 @@ class Totals:
 
 
 class QueriedRows:
-    """Source of outputs that queries an adapter's members for prepared rows.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows
-    """
+    """Source of outputs that queries an adapter's members for prepared rows."""
 
     def __init__(self, adapter: EnsembleAdapter, features: Any) -> None:
         self.together = adapter.info.member_batch_size
@@ -147,12 +141,7 @@ class QueriedRows:
 
 
 class ReplayedRows:
-    """Source of outputs that were computed before, of all members for all rows.
-
-    Parameters
-    ----------
-    outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-    """
+    """Source of outputs that were computed before, of all members for all rows."""
 
     def __init__(self, outputs: NDArray[Any]) -> None:
         self.together = outputs.shape[0]
@@ -168,18 +157,7 @@ class ReplayedRows:
 
 
 def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: int, kind: str) -> Totals:
-    """Query members block by block, each for the rows whose label is still uncertain, and return sums of outputs.
-
-    Parameters
-    ----------
-    members : Members
-    n_rows : int
-    rule : StoppingRule
-    n_labels : int
-        At least two.
-    kind : {"labels", "probabilities", "scores"}
-        Kind of the members' outputs.
-    """
+    """Query members block by block, each for the rows whose label is still uncertain, and return sums of outputs."""
     one_sum = n_labels == 2 and kind != "probabilities"
     found = np.zeros(n_rows if one_sum else (n_rows, n_labels))
     queries = np.zeros(n_rows, dtype=np.int64)
@@ -205,15 +183,7 @@ def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: i
 
 
 def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> Totals:
-    """Query an adapter's members for prepared rows, in blocks that fit into memory, and return the sums of outputs.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-        Of a classifier.
-    features : prepared rows
-    rule : StoppingRule
-    """
+    """Query an adapter's members for prepared rows, in blocks that fit into memory, and return the sums of outputs."""
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
     if n_rows <= FEW_ROWS and isinstance(rule, StoppingTable) and isinstance(adapter, SettlesRows):
@@ -231,13 +201,7 @@ def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> T
 
 
 def codes(totals: Totals, kind: str) -> NDArray[np.intp]:
-    """Return the position of each row's predicted label among the classes; of tied labels, the first.
-
-    Parameters
-    ----------
-    totals : Totals
-    kind : {"labels", "probabilities", "scores"}
-    """
+    """Return the position of each row's predicted label among the classes; of tied labels, the first."""
     if totals.total.ndim == 2:
         return np.asarray(totals.total.argmax(axis=1))
     threshold = totals.queries / 2.0 if kind == "labels" else 0.0
@@ -245,13 +209,7 @@ def codes(totals: Totals, kind: str) -> NDArray[np.intp]:
 
 
 def mean_outputs(totals: Totals, kind: str) -> FloatArray:
-    """Return the mean output of the queried members, shape (n_rows, n_labels); votes as indicators.
-
-    Parameters
-    ----------
-    totals : Totals
-    kind : {"labels", "probabilities", "scores"}
-    """
+    """Return the mean output of the queried members, shape (n_rows, n_labels); votes as indicators."""
     if totals.total.ndim == 2:
         return np.asarray(totals.total / totals.queries[:, None])
     mean = totals.total / totals.queries
@@ -337,26 +295,7 @@ class OutOfBagOutputs:
 
 
 def out_of_bag_outputs(adapter: EnsembleAdapter, X: Any, features: Any, y: ArrayLike, data: str) -> OutOfBagOutputs:
-    """Return the members' outputs for rows that they were not trained on.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-        Of a classifier.
-    X : rows in the form given to the ensemble
-    features : the same rows, prepared
-    y : array-like, shape (n_rows,)
-        Labels of the rows, for the proof of the bags.
-    data : {"oob", "holdout"}
-        Training rows, in training order, or rows that no member was trained on.
-
-    Raises
-    ------
-    BagError
-        If it cannot be determined which training rows are out of bag.
-    TooFewMembersError
-        If no row has two members out of bag.
-    """
+    """Return the members' outputs for rows that they were not trained on."""
     bags = adapter.bags(X, features, np.asarray(y)) if data == "oob" else None
     n_rows = features.shape[0]
     evidence = tally_rows(
@@ -387,13 +326,7 @@ def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
 
 
 def row_prior(found: OutOfBagOutputs, kind: str) -> RowPrior:
-    """Return the fitted distribution over rows of a member's mean output, for the two labels with most support.
-
-    Parameters
-    ----------
-    found : OutOfBagOutputs
-    kind : {"labels", "probabilities", "scores"}
-    """
+    """Return the fitted distribution over rows of a member's mean output, for the two labels with most support."""
     if kind == "scores":
         mean, variance = found.lead()
         model = fit_margins(mean, np.sqrt(variance), found.trials)
@@ -421,16 +354,7 @@ def _votes_per_member(found: OutOfBagOutputs) -> float:
 
 
 def make_stopping_rule(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> StoppingRule:
-    """Return the stopping rule of a classifier: the votes, by checkpoint, at which a row needs no further member.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    rule : {"full", "infinite", "learned"}
-    confidence : float
-    prior : RowPrior or None
-        Fitted to rows; "full" and "infinite" use only its spread, and only for scores.
-    """
+    """Return the stopping rule of a classifier: the votes, by checkpoint, at which a row needs no further member."""
     assert adapter.classes is not None
     target = "infinite" if rule == "infinite" else "full"
     two = adapter.classes.size == 2
@@ -463,13 +387,6 @@ def expected_saving(
 
     Both are exact, given the fitted distribution of votes, where members vote for one of two labels.  Else the rule
     is applied to members drawn with replacement from each row's own, for at most 500 rows.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    table : StoppingRule
-    found : OutOfBagOutputs
-    prior : RowPrior
     """
     assert adapter.classes is not None
     kind, n_labels = adapter.output_kind, int(adapter.classes.size)

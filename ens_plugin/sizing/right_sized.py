@@ -48,23 +48,7 @@ class _RightSized(BaseEstimator):
     _default: ClassVar[type]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the labels or values that the ensemble predicts for the rows of X.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray, shape (n_rows,)
-
-        Raises
-        ------
-        NotFittedError
-            If called before :meth:`fit`.
-        DataMismatchError
-            If the columns are not those that the ensemble was trained on.
-        """
+        """Return the labels or values that the ensemble predicts for the rows of X."""
         return np.asarray(self._fitted_to(X).predict(X))
 
     def _template(self) -> Any:

@@ -124,23 +124,7 @@ def _truncated(ensemble: Any, size: int) -> Any:
 
 
 def first_rows(X: Any, most: int) -> Any:
-    """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR.
-
-    Parameters
-    ----------
-    X : array-like, sparse matrix or data frame, shape (n_rows, n_features)
-    most : int
-
-    Raises
-    ------
-    InputError
-        If X is an object of a library without such rows, as a DMatrix of XGBoost.
-
-    Examples
-    --------
-    >>> first_rows([[1.0], [2.0], [3.0]], 2)
-    [[1.0], [2.0]]
-    """
+    """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR."""
     refuse_lazy(X, "X")
     if not hasattr(X, "__getitem__") and not hasattr(X, "tocsr"):
         raise InputError(
@@ -152,42 +136,12 @@ def first_rows(X: Any, most: int) -> Any:
 
 
 def predicted(model: Any, rows: Any) -> Any:
-    """Return what the model's own ``predict`` returns for `rows`, converted where it needs another form of rows.
-
-    Parameters
-    ----------
-    model : fitted model
-    rows : array-like or DataFrame, shape (n_rows, n_features)
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> predicted(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
-    array(['a', 'a'], dtype='<U1')
-    """
+    """Return what the model's own ``predict`` returns for `rows`, converted where it needs another form of rows."""
     return _interface(model).predict(model, rows)
 
 
 def labels(model: Any, rows: Any) -> NDArray[Any]:
-    """Return the label that a classifier predicts for each row; for a booster, the position of the label.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        Boosters predict probabilities; their label is the one with the highest raw score, which for two labels is
-        the second one where the score is above 0.
-    rows : array-like or DataFrame, shape (n_rows, n_features)
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> labels(DummyClassifier().fit([[0.0]], ["a"]), [[1.0], [2.0]])
-    array(['a', 'a'], dtype='<U1')
-    """
+    """Return the label that a classifier predicts for each row; for a booster, the position of the label."""
     return _interface(model).labels(model, rows)
 
 
@@ -202,25 +156,6 @@ def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
     call.  Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
     B M; their means may therefore differ by B M times the machine epsilon of their type.  Labels are equal, except
     where the two highest chances are nearer to each other than twice that.
-
-    Parameters
-    ----------
-    model, copy : fitted ensembles
-        Two ensembles of the same kind.
-    rows : array-like or DataFrame, shape (n_rows, n_features)
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> small, large = (RandomForestClassifier(n, random_state=0).fit(X, y) for n in (10, 20))
-    >>> predict_alike(small, small, X), predict_alike(small, large, X)
-    (True, False)
     """
     mean, found = _mean_outputs(model, rows), _mean_outputs(copy, rows)
     if mean.dtype.kind != "f" or found.shape != mean.shape:
@@ -287,16 +222,7 @@ class Savings:
     fit_seconds_per_member: float | None
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a table as tuples of text: a header, then for each cost its name, now, cut, and the share saved.
-
-        Examples
-        --------
-        >>> for row in Savings(100, 40, 2_000_000, 800_000, 150, 0.02, 0.008, None).rows():
-        ...     print(row)
-        ('', '100 members', '40 members', 'saved')
-        ('Size, pickled', '2 MB', '800 kB', '60 %')
-        ('Predicting 150 rows', '20 ms', '8 ms', '60 %')
-        """
+        """Return a table as tuples of text: a header, then for each cost its name, now, cut, and the share saved."""
         predicting = self.predict_seconds_now, self.predict_seconds_cut
         rows = [
             ("", members_text(self.n_members), members_text(self.size), "saved"),
@@ -323,36 +249,7 @@ def _seconds_text(seconds: float) -> str:
 
 
 def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
-    """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members.
-
-    Parameters
-    ----------
-    model : fitted ensemble
-        As for :func:`ens_plugin.truncate`; it is not changed.
-    X, y : array-like
-        Rows like those it was trained on: predictions of the first 10 000 are timed, and the training of a
-        few members on all of them.
-    size : int
-        From 1 to the number of members.
-
-    Returns
-    -------
-    Savings
-
-    Raises
-    ------
-    UnsupportedModelError, InputError, NotFittedError
-        As for :func:`ens_plugin.truncate`; InputError also for rows in an object of a library, as a DMatrix.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> found = measure_savings(RandomForestClassifier(50, random_state=0).fit(X, y), X, y, 20)
-    >>> found.bytes_cut < found.bytes_now
-    True
-    """
+    """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members."""
     smaller = truncate(model, size)
     rows = first_rows(X, PREDICTED_ROWS)
     now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS)
@@ -457,45 +354,10 @@ def cut_checks(
 ) -> tuple[Check, ...]:
     """Return checks whether a cut ensemble has the agreement and the error that the report on the whole one estimated.
 
-    Parameters
-    ----------
-    model, cut : fitted models
-        The whole ensemble, and the ensemble of its first members.
-    X : array-like, shape (n_rows, n_features)
-        Rows to predict with both.
-    report, cut_report : EnsembleReport
-        Reports on `model` and on `cut`, on the same rows.
-    sample_weight : array-like, shape (n_rows,), or None
-
-    Returns
-    -------
-    tuple of Check
-        ``"agreement"`` (where an agreement is wanted): on held-out rows, the labels of both ensembles agree not
-        significantly less often than wanted; on out-of-bag rows, `cut_report` recommends no more members than the
-        cut ensemble has. ``"error"``: the error of `cut_report` is in the interval of the curve of `report`, widened
-        by the variation over seeds.
-
     Notes
     -----
     On training rows the labels of both ensembles are not compared: most members were trained on a row, and predict
     its own label whatever their number.
-
-    Raises
-    ------
-    InputError
-        If the curve of `report` ends below the size of `cut`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> import ens_plugin
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
-    >>> small = ens_plugin.truncate(forest, 40)
-    >>> whole, cut = (ens_plugin.analyze(model, X, y, confidence=0.99) for model in (forest, small))
-    >>> [check.passed for check in cut_checks(forest, small, X, whole, cut, None)]
-    [True, True]
     """
     confidence = report.recommendation.confidence
     error = _error_check(report, cut_report)
@@ -563,31 +425,6 @@ def sufficient_cut(
 
     A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
     agreement.
-
-    Parameters
-    ----------
-    model : fitted ensemble
-    report : EnsembleReport
-        Report on `model`.
-    size : int
-        First size to cut to.
-    X, y : array-like
-        Rows that the report was computed on.
-    options : AnalysisOptions
-        Options that the report was computed with.
-    progress : callable, optional
-
-    Returns
-    -------
-    cut : fitted ensemble
-    cut_report : EnsembleReport
-    checks : tuple of Check
-        Empty where all members are kept.
-
-    Raises
-    ------
-    TooFewMembersError
-        If a cut ensemble has too few members for a report on these rows.
     """
     while size < report.n_members:
         cut = truncate(model, size)

@@ -78,13 +78,7 @@ COLUMN = "part"
 
 
 def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
-    """Return a model and the class of its adapter as a pickle that executors load.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the model cannot be pickled.
-    """
+    """Return a model and the class of its adapter as a pickle that executors load."""
     from pyspark import cloudpickle
 
     try:
@@ -98,27 +92,7 @@ def pickled_model(model: Any, adapter: EnsembleAdapter) -> bytes:
 
 
 def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
-    """Run the analysis on all partitions of a DataFrame, and return the merged sums.
-
-    Parameters
-    ----------
-    rows : pyspark DataFrame
-        As returned by :func:`ens_plugin.spark.columns.selected`.
-    content : bytes
-        Pickled model.
-    plan : Plan
-    counts : RowCounts
-
-    Returns
-    -------
-    Part
-        Sums over all rows; the logger of this module gets the number of bytes that reached the driver.
-
-    Raises
-    ------
-    ClusterError
-        If the job fails.
-    """
+    """Run the analysis on all partitions of a DataFrame, and return the merged sums."""
     context = rows.sparkSession.sparkContext
     model = context.broadcast(content)
     limit = plan.sample_limit
@@ -145,15 +119,7 @@ def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
 
 
 def all_rows(rows: Any, plan: Plan, n_rows: int) -> Rows | None:
-    """Return all rows of a DataFrame in the order of their positions; None of more values than a second look takes.
-
-    Parameters
-    ----------
-    rows : pyspark DataFrame
-        As for :func:`gather`.
-    plan : Plan
-    n_rows : int
-    """
+    """Return all rows of a DataFrame in the order of their positions; None of more values than a second look takes."""
     if n_rows > MOST_VALUES:
         return None
     n_columns = rows_of(collected_table(rows.limit(1)), plan).features.shape[1]
@@ -198,17 +164,7 @@ class SparkInput(NamedTuple):
 
 
 def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None, data: str) -> SparkInput:
-    """Return the ensemble of a Spark model, the rows with the stages before it applied, and its feature columns.
-
-    Raises
-    ------
-    InputError
-        If a model that is not Spark's is given without `feature_cols`, or a stage refuses the DataFrame.
-    NotFittedError
-        If `model` is an estimator of Spark, which is not fitted.
-    BagError
-        If `data` is ``"oob"`` for a model that Spark trained.
-    """
+    """Return the ensemble of a Spark model, the rows with the stages before it applied, and its feature columns."""
     if not is_spark_model(model):
         if feature_cols is None:
             raise InputError(
@@ -355,13 +311,7 @@ def analyze_frame(
     row_id_col: str | None,
     weight_col: str | None,
 ) -> EnsembleReport:
-    """Return the report of :func:`analyze` from its options; `sample_weight`, `groups` and `n_jobs` are not read.
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`analyze`.
-    """
+    """Return the report of :func:`analyze` from its options; `sample_weight`, `groups` and `n_jobs` are not read."""
     require_spark()
     check_frame(df)
     data = options.data

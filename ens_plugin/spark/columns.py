@@ -72,16 +72,7 @@ class RowCounts:
 
 
 def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wrapped: bool) -> None:
-    """Raise InputError unless every column exists and has a type that can be used.
-
-    Parameters
-    ----------
-    df : pyspark DataFrame
-    columns : Columns
-    adapter : EnsembleAdapter
-    is_wrapped : bool
-        Whether steps before the ensemble may take columns of any type.
-    """
+    """Raise InputError unless every column exists and has a type that can be used."""
     _check_rows_make_outputs(adapter.model)
     if not columns.features:
         raise InputError("feature_cols is empty. Name the columns that the model was trained on, in the same order.")
@@ -122,15 +113,7 @@ def check_columns(df: Any, columns: Columns, adapter: EnsembleAdapter, *, is_wra
 
 
 def check_frame(df: Any) -> None:
-    """Raise an error unless `df` is a finite DataFrame of a classic Spark session.
-
-    Raises
-    ------
-    InputError
-        If it is not a DataFrame of Spark, or a stream.
-    ClusterError
-        If it belongs to Spark Connect.
-    """
+    """Raise an error unless `df` is a finite DataFrame of a classic Spark session."""
     from pyspark.sql import DataFrame
 
     if type(df).__module__.startswith("pyspark.sql.connect"):
@@ -198,14 +181,7 @@ def _check_label(name: str, kind: str, adapter: EnsembleAdapter) -> None:
 
 
 def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts:
-    """Count the rows and check labels and weights, in one pass over the columns that are not features.
-
-    Raises
-    ------
-    InputError
-        If there are no rows, or a label or weight is missing or cannot be used; the message names the column
-        and the number of rows.
-    """
+    """Count the rows and check labels and weights, in one pass over the columns that are not features."""
     from pyspark.sql import functions as F
 
     label, kind = F.col(quoted(columns.label)), dict(df.dtypes)[columns.label]

@@ -99,20 +99,6 @@ def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Ma
 
     A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
     are then kept, too.
-
-    Parameters
-    ----------
-    features, rows
-        As of :func:`ens_plugin.analysis.copies.as_table`.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    n_rows : int
-        Rows of all blocks, about 20 000 of which are kept for each half.
-
-    Returns
-    -------
-    ndarray of uint64, shape (3, n_marks)
-        Index of the half, 0 for the whole record; its hash; and the hash of the record.
     """
     hashed = hash_rows(features, rows)
     if hashed is None:
@@ -175,22 +161,7 @@ def _lone_share(marks: Marks) -> float:
 def copies_finding(
     marks: Marks | None, n_rows: int, look_again: Callable[[], RepeatedRows | None] = lambda: None
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the number of repeated rows, and a doubt where more than one row in a hundred looks like a copy.
-
-    Parameters
-    ----------
-    marks : ndarray or None
-        Merged marks of all rows; None for held-out rows.
-    n_rows : int
-    look_again : callable
-        Returns what all rows show together, or None where they are too many for one machine.  It is called where rows
-        are repeated.
-
-    Raises
-    ------
-    InputError
-        If a quarter of the rows or more look like copies, and are copies for sure.
-    """
+    """Return the number of repeated rows, and a doubt where more than one row in a hundred looks like a copy."""
     if marks is None:
         return 0, ()
     repeated, copied = repeated_shares(marks)
@@ -397,14 +368,7 @@ def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int)
 def block_groups(
     grouping: Grouping, tally: AnyTally, code: IntArray, crossed_code: IntArray, weight: FloatArray
 ) -> tuple[Groups, Groups | None]:
-    """Return the groups of the rows of a block that have positive weight.
-
-    Returns
-    -------
-    groups : Groups
-    crossed : Groups or None
-        Groups of the crossed margins, where these are grouped separately.
-    """
+    """Return the groups of the rows of a block that have positive weight."""
     own = weight > 0
     groups = group_rows(code[own], [column[own] for column in _columns(grouping, tally)], weight[own])
     if grouping != "margins":
@@ -449,14 +413,7 @@ def _support_tally(groups: Groups, means: FloatArray, *, cells: bool) -> Support
 
 
 def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
-    """Return crossed margins in which each group of rows is one entry.
-
-    Parameters
-    ----------
-    groups : Groups
-    sampled : ndarray of int64, shape (n_sampled,)
-        Codes of the sampled rows' crossed margins.
-    """
+    """Return crossed margins in which each group of rows is one entry."""
     trials, mean, variance = groups.means()
     return CrossedMargins(mean, np.sqrt(variance), _unrounded(trials), groups.row_weight(), groups.find(sampled))
 
@@ -709,16 +666,7 @@ LEAST_VARIETY = 0.25
 
 
 def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> TalliedRows:
-    """Return the tallied rows of the whole DataFrame from the sums over them.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    part : Part
-        Sums over all rows, with the kept rows in the order that the estimates need.
-    grouping : str
-        As of :func:`ens_plugin.spark.partition.choose_grouping`.
-    """
+    """Return the tallied rows of the whole DataFrame from the sums over them."""
     groups, kept = part.groups, part.kept
     assert groups is not None
     assert kept is not None
@@ -753,15 +701,7 @@ def in_content_order(adapter: EnsembleAdapter, kept: KeptRows) -> KeptRows:
 
 
 def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
-    """Raise InputError where a sample has too few different rows, because equal rows are sampled together.
-
-    Parameters
-    ----------
-    kept : KeptRows
-        The sampled rows, where not all rows of the data are sampled.
-    name : str or None
-        Column with the rows' numbers; None where a hash of their content is used.
-    """
+    """Raise InputError where a sample has too few different rows, because equal rows are sampled together."""
     _, copies = np.unique(kept.row, return_counts=True)
     n_rows = int(copies.sum())
     # Kish's effective number of different rows.

@@ -109,18 +109,7 @@ class PassSeconds(NamedTuple):
 
 
 def pass_seconds(X: Any, y: Any) -> PassSeconds:
-    """Return the estimated seconds of comparing and digesting all rows, from those for the first 10 000.
-
-    Parameters
-    ----------
-    X, y : array-like
-        Training rows and target.
-
-    Returns
-    -------
-    PassSeconds
-        0 where there are at most 10 000 rows, or where X is neither an array nor a DataFrame.
-    """
+    """Return the estimated seconds of comparing and digesting all rows, from those for the first 10 000."""
     if not isinstance(X, np.ndarray | pd.DataFrame) or X.shape[0] <= HEAD_ROWS:
         return PassSeconds(0.0, 0.0)
     # The first pass of a process takes longer.
@@ -149,34 +138,7 @@ def affordable_rows(
     *,
     metric_pace: float,
 ) -> NDArray[np.intp] | None:
-    """Return rows chosen at random, as many as can be analysed in the given time.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows
-        All training rows.
-    bags : Bags
-        In-bag rows of each member.
-    seconds : float
-        Time left for the members' predictions and the estimates.
-    allowance : float
-        Time allowed for the whole report; half of it may go into the first 1000 rows, whatever is left.
-    random_state : int or None
-        Seed of the choice; how many rows are chosen depends on how fast the members predict.
-    metric_pace : float
-        Seconds for each row of all evaluations of a metric; 0 without one.
-
-    Returns
-    -------
-    ndarray of intp, shape (n_chosen,), or None
-        In ascending order; None if there is time for all rows.
-
-    Raises
-    ------
-    InputError
-        If there is no time for 200 rows.
-    """
+    """Return rows chosen at random, as many as can be analysed in the given time."""
     n_rows = int(features.shape[0])
     rng = np.random.default_rng(random_state)
     pace = _seconds_per_row(adapter, features, bags, PILOT_SHARE * seconds, rng) + metric_pace
@@ -235,18 +197,6 @@ def metric_seconds_per_row(
     """Return the estimated seconds for each row of all evaluations of a metric, from one evaluation on a few rows.
 
     0 where the metric cannot be computed on them; the analysis then shows whether it can be on all rows.
-
-    Parameters
-    ----------
-    adapter : EnsembleAdapter
-    features : prepared rows
-        All training rows.
-    bags : Bags
-    y : array-like, shape (n_rows,) or (n_rows, n_outputs)
-    metric : ResolvedMetric
-    enough : float
-        Seconds after which no larger sample is tried.
-    rng : numpy Generator
     """
     labels, pace = target_array(y), 0.0
     # Of several outputs, the adapter is that of the first; each is evaluated alone and in the mean.
@@ -293,20 +243,7 @@ _directories = _Directories()
 
 
 def destinations_of_fit(settings: AutologOptions, is_in_users_run: bool) -> tuple[object, ...]:
-    """Return what the report of a fit that runs now is logged to.
-
-    Parameters
-    ----------
-    settings : AutologOptions
-    is_in_users_run : bool
-        Whether a run of MLflow's is open that the user opened.
-
-    Returns
-    -------
-    tuple of object
-        The trackers, the open run of Weights & Biases in place of its name; without runs that the user has opened
-        where autologging is exclusive.
-    """
+    """Return what the report of a fit that runs now is logged to."""
     found: list[object] = []
     for tracker in settings.trackers:
         name = tracker if isinstance(tracker, str) else None
@@ -445,18 +382,6 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
     """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers.
 
     A model without out-of-bag rows gets no report.
-
-    Parameters
-    ----------
-    fit : FinishedFit
-    model_id : str or None
-        LoggedModel of this fit.
-    settings : AutologOptions
-
-    Raises
-    ------
-    EnsPluginError
-        If the model has out-of-bag rows, but no report can be made of them or sent.
     """
     deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
     tracking_uri = _tracking_uri() if MLFLOW in map(kind_of, fit.destinations) else ""
@@ -651,13 +576,7 @@ _last_steps: dict[int, _Step] = {}  # by thread
 
 
 def continues_growth(model: Any) -> bool:
-    """Return whether a fit of `model` would add members to those that it has.
-
-    Parameters
-    ----------
-    model : object
-        Model before the fit.
-    """
+    """Return whether a fit of `model` would add members to those that it has."""
     try:
         ensemble = inner_ensemble(model)
     except EnsPluginError:
@@ -670,17 +589,6 @@ def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOption
 
     No fit is known to be the last one. The growth is taken to be over when another model is fitted in the same
     thread, when autologging is switched off or on again, and when the program ends.
-
-    Parameters
-    ----------
-    fit : FinishedFit
-    model_id : str or None
-    settings : AutologOptions
-
-    Returns
-    -------
-    bool
-        False where the rows have no digest to recognise them by later; report such a fit at once.
     """
     try:
         digest = data_digest(fit.data.table(), fit.data.y)
@@ -693,15 +601,7 @@ def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOption
 
 
 def report_grown(thread: int | None = None, model: Any = None) -> None:
-    """Report the ensembles whose growth is over.
-
-    Parameters
-    ----------
-    thread : int, optional
-        Report the ensembles of this thread only; by default of all.
-    model : object, optional
-        The model that is fitted next; where it is the one that grew, nothing is reported.
-    """
+    """Report the ensembles whose growth is over."""
     for ident in list(_last_steps) if thread is None else [thread]:
         step = _last_steps.pop(ident, None)
         if step is not None and step.fit.model is not model and step.settings.process == os.getpid():
@@ -765,16 +665,7 @@ def stop_watching() -> None:
 
 
 def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) -> Callable[..., Any]:
-    """Return a function that calls `original`, a ``fit`` or ``train`` function, and reports each outermost call.
-
-    Parameters
-    ----------
-    original : callable
-    read : callable
-        Returns the training data from the arguments of a call, given by name.
-    returns_model : bool
-        Whether the trained model is what `original` returns; else it is the first argument.
-    """
+    """Return a function that calls `original`, a ``fit`` or ``train`` function, and reports each outermost call."""
     signature = inspect.signature(original)
 
     @wraps(original)
@@ -948,10 +839,6 @@ def patch(sites: Iterable[FitSite]) -> None:
     """Replace training functions by functions that report each fit; those already replaced stay.
 
     Where MLflow has patched a function, both its patch and the function that it will restore are replaced.
-
-    Parameters
-    ----------
-    sites : iterable of FitSite
     """
     for site in sites:
         _sites[site] = None

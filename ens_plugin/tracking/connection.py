@@ -76,11 +76,6 @@ def patience() -> Iterator[None]:
     The timeout of a socket is for each single byte, so that a server that sends a byte in time, again and again, could
     hold a program for ever.  Inside another block in the same thread, that one's limit holds.  MLflow reads artifacts
     in threads of its own, whose waits count as well.
-
-    Raises
-    ------
-    TrackingError
-        If the patience is used up.  Where MLflow reads, its client raises an MlflowException instead.
     """
     ident = threading.get_ident()
     if ident in _limits:
@@ -155,20 +150,6 @@ def check_server(uri: str) -> None:
     MLflow's client retries a failing request for about four minutes.  This check makes at most
     three attempts within seconds.  It is skipped for stores that are not HTTP servers, and where
     the user has set ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``.
-
-    Parameters
-    ----------
-    uri : str
-        Tracking URI, as ``mlflow.get_tracking_uri()`` returns it.
-
-    Raises
-    ------
-    TrackingError
-        If there is no response from `uri`, or a server error (status 500 and above).
-
-    Examples
-    --------
-    >>> check_server("sqlite:///mlflow.db")
     """
     if not uri.startswith(("http://", "https://")) or RETRIES_VARIABLE in os.environ:
         return
@@ -205,26 +186,7 @@ def _probe(uri: str) -> int:
 
 @contextmanager
 def tracking_errors(uri: str) -> Iterator[None]:
-    """Raise TrackingError in place of the errors of MLflow and of its connection inside the block.
-
-    Parameters
-    ----------
-    uri : str
-        Tracking URI, for the message.
-
-    Raises
-    ------
-    TrackingError
-        Instead of ``MlflowException``, ``requests`` errors and operating system errors.
-
-    Examples
-    --------
-    >>> with tracking_errors("http://127.0.0.1:5000"):  # doctest: +ELLIPSIS
-    ...     raise ConnectionResetError("connection reset")
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.TrackingError: ...
-    """
+    """Raise TrackingError in place of the errors of MLflow and of its connection inside the block."""
     import requests
     from mlflow.exceptions import MlflowException
 
@@ -246,13 +208,6 @@ def without_credentials(uri: str) -> str:
 
     A password may hold any character, so whatever is before the last ``@`` is left out; where that may be part of a
     query, nothing but the scheme is shown.
-
-    Examples
-    --------
-    >>> without_credentials("https://me:p@ss/word@mlflow.example:5000/team?token=abc")
-    'https://mlflow.example:5000/team'
-    >>> without_credentials("sqlite:///mlflow.db"), without_credentials("models:/churn@champion")
-    ('sqlite:///mlflow.db', 'models:/churn@champion')
     """
     scheme, found, rest = uri.partition("://")
     if not found:
@@ -269,13 +224,7 @@ def without_credentials(uri: str) -> str:
 
 
 def without_secrets(message: str, *uris: str) -> str:
-    """Return a message without the credentials of `uris` and of every URI in it.
-
-    Examples
-    --------
-    >>> without_secrets("request to http://me:secret@127.0.0.1/api?token=abc failed")
-    'request to http://127.0.0.1/api failed'
-    """
+    """Return a message without the credentials of `uris` and of every URI in it."""
     for uri in uris:
         shown = without_credentials(uri)
         if shown != uri:
@@ -325,12 +274,6 @@ def no_progress_bars() -> Iterator[None]:
     """Keep MLflow from printing progress bars of artifacts, and addresses of runs with credentials, inside the block.
 
     Environment variables that the user has set stay as they are.
-
-    Examples
-    --------
-    >>> with no_progress_bars():
-    ...     os.environ[PROGRESS_VARIABLE]
-    'false'
     """
     with _LOCK:
         ours = [name for name in QUIET if _blocks[name] or name not in os.environ]
@@ -370,14 +313,6 @@ class FitEvents:
     """Event logger that calls functions before and after each fit that MLflow's autologging handles.
 
     It replaces MLflow's event logger and passes all events on to that one.
-
-    Parameters
-    ----------
-    before, after : callable
-        Called without arguments, in the thread of the fit; must not raise.  `after` is not called
-        for a fit that raises.
-    failed : callable
-        Called in place of `after` for a fit that raises.
     """
 
     def __init__(self, before: Callable[[], None], after: Callable[[], None], failed: Callable[[], None]) -> None:
@@ -494,19 +429,7 @@ LONGEST_S = 24 * 3600.0
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder that exists for the length of the block, after removing those of processes that have ended.
-
-    Yields
-    ------
-    Path
-
-    Examples
-    --------
-    >>> with scratch_folder() as folder:
-    ...     _ = (folder / "report.json").write_text("{}")
-    >>> folder.exists()
-    False
-    """
+    """Yield a folder that exists for the length of the block, after removing those of processes that have ended."""
     _sweep(Path(gettempdir()))
     folder = Path(mkdtemp(prefix=PREFIX))
     try:

@@ -48,13 +48,7 @@ def _begun(live: Any, parts: ReportParts) -> OpenTracker:
 
 
 class DvcLive:
-    """A Live of DVCLive that receives the parts of one report.
-
-    Parameters
-    ----------
-    live : dvclive.Live
-    parts : ReportParts
-    """
+    """A Live of DVCLive that receives the parts of one report."""
 
     def __init__(self, live: Any, parts: ReportParts) -> None:
         self._live, self._parts = live, parts

@@ -46,14 +46,6 @@ class EnsembleEvaluator(ModelEvaluator):
     ``ens_plugin.autolog`` recorded), ``"metric"``, ``"positive_label"``, ``"criterion"``, ``"confidence"``,
     ``"tolerance"`` and ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for
     :func:`ens_plugin.log_report`.
-
-    Examples
-    --------
-    >>> import mlflow  # doctest: +SKIP
-    >>> mlflow.models.evaluate(  # doctest: +SKIP
-    ...     "models:/churn@champion", test, targets="churned", model_type="classifier",
-    ...     evaluators="ensemble", evaluator_config={"enabled": True},
-    ... ).metrics["ens.error"]
     """
 
     @classmethod
@@ -65,18 +57,7 @@ class EnsembleEvaluator(ModelEvaluator):
         self, *, model_type: str, dataset: Any, run_id: str, evaluator_config: Mapping[str, Any], model: Any = None,
         model_id: str | None = None, **_: Any,
     ) -> EvaluationResult:  # fmt: skip
-        """Analyse the model, log its report, and return the report's scalars; called by MLflow.
-
-        Returns
-        -------
-        EvaluationResult
-            The scalars of the report, and the report itself as an artifact.
-
-        Raises
-        ------
-        EnsPluginError
-            If the configuration, the model or the data cannot be used, or the server refuses.
-        """
+        """Analyse the model, log its report, and return the report's scalars; called by MLflow."""
         from ens_plugin.analysis.analyze import analyze
 
         options = _options(evaluator_config)

@@ -68,36 +68,18 @@ REPORT_FILE = "report.json"
 
 
 def artifact_path(prefix: str) -> str:
-    """Return the directory of a report's artifacts inside a run.
-
-    Examples
-    --------
-    >>> artifact_path("ens"), artifact_path("challenger")
-    ('ensemble', 'ensemble/challenger')
-    """
+    """Return the directory of a report's artifacts inside a run."""
     return "ensemble" if prefix == DEFAULT_PREFIX else f"ensemble/{prefix}"
 
 
 def render_artifacts(report: EnsembleReport, directory: Path) -> None:
-    """Write the data, the page and the figures of a report into an existing directory.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    directory : Path
-    """
+    """Write the data, the page and the figures of a report into an existing directory."""
     write_data(report, directory)
     draw_files(report, directory)
 
 
 def draw_files(report: EnsembleReport, directory: Path) -> None:
-    """Write report.html and the figures into an existing directory.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    directory : Path
-    """
+    """Write report.html and the figures into an existing directory."""
     from ens_plugin.report.html import write_page
     from ens_plugin.report.plots import default_style, report_figures
 
@@ -109,17 +91,7 @@ def draw_files(report: EnsembleReport, directory: Path) -> None:
 
 
 def label_frame(report: EnsembleReport) -> pd.DataFrame:
-    """Return the errors by label and the confusion matrix as one table, with a row for each label.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-
-    Returns
-    -------
-    DataFrame
-        Columns label, rows, error, lower, upper, recommended_error, asymptotic_error, and one for each predicted label.
-    """
+    """Return the errors by label and the confusion matrix as one table, with a row for each label."""
     import pandas as pd
 
     errors = [
@@ -132,13 +104,7 @@ def label_frame(report: EnsembleReport) -> pd.DataFrame:
 
 
 def write_data(report: EnsembleReport, directory: Path) -> None:
-    """Write report.json, curve.csv and, for a classifier, labels.csv, which need no rendering, into a directory.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    directory : Path
-    """
+    """Write report.json, curve.csv and, for a classifier, labels.csv, which need no rendering, into a directory."""
     (directory / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
     report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
     if report.label_errors:
@@ -160,18 +126,7 @@ class Point(NamedTuple):
 
 
 def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
-    """Return the scalars of `report` as ``<prefix>.<name>`` at step -1; infinities are left out.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> import ens_plugin
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(20, random_state=0).fit(X, y), X, y)
-    >>> scalar_points(report, "ens")[0].key
-    'ens.error'
-    """
+    """Return the scalars of `report` as ``<prefix>.<name>`` at step -1; infinities are left out."""
     return [
         Point(f"{prefix}.{name}", value, SCALAR_STEP)
         for name, value in report.metrics().items()
@@ -183,16 +138,6 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
     """Return the error curve and its interval as ``<prefix>/error``, ``/error_lower``, ``/error_upper``.
 
     A curve of a scorer of scikit-learn has its name in place of "error".
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    prefix : str
-
-    Returns
-    -------
-    list of Point
-        About 300, by ascending size; points that are not finite are left out.
     """
     curve = report.error_curve
     sizes = charted_sizes(report)
@@ -225,10 +170,6 @@ def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
     the current size, because MLflow shows a curve's last value as the value of the run, which then equals the scalar.
     All are odd where the current size is odd, and even where it is even, as far as the curve has such sizes: the votes
     of an even number of members can tie, so that a curve over both would end in a step.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_sizes,)
     """
     now, recommended = report.n_members, report.recommended_size or report.recommendation.max_size
     curve, sizes = report.error_curve, report.error_curve.sizes
@@ -261,19 +202,7 @@ ANY_BLOCK = re.compile(r"<!-- ens_plugin:(?P<prefix>\S+) begin -->.*?<!-- ens_pl
 
 
 class MlflowRun:
-    """A run of MLflow that receives the parts of one report; it may have ended.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    run : Run
-    folder : str
-        Directory of the figures and files inside the run's artifacts.
-    timestamp : int
-        Time of all points, in ms since 1970.
-    model_id : str or None
-        LoggedModel that the scalars are linked to.
-    """
+    """A run of MLflow that receives the parts of one report; it may have ended."""
 
     def __init__(self, client: MlflowClient, run: Run, folder: str, timestamp: int, model_id: str | None) -> None:
         self._client, self._run, self._folder = client, run, folder
@@ -333,32 +262,7 @@ class MlflowRun:
 
 
 def merge_description(current: str, summary: str, prefix: str) -> str:
-    """Return a run's description with `summary` added; text that a person wrote stays unchanged.
-
-    Parameters
-    ----------
-    current : str
-        The present description; may be empty.
-    summary : str
-        Markdown; cut at 4000 characters.
-    prefix : str
-        The report's prefix; each prefix owns one block.
-
-    Returns
-    -------
-    str
-        `current` with this prefix's block replaced, or added if `current` consists of such blocks only;
-        otherwise `current` itself.
-
-    Examples
-    --------
-    >>> print(merge_description("", "12 members", "ens"))
-    <!-- ens_plugin:ens begin -->
-    12 members
-    <!-- ens_plugin:ens end -->
-    >>> merge_description("My own note", "12 members", "ens")
-    'My own note'
-    """
+    """Return a run's description with `summary` added; text that a person wrote stays unchanged."""
     block = _block(summary, prefix)
     own = next((found for found in ANY_BLOCK.finditer(current) if found["prefix"] == prefix), None)
     if own is not None:
@@ -381,20 +285,7 @@ def _block(summary: str, prefix: str) -> str:
 def report_parts(
     report: EnsembleReport, directory: Path | None, prefix: str, data_digest: str | None = None
 ) -> ReportParts:
-    """Return the parts of a report that are logged; its figures and files, if any, are in `directory` already.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    directory : Path or None
-    prefix : str
-    data_digest : str, optional
-        Digest of the training data, which is added to the facts.
-
-    Returns
-    -------
-    ReportParts
-    """
+    """Return the parts of a report that are logged; its figures and files, if any, are in `directory` already."""
     curve: dict[str, dict[int, float]] = {}
     for point in curve_points(report, prefix):
         curve.setdefault(point.key, {})[point.step] = point.value
@@ -471,35 +362,17 @@ def subject_of(report: EnsembleReport) -> str:
 
 
 def is_numbered(name: str, prefix: str) -> bool:
-    """Return whether a prefix is `prefix` itself, or one that autologging makes of it for a run's further reports.
-
-    Examples
-    --------
-    >>> is_numbered("ens_2", "ens"), is_numbered("ens.shifted", "ens")
-    (True, False)
-    """
+    """Return whether a prefix is `prefix` itself, or one that autologging makes of it for a run's further reports."""
     return re.fullmatch(rf"{re.escape(prefix)}(_[0-9]+)?", name) is not None
 
 
 def run_records(run: Run) -> list[ReportRecord]:
-    """Return the records of all reports that a run ever had, under any prefix, in the order in which they came.
-
-    Raises
-    ------
-    ValueError
-        If a tag has not the form of a record.
-    """
+    """Return the records of all reports that a run ever had, under any prefix, in the order in which they came."""
     return sorted(_records(run.data.tags, _RUN_TAG), key=lambda record: record.number)
 
 
 def model_records(model: LoggedModel) -> list[ReportRecord]:
-    """Return the records of the newest reports on a LoggedModel by prefix, in the order in which they came.
-
-    Raises
-    ------
-    ValueError
-        If a tag has not the form of a record.
-    """
+    """Return the records of the newest reports on a LoggedModel by prefix, in the order in which they came."""
     return sorted(_records(model.tags, _MODEL_TAG), key=lambda record: record.number)
 
 
@@ -811,13 +684,7 @@ def run_content(report: EnsembleReport, directory: Path | None, prefix: str) -> 
 
 
 def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
-    """Log the content of a report to a run, which may have ended, and link the LoggedModel that the report names.
-
-    Raises
-    ------
-    TrackingError
-        If the run is deleted.  Other failures raise MLflow's own exceptions.
-    """
+    """Log the content of a report to a run, which may have ended, and link the LoggedModel that the report names."""
     run = client.get_run(run_id)
     if run.info.lifecycle_stage == "deleted":
         raise TrackingError(
@@ -838,21 +705,6 @@ def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, direc
     """Link a report that a run has already to the LoggedModel that it names, which was logged later.
 
     The report itself was logged for no model and stays as it is.  A copy that names the model is logged beside it.
-
-    Parameters
-    ----------
-    client : MlflowClient
-    run_id : str
-    report : EnsembleReport
-        Names the model.
-    directory : Path
-        Holds the copy, as report.json.
-    prefix : str
-
-    Raises
-    ------
-    MlflowException
-        If the server refuses.
     """
     run = client.get_run(run_id)
     content = run_content(report, directory, prefix)

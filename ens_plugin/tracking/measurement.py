@@ -50,16 +50,7 @@ class Measurement(NamedTuple):
 
 
 def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows, metric: Metric | None) -> Measurement:
-    """Analyse a registered version on `rows`, by a metric if one is named.  Loading the model runs code stored with it.
-
-    Raises
-    ------
-    DataMismatchError
-        If the digest recorded at training shows that `rows` passed as training rows are others, or that
-        rows passed as held out are the training rows.
-    EnsPluginError
-        If the model cannot be loaded or analysed for another reason.
-    """
+    """Analyse a registered version on `rows`, by a metric if one is named; loading it runs code stored with it."""
     from ens_plugin.analysis.analyze import analyze_rows
 
     model = load_model(version.uri)
@@ -82,26 +73,7 @@ def _rows_as_trained(rows: Rows, model: Any, recorded: str | None) -> tuple[Any,
 
 
 def check_digest(digest: str, recorded: str | None, data: str, model: str) -> None:
-    """Raise DataMismatchError unless training rows have the recorded digest, and held-out rows another one.
-
-    Parameters
-    ----------
-    digest : str
-        Digest of the rows given.
-    recorded : str or None
-        Digest that autolog recorded at training; None where none was recorded, and nothing is checked.
-    data : {"oob", "holdout"}
-    model : str
-        Name of the model in the message.
-
-    Raises
-    ------
-    DataMismatchError
-
-    Examples
-    --------
-    >>> check_digest("v1:0a", None, "oob", "models:/churn/7")
-    """
+    """Raise DataMismatchError unless training rows have the recorded digest, and held-out rows another one."""
     if recorded is None or (recorded == digest) == (data == "oob"):
         return
     if data == "oob":
@@ -117,13 +89,7 @@ def check_digest(digest: str, recorded: str | None, data: str, model: str) -> No
 
 
 def recorded_digest(client: MlflowClient, model_id: str | None, run_id: str | None) -> str | None:
-    """Return the digest of training rows that autolog recorded for a model, or for its run; None if for neither.
-
-    Raises
-    ------
-    MlflowException
-        If the server refuses.
-    """
+    """Return the digest of training rows that autolog recorded for a model, or for its run; None if for neither."""
     found = None if model_id is None else client.get_logged_model(model_id).tags.get(DIGEST_TAG)
     if found is None and run_id is not None:
         found = client.get_run(run_id).data.tags.get(DIGEST_TAG)

@@ -101,30 +101,6 @@ def data_digest(X: Any, y: Any) -> str:
     type (``1``, ``1.0`` and ``True``, but not ``"1"``).  All missing values are alike.  Sparse
     matrices of any format have the same digest as each other, but not as dense ones: their digest
     takes time in proportion to the stored values.
-
-    Parameters
-    ----------
-    X : array-like, DataFrame or sparse matrix of shape (n_rows, n_features), or sequence of n_rows texts
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-
-    Returns
-    -------
-    str
-        The scheme and a SHA-256 sum: ``"v1:"`` and 64 hexadecimal digits.
-
-    Raises
-    ------
-    InputError
-        If `X` and `y` differ in their numbers of rows, or one of them is not a table.
-
-    Examples
-    --------
-    >>> import numpy as np, pandas as pd
-    >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), ["no", "yes"]
-    >>> data_digest(X, y) == data_digest(pd.DataFrame(X), pd.Series(y))
-    True
-    >>> data_digest(X, y) == data_digest(X[::-1], y[::-1])
-    False
     """
     tables = _table(X, "X"), _table(y, "y")
     if tables[0].shape[0] != tables[1].shape[0]:
@@ -266,13 +242,7 @@ FINISHED = (0, 1)
 
 
 def library_of_file(start: bytes) -> type[FileReadable] | None:
-    """Return the library whose model files begin with `start`; None for pickles, archives and unknown files.
-
-    Parameters
-    ----------
-    start : bytes
-        The first 64 bytes of the file.
-    """
+    """Return the library whose model files begin with `start`; None for pickles, archives and unknown files."""
     library = _reader_among_loaded(start)
     if library is None and not start.startswith((*OPENERS, *PICKLE_STARTS, ZIP_START, ZLIB_START, LZ4_START)):
         load_offered_adapters()
@@ -285,19 +255,7 @@ def _reader_among_loaded(start: bytes) -> type[FileReadable] | None:
 
 
 def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
-    """Raise ModelLoadError for a file that would end the process, or keep it busy for ever, when it is read.
-
-    Parameters
-    ----------
-    path : Path
-    modules : sequence of str
-        Directories with modules that a pickle needs.
-
-    Raises
-    ------
-    ModelLoadError
-        If the file is damaged.  A file that is no model at all passes: its reader refuses it.
-    """
+    """Raise ModelLoadError for a file that would end the process, or keep it busy for ever, when it is read."""
     with path.open("rb") as file:
         start = file.read(64)
     library = library_of_file(start)
@@ -310,12 +268,7 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
 
 
 def refuse_damaged_model(model: object, source: str) -> None:
-    """Raise ModelLoadError for a model that was read, but has damaged trees.
-
-    Raises
-    ------
-    ModelLoadError
-    """
+    """Raise ModelLoadError for a model that was read, but has damaged trees."""
     reason = _find_damage(model, libraries(Storable))
     if reason is not None:
         raise ModelLoadError(
@@ -453,24 +406,7 @@ SCIKIT_LEARN = "\n  sklearn:\n"
 
 
 def hold_members(place: str, reports: Sequence[EnsembleReport]) -> list[bool | None]:
-    """Return whether the files of a stored model hold the members that each of some reports is about.
-
-    Parameters
-    ----------
-    place : str
-        URI of the folder of the files.
-    reports : sequence of EnsembleReport
-
-    Returns
-    -------
-    list of (bool or None)
-        None where a report does not show what its members look like in a file, or there are no files.
-
-    Raises
-    ------
-    MlflowException
-        If the files cannot be read.
-    """
+    """Return whether the files of a stored model hold the members that each of some reports is about."""
     from mlflow.artifacts import download_artifacts, list_artifacts
 
     wanted = [{bytes.fromhex(part) for part in report.fingerprint} for report in reports]
@@ -546,18 +482,7 @@ class RegisteredVersion:
 
 
 def parse_address(uri: str) -> VersionAddress:
-    """Return the parts of the URI of a registered version.
-
-    Raises
-    ------
-    InputError
-        If `uri` is neither ``models:/<name>/<version>`` nor ``models:/<name>@<alias>``.
-
-    Examples
-    --------
-    >>> parse_address("models:/churn@champion")
-    VersionAddress(name='churn', version=None, alias='champion')
-    """
+    """Return the parts of the URI of a registered version."""
     found = ADDRESS.fullmatch(uri) if isinstance(uri, str) else None
     if found is None:
         shown = without_secrets(uri) if isinstance(uri, str) else uri
@@ -570,40 +495,14 @@ def parse_address(uri: str) -> VersionAddress:
 
 
 def baseline_address(baseline: str, name: str) -> VersionAddress:
-    """Return the address of the baseline of the model `name`, from a version's URI or an alias of the same model.
-
-    Raises
-    ------
-    InputError
-        If `baseline` is neither a version's URI nor an alias.
-
-    Examples
-    --------
-    >>> str(baseline_address("champion", "churn")), str(baseline_address("models:/old/3", "churn"))
-    ('models:/churn@champion', 'models:/old/3')
-    """
+    """Return the address of the baseline of the model `name`, from a version's URI or an alias of the same model."""
     if isinstance(baseline, str) and ALIAS.fullmatch(baseline):
         return VersionAddress(name, None, baseline)
     return parse_address(baseline)
 
 
 def check_alias(alias: str, argument: str) -> None:
-    """Raise InputError for a name that MLflow does not accept as an alias, before anything is decided.
-
-    Parameters
-    ----------
-    alias : str
-    argument : str
-        Name of the argument in the message.
-
-    Raises
-    ------
-    InputError
-
-    Examples
-    --------
-    >>> check_alias("champion", "promote")
-    """
+    """Raise InputError for a name that MLflow does not accept as an alias, before anything is decided."""
     if not isinstance(alias, str) or not ALIAS.fullmatch(alias):
         raise InputError(
             f"{argument}={printable(repr(alias), 120)} cannot be an alias. Use letters, digits, '_' and '-', "
@@ -612,15 +511,7 @@ def check_alias(alias: str, argument: str) -> None:
 
 
 def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVersion:
-    """Return a version from the registry; an alias is resolved once, to the version that it points at now.
-
-    Raises
-    ------
-    GateError
-        If the alias has no version, or the version's registration has not succeeded.
-    MlflowException
-        If there is no such model or version, or the registry refuses.
-    """
+    """Return a version from the registry; an alias is resolved once, to the version that it points at now."""
     version = address.version
     if version is None:
         version = alias_holder(client, address)
@@ -638,13 +529,7 @@ def find_version(client: MlflowClient, address: VersionAddress) -> RegisteredVer
 
 
 def is_unchanged(client: MlflowClient, version: RegisteredVersion) -> bool:
-    """Return whether a version is still the one that was found: its number is used again for a model made anew.
-
-    Raises
-    ------
-    MlflowException
-        If there is no such version any more, or the registry refuses.
-    """
+    """Return whether a version is still the one that was found: its number is used again for a model made anew."""
     return (
         _registered(version.name, version.version, client.get_model_version(version.name, version.version)) == version
     )
@@ -663,13 +548,7 @@ def _registered(name: str, version: str, found: ModelVersion) -> RegisteredVersi
 
 
 def alias_holder(client: MlflowClient, address: VersionAddress) -> str | None:
-    """Return the version that the alias of `address` points at now; None if the alias does not exist.
-
-    Raises
-    ------
-    MlflowException
-        If there is no such model, or the registry refuses.
-    """
+    """Return the version that the alias of `address` points at now; None if the alias does not exist."""
     aliases = client.get_registered_model(address.name).aliases
     held = aliases.get(address.alias)
     return None if held is None else str(held)
@@ -689,13 +568,7 @@ TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
 
 def is_uri(source: str) -> bool:
-    """Return whether `source` is a URI, for MLflow to resolve, rather than a path.
-
-    Examples
-    --------
-    >>> is_uri("models:/churn/3"), is_uri("forest.joblib")
-    (True, False)
-    """
+    """Return whether `source` is a URI, for MLflow to resolve, rather than a path."""
     return URI.match(source) is not None
 
 
@@ -705,36 +578,6 @@ def load_model(source: str | Path) -> Any:
     Loading a model runs code that is stored in it: load only what you trust.  Where MLflow's
     switch ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` is ``false``, nothing that could run code is
     loaded, not from files either.
-
-    Parameters
-    ----------
-    source : str or Path
-        ``models:/name/3``, ``models:/name@champion``, ``models:/m-...``, ``runs:/<run>/model``, any
-        other URI of MLflow, an MLflow model directory, or a file written by joblib, pickle,
-        cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text; JSON or UBJSON).
-        Files of those two hold a ``Booster``, which has label codes only, not the labels.
-
-    Returns
-    -------
-    object
-        The library's own model object, wrappers such as Pipeline included.
-
-    Raises
-    ------
-    ModelLoadError
-        If there is nothing at `source`, what is there is not a model, or loading it is forbidden.
-    TrackingError
-        If the tracking server cannot be reached.
-
-    Examples
-    --------
-    >>> import joblib, tempfile
-    >>> from pathlib import Path
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     _ = joblib.dump(RandomForestClassifier(), Path(directory) / "forest.joblib")
-    ...     load_model(Path(directory) / "forest.joblib")
-    RandomForestClassifier()
     """
     if is_uri(str(source)):
         return _load_with_mlflow(str(source))
@@ -759,28 +602,7 @@ def load_model(source: str | Path) -> Any:
 
 
 def logged_model_id(source: str) -> str | None:
-    """Return the id of the LoggedModel behind a ``models:/`` or ``runs:/`` URI, if there is one.
-
-    Parameters
-    ----------
-    source : str
-        As for :func:`load_model`.
-
-    Returns
-    -------
-    str or None
-        None for files, for other URIs, and for models that predate LoggedModels.
-
-    Raises
-    ------
-    ModelLoadError
-        If MLflow finds no model there.
-
-    Examples
-    --------
-    >>> logged_model_id("forest.joblib") is None
-    True
-    """
+    """Return the id of the LoggedModel behind a ``models:/`` or ``runs:/`` URI, if there is one."""
     if not source.startswith(("models:/", "runs:/")):
         return None
     import mlflow
@@ -797,21 +619,6 @@ def source_run_id(source: str) -> str | None:
     """Return the id of the run that logged the model of a ``models:/`` or ``runs:/`` URI, if it is known.
 
     Reports on a model without a LoggedModel, as of MLflow's Spark flavour, are logged to this run.
-
-    Parameters
-    ----------
-    source : str
-        As for :func:`load_model`.
-
-    Returns
-    -------
-    str or None
-        None for files, for other URIs, and for versions registered from no run.
-
-    Examples
-    --------
-    >>> source_run_id("runs:/0a1b/model"), source_run_id("forest.joblib")
-    ('0a1b', None)
     """
     if source.startswith("runs:/"):
         return source.removeprefix("runs:/").partition("/")[0]

@@ -64,16 +64,7 @@ def _begun(writer: Any, parts: ReportParts) -> OpenTracker:
 
 
 class TensorboardWriter:
-    """A writer of TensorBoard that receives the parts of one report.
-
-    Parameters
-    ----------
-    writer : SummaryWriter
-    prefix : str
-        Section of the charts and images, and folder of the files.
-    folder : str
-        The log directory.
-    """
+    """A writer of TensorBoard that receives the parts of one report."""
 
     def __init__(self, writer: Any, prefix: str, folder: str) -> None:
         self._writer, self._prefix, self._folder = writer, prefix, folder

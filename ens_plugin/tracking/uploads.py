@@ -101,13 +101,7 @@ class Progress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def make_run(self) -> None:
-        """Record that a run is being made, which the end of the program must not leave RUNNING.
-
-        Raises
-        ------
-        TrackingError
-            If the program is ending.
-        """
+        """Record that a run is being made, which the end of the program must not leave RUNNING."""
         with self._lock:
             if self._is_given_up:
                 raise TrackingError(
@@ -158,23 +152,7 @@ _first_at_exit: dict[Callable[[], object], None] = {}
 
 
 def post(upload: Upload, seconds: float) -> bool:
-    """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it.
-
-    Parameters
-    ----------
-    upload : Upload
-    seconds : float
-
-    Returns
-    -------
-    bool
-        True if it was sent; if not, it continues in the background.
-
-    Raises
-    ------
-    TrackingError
-        If 20 others are waiting for the same store already, or no thread can be started.
-    """
+    """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it."""
     _wait_at_exit()
     with _lock:
         waiting = _queues.setdefault(upload.store, deque())
@@ -190,24 +168,13 @@ def post(upload: Upload, seconds: float) -> bool:
 
 
 def call_at_exit(work: Callable[[], object]) -> None:
-    """Register `work` to be called when the program ends, before the wait for uploads.
-
-    Parameters
-    ----------
-    work : callable
-        Must not raise.  It is called once, however often it is passed.
-    """
+    """Register `work` to be called when the program ends, before the wait for uploads."""
     _wait_at_exit()
     _first_at_exit[work] = None
 
 
 def wait_until_sent(seconds: float) -> bool:
-    """Wait at most `seconds` for all uploads to all stores, and return whether they were sent.
-
-    Parameters
-    ----------
-    seconds : float
-    """
+    """Wait at most `seconds` for all uploads to all stores, and return whether they were sent."""
     deadline = time.monotonic() + seconds
     return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in _unsent())
 
@@ -310,15 +277,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ReportFiles:
-    """The files of a report in a folder, which is removed when the last of its deliveries is over.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-        Its data are written at once.
-    n_deliveries : int
-    settings : AutologOptions
-    """
+    """The files of a report in a folder, which is removed when the last of its deliveries is over."""
 
     def __init__(self, report: EnsembleReport, n_deliveries: int, settings: AutologOptions) -> None:
         self._model, self._settings = report.model, settings
@@ -384,13 +343,7 @@ atexit.register(end_drawing)
 
 
 def draw(folder: Path) -> None:
-    """Draw the page and the figures of the report whose data are in a folder.
-
-    Raises
-    ------
-    TrackingError
-        If they could not be drawn, or not within half a minute.
-    """
+    """Draw the page and the figures of the report whose data are in a folder."""
     with _lock:
         process = _process()
         limit = threading.Timer(DRAWING_S, process.kill)
@@ -493,11 +446,6 @@ def deliver(upload: ReportUpload) -> str:
 
     A run that is made for the report is ended by this call.  It is FAILED until the report is complete, then
     FINISHED: a program that is killed meanwhile leaves no run RUNNING.
-
-    Raises
-    ------
-    TrackingError
-        If the tracking server cannot be reached or refuses a call.
     """
     import mlflow
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
@@ -618,22 +566,7 @@ def send_all(
     deadline: float,
     settings: AutologOptions,
 ) -> None:
-    """Queue all deliveries of a report, and wait for them until the deadline.
-
-    Parameters
-    ----------
-    deliveries : collection of Delivery
-    files : ReportFiles or None
-        Removed in the end.
-    deadline : float
-        Time on the clock ``time.perf_counter()``.
-    settings : AutologOptions
-
-    Raises
-    ------
-    TrackingError
-        If too many reports wait for a store already.  The other deliveries are made nevertheless.
-    """
+    """Queue all deliveries of a report, and wait for them until the deadline."""
     problems = []
     for delivery in deliveries:
         try:

@@ -89,15 +89,7 @@ def _begun(run: Any, parts: ReportParts, wandb: Any) -> OpenTracker:
 
 
 class WandbRun:
-    """A run of Weights & Biases that receives the parts of one report.
-
-    Parameters
-    ----------
-    run : wandb.Run
-    prefix : str
-        Section of the charts, and folder of the files.
-    wandb : module
-    """
+    """A run of Weights & Biases that receives the parts of one report."""
 
     def __init__(self, run: Any, prefix: str, wandb: Any) -> None:
         self._run, self._prefix, self._wandb = run, prefix, wandb
