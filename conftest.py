@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 # Files and folders of ens_plugin/adapters that import their library at the top of a file.
-_LIBRARIES = ("econml", "h2o", "imblearn", "lightgbm", "quantile_forest", "sksurv", "xgboost", "ydf")
+_LIBRARIES = ("econml", "imblearn", "lightgbm", "quantile_forest", "sksurv", "xgboost", "ydf")
 _MISSING = [name for name in _LIBRARIES if find_spec(name) is None]
 
 collect_ignore_glob = [f"ens_plugin/adapters/{name}*" for name in _MISSING]

@@ -589,7 +589,7 @@ GROWABLE = (
 _SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
     "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and "
-    "forests of imbalanced-learn, quantile-forest, scikit-survival, EconML, YDF and H2O. For yet another library, "
+    "forests of imbalanced-learn, quantile-forest, scikit-survival, EconML and YDF. For yet another library, "
     "write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) describes: register it with "
     "ens_plugin.register_adapter for this Python process, or install it as a package with an entry point of the group "
     "'ens_plugin.adapters' for the command line and every other process."
@@ -602,7 +602,7 @@ _CUML = (
     "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass rows that "
     f'it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}'
 )
-_H2O = f"Pass the forest that h2o.get_model or h2o.load_model returns. Of a forest in a MOJO file, {_ARRAYS}"
+_H2O = f"Of a forest, {_ARRAYS}"
 _BOOSTING = (
     "AdaBoostClassifier",
     "AdaBoostRegressor",
@@ -718,8 +718,8 @@ def no_adapter(model: object) -> str:
     library = home.partition(".")[0]
     if library == "h2o":
         return (
-            f"{with_article(name, 'A')} of H2O is not covered: of H2O's models H2ORandomForestEstimator is, on "
-            f"held-out rows. {_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
+            f"No adapter accepts {with_article(name)} of H2O. "
+            f"{_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
         )
     if library == "cuml":
         return f"No adapter accepts {with_article(name)} of cuml. {_CUML}"

@@ -139,7 +139,6 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.forest", "IsolationForestAdapter"),
     ("ydf", "ens_plugin.adapters.ydf", "YdfForestAdapter"),
-    ("h2o", "ens_plugin.adapters.h2o", "H2OForestAdapter"),
     ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
     ("ens_plugin", "ens_plugin.adapters.spark_ml", "SparkForestAdapter"),

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ens_plugin.oob.predictions import OobPredictions, oob_predictions
     from ens_plugin.oob.search import OneFold, OobScorer, make_oob_scorer
     from ens_plugin.oob.uncertainty import PredictionUncertainty, predict_with_uncertainty
-    from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
     from ens_plugin.report.comparison import Comparison, compare
     from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BiasVariance",
-    "BootstrapModelAveragingClassifier",
     "Comparison",
     "CustomEnsemble",
     "DynamicPruningClassifier",
@@ -84,7 +82,6 @@ __all__ = [
 
 _HOME_OF = {
     "BiasVariance": "ens_plugin.report.result",
-    "BootstrapModelAveragingClassifier": "ens_plugin.papers.model_averaging_2004",
     "Comparison": "ens_plugin.report.comparison",
     "CustomEnsemble": "ens_plugin.adapters.custom",
     "DynamicPruningClassifier": "ens_plugin.sizing.pruning",

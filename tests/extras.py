@@ -29,7 +29,6 @@ INSTALL = {
     "econml": "pip install econml",
     "ens_plugin_walk": "pip install ./walk in the clone, which takes a C compiler",
     "forestci": "pip install forestci",
-    "h2o": "pip install h2o, which takes 270 MB, and Java",
     "imblearn": "pip install imbalanced-learn",
     "lightgbm": "pip install 'ens-plugin[lightgbm]'",
     "quantile_forest": "pip install quantile-forest",

@@ -25,7 +25,6 @@ __all__ = [
     "classification_report",
     "custom_metric_report",
     "hostile_report",
-    "hypergeometric_report",
     "label_report",
     "large_classification_report",
     "negative_asymptote_report",
@@ -34,6 +33,7 @@ __all__ = [
     "regression_report",
     "rising_report",
     "score_report",
+    "short_report",
     "small_classification_report",
 ]
 
@@ -103,8 +103,8 @@ def path_report() -> EnsembleReport:
     return replace(report, error_curve=curve)
 
 
-def hypergeometric_report() -> EnsembleReport:
-    """The hypergeometric estimator: no asymptote, and the curve ends before the current size."""
+def short_report() -> EnsembleReport:
+    """A path without an asymptote, which ends before the current size."""
     report = classification_report()
     curve, nan = report.error_curve, math.nan
     kept = curve.sizes <= 55
@@ -116,7 +116,7 @@ def hypergeometric_report() -> EnsembleReport:
         nan,
         (nan, nan),
         nan,
-        "hypergeometric",
+        "path",
         "0-1 error",
         0.95,
     )
@@ -244,7 +244,7 @@ def all_reports() -> dict[str, EnsembleReport]:
         "rising": rising_report(),
         "capped": capped_report(),
         "path": path_report(),
-        "hypergeometric": hypergeometric_report(),
+        "short": short_report(),
         "perfect": perfect_report(),
         "regression": regression_report(),
         "negative_asymptote": negative_asymptote_report(),

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import ens_plugin
 from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import EnsPluginWarning
+from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
 
 X, Y = (part[::20] for part in load_breast_cancer(return_X_y=True))
 
@@ -36,7 +37,7 @@ def grow_within_a_pipeline() -> None:
 
 
 def average_until_settled() -> None:
-    model = ens_plugin.BootstrapModelAveragingClassifier(n_estimators="auto", max_n_estimators=3, random_state=0)
+    model = BootstrapModelAveragingClassifier(n_estimators="auto", max_n_estimators=3, random_state=0)
     model.fit(X, Y)  # here
 
 

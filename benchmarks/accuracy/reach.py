@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -163,28 +162,6 @@ def other_label_of_ydf(model: Any, X: Any, y: Array) -> Array:
     return np.asarray(model.predict_class(columns).astype(int) != y)
 
 
-def h2o_forest(X: Any, y: Any, seed: int) -> Any:
-    import h2o
-
-    with redirect_stdout(sys.stderr):
-        h2o.init(nthreads=1, max_mem_size="1G", verbose=False)
-        h2o.no_progress()
-        forest = h2o.estimators.H2ORandomForestEstimator(ntrees=N_MEMBERS, seed=seed)
-        forest.train(y="y", training_frame=h2o.H2OFrame({**_named(X), "y": y.tolist()}))
-    return forest
-
-
-def squared_of_h2o(model: Any, X: Any, y: Array) -> Array:
-    import h2o
-
-    predicted = model.predict(h2o.H2OFrame(_named(X))).as_data_frame(use_multi_thread=False)
-    return np.asarray((predicted["predict"].to_numpy() - y) ** 2)
-
-
-def _named(X: Any) -> dict[str, list[float]]:
-    return {f"x{column}": X[:, column].tolist() for column in range(X.shape[1])}
-
-
 CASES = (
     Reach("balanced forest", "imblearn", rare_labels, balanced_forest, other_label),
     Reach("balanced forest, bootstrap", "imblearn", rare_labels, balanced_bootstraps, other_label),
@@ -195,7 +172,6 @@ CASES = (
     Reach("isolation forest", "sklearn", outliers, isolation_forest, other_label),
     Reach("easy ensemble, held out", "imblearn", rare_labels, easy_ensemble, other_label, "holdout"),
     Reach("YDF's forest, held out", "ydf", rare_labels, ydf_forest, other_label_of_ydf, "holdout"),
-    Reach("H2O's forest, held out", "h2o", values, h2o_forest, squared_of_h2o, "holdout"),
 )
 
 

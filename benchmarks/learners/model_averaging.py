@@ -19,8 +19,7 @@ from benchmarks.shared.forests import Plan, Record, grow_all
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS, load_real
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin import BootstrapModelAveragingClassifier
-from ens_plugin.papers.model_averaging_2004 import joint_scores, mean_bound
+from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier, joint_scores, mean_bound
 
 FloatArray = NDArray[np.float64]
 Split = tuple[FloatArray, NDArray[Any], FloatArray, NDArray[Any]]

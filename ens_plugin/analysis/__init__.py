@@ -8,7 +8,7 @@ from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.analyze import UNCHECKED_ROWS, UNPROVED_TARGET, analyze_rows, run_analysis
-    from ens_plugin.analysis.arguments import clip_sizes_to_oob, resolve_options, row_weights
+    from ens_plugin.analysis.arguments import resolve_options, row_weights
     from ens_plugin.analysis.blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
     from ens_plugin.analysis.options import AnalysisOptions, ScorerOfLabel
 
@@ -19,7 +19,6 @@ __all__ = [
     "ScorerOfLabel",
     "TalliedRows",
     "analyze_rows",
-    "clip_sizes_to_oob",
     "resolve_options",
     "row_weights",
     "run_analysis",
@@ -35,7 +34,6 @@ _HOME_OF = {
     "UNCHECKED_ROWS": "ens_plugin.analysis.analyze",
     "UNPROVED_TARGET": "ens_plugin.analysis.analyze",
     "analyze_rows": "ens_plugin.analysis.analyze",
-    "clip_sizes_to_oob": "ens_plugin.analysis.arguments",
     "resolve_options": "ens_plugin.analysis.arguments",
     "row_weights": "ens_plugin.analysis.arguments",
     "run_analysis": "ens_plugin.analysis.analyze",

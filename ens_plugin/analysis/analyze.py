@@ -25,7 +25,7 @@ from ens_plugin.adapters.unwrap import (
     output_ensemble,
     unwrap,
 )
-from ens_plugin.analysis.arguments import clip_sizes_to_oob, granted_threads, resolve_options
+from ens_plugin.analysis.arguments import granted_threads, resolve_options
 from ens_plugin.analysis.blocks import Progress, TalliedRows, label_count, tally_rows
 from ens_plugin.analysis.checks import (
     cross_fitting_explained,
@@ -112,7 +112,6 @@ def build_report(
     evidence: TalliedRows,
     settings: ResolvedOptions,
     *,
-    sizes_given: bool,
     sampled_labels: NDArray[Any],
     repeats: RepeatedRows | None = None,
     target: NDArray[Any] | None = None,
@@ -130,12 +129,6 @@ def build_report(
         assert isinstance(evidence.tally, AnyTally)
         weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
         evidence = replace(evidence, weight=weight)
-    if not sizes_given and settings.estimator == "hypergeometric":
-        settings = (
-            clip_sizes_to_oob(settings, evidence.tally.trials[usable], evidence.weight.select(usable).rows)
-            if shared is None
-            else clip_sizes_to_oob(settings, np.array([shared]))
-        )
     if isinstance(adapter, JudgedByLoss):
         estimates = _own_loss_estimates(adapter, evidence, sampled_labels, settings, shared)
     else:
@@ -462,9 +455,7 @@ def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
     return replace(rows, doubts=doubts, warnings=(*rows.warnings, *warnings))
 
 
-def report_on_rows(
-    rows: ModelRows, evidence: TalliedRows, settings: ResolvedOptions, *, sizes_given: bool
-) -> EnsembleReport:
+def report_on_rows(rows: ModelRows, evidence: TalliedRows, settings: ResolvedOptions) -> EnsembleReport:
     """Return the report from the tallies of rows, whose features and bags take no part in it."""
     adapter, sampled = rows.adapter, evidence.sample.rows
     if settings.data == "oob" and rows.groups is None:
@@ -473,7 +464,6 @@ def report_on_rows(
         adapter,
         evidence,
         settings,
-        sizes_given=sizes_given,
         sampled_labels=rows.labels.reshape(-1)[evidence.rows_of_metric.rows],
         repeats=rows.likeness.repeats,
         target=rows.target,
@@ -572,7 +562,7 @@ def analyze(
         Level of all intervals.
     sizes : array-like of int, optional
         Sizes to tabulate, besides the current one; about 200 log-spaced ones by default.
-    estimator : {"auto", "deconvolved", "hypergeometric", "binomial", "path", "closed_form"}, default="auto"
+    estimator : {"auto", "deconvolved", "path", "closed_form"}, default="auto"
         How the curve is estimated; see ``docs/methods.md``.  The recommendation always comes from
         the default estimator.
     random_state : int or None, default=0
@@ -677,7 +667,7 @@ def _analyzed(
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
         rows = with_member_findings(rows, evidence.sample).without_features()
-        report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
+        report = report_on_rows(rows, evidence, settings)
         report = with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
         if not judges:
             return report, None
@@ -857,7 +847,7 @@ def _analyze_output(
         evidence = tally_model_rows(rows, settings)
         output = _rows_for_stack(rows, settings.metric)
         rows = with_member_findings(rows, evidence.sample).without_features()
-        report = report_on_rows(rows, evidence, settings, sizes_given=options.sizes is not None)
+        report = report_on_rows(rows, evidence, settings)
     n_used, n_rows = output.rows.size, rows.target.size
     if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):
         raise TooFewMembersError(
@@ -928,7 +918,6 @@ def _mean_report(
         stack,
         _with_groups(tallied, outputs),
         settings,
-        sizes_given=options.sizes is not None,
         sampled_labels=tallied.rows_of_metric.rows[:, None],
     )
 

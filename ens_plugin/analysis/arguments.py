@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from ens_plugin.adapters.contract import JudgedByLoss
 from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import check_metric, resolve_metric
 from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, CRITERIA, REGRESSION_ESTIMATORS, AnalysisOptions
-from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight, shown
 from ens_plugin.errors import InputError, TooFewMembersError
 
@@ -31,7 +29,6 @@ __all__ = [
     "NO_METRIC",
     "as_seed",
     "check_options",
-    "clip_sizes_to_oob",
     "granted_threads",
     "refuse_weighted_metric",
     "resolve_options",
@@ -181,7 +178,7 @@ def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, ma
         if not np.isfinite(wanted).all():
             raise InputError("sizes must be finite; the limit is in error_curve.asymptote.")
         # The scalars of a report are those of the current size, whatever sizes the user gave.
-        known = wanted if estimator in ("hypergeometric", "path") else np.append(wanted, n_members)
+        known = wanted if estimator == "path" else np.append(wanted, n_members)
         return np.asarray(np.unique(known.astype(np.int64)))
     if estimator == "path":
         return np.arange(1, n_members + 1)
@@ -214,16 +211,6 @@ def granted_threads(n_jobs: int | None) -> Iterator[None]:
 def _thread_pools(n_modules: int) -> ThreadpoolController:
     """Return the thread pools of the loaded libraries, searched for anew only if modules were imported since."""
     return ThreadpoolController()
-
-
-def clip_sizes_to_oob(
-    settings: ResolvedOptions, trials: NDArray[np.float64], rows: NDArray[np.float64] | None = None
-) -> ResolvedOptions:
-    """Return the options; for the hypergeometric estimator, with the odd sizes that most rows have members for."""
-    limit = hypergeometric_limit(trials, rows)
-    if settings.estimator != "hypergeometric" or limit < 1:
-        return settings
-    return replace(settings, sizes=np.arange(1, limit + 1, 2))
 
 
 def row_weights(sample_weight: ArrayLike | None, n_rows: int, metric: ResolvedMetric | None) -> NDArray[np.float64]:

@@ -46,7 +46,6 @@ from ens_plugin.core.anchoring import (
 )
 from ens_plugin.core.comparison import deconvolution_variance, influence_on_variance, shared_luck_variance
 from ens_plugin.core.error_curve import (
-    binomial_curve,
     hypergeometric_curve,
     hypergeometric_limit,
     is_tied,
@@ -83,7 +82,7 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.validation import BoolArray, FloatArray, counted
 from ens_plugin.core.votes import Mixture
 from ens_plugin.core.weights import RowWeight, as_row_weight, bounds_by_members
-from ens_plugin.errors import InputError, WeakEstimateWarning
+from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
 if TYPE_CHECKING:
@@ -239,7 +238,8 @@ def _classification_curve(
         error = _deconvolved(models, anchor, sizes)
         check = _check(models, anchor, tally, weight)
     else:
-        error, check = _compared_values(tally, path, weight, settings, sizes), None
+        assert path is not None
+        error, check = np.append(path_values(path, settings.sizes), np.nan), None
     n_rows = float(models[0].counts.sum())
     lower, upper = wilson_interval(np.nan_to_num(error), sd, n_rows, settings.interval_level)
     unknown = np.isnan(error)
@@ -336,27 +336,6 @@ def _with_even_sizes(curve: ErrorCurve, shift: FloatArray) -> ErrorCurve:
     here = shift * is_tied(curve.sizes, curve.ties_to)
     values = {name: np.clip(getattr(curve, name) + here, 0.0, 1.0) for name in ("error", "lower", "upper")}
     return replace(curve, **values, even_shift=shift)
-
-
-def _compared_values(
-    tally: SupportTally | MarginTally,
-    path: PathTally | None,
-    weight: RowWeight,
-    settings: ResolvedOptions,
-    sizes: FloatArray,
-) -> FloatArray:
-    """Return the errors by an estimator other than the default; NaN at infinity, the last size, if it has no limit."""
-    if path is not None:
-        return np.append(path_values(path, settings.sizes), np.nan)
-    if not counts_hard_votes(tally):
-        raise InputError(
-            f"estimator={settings.estimator!r} counts hard votes for one of two labels, and this ensemble averages "
-            "probabilities or scores or has more labels; use estimator='auto'."
-        )
-    assert isinstance(tally, SupportTally)
-    if settings.estimator == "binomial":
-        return binomial_curve(tally.wrong, tally.trials, sizes, weight)
-    return np.append(hypergeometric_curve(tally.wrong, tally.trials, settings.sizes, weight), np.nan)
 
 
 def _check(

@@ -58,7 +58,7 @@ def metric_without_label(metric: Metric | None) -> Metric | None:
     return metric.scorer if isinstance(metric, ScorerOfLabel) else metric
 
 
-CLASSIFICATION_ESTIMATORS = ("deconvolved", "hypergeometric", "binomial", "path")
+CLASSIFICATION_ESTIMATORS = ("deconvolved", "path")
 REGRESSION_ESTIMATORS = ("closed_form", "path")
 CRITERIA = ("auto", "agreement", "error", "probability", "metric")
 

@@ -271,7 +271,7 @@ def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
 N_SPLITS = 24
 FEWEST_MEMBERS_OF_METRIC = 4
 PART_ROWS = 1024
-# As for the 0-1 error and the squared error, see core/uncertainty/pair_covariance.py.
+# As for the 0-1 error and the squared error, see core/pair_covariance.py.
 OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
 
 

@@ -249,16 +249,15 @@ class ErrorCurve:
     lower, upper : ndarray of float64, shape (n_sizes,)
         Data interval at `interval_level`: where the error on fresh rows is expected to lie.
     asymptote : float
-        Error of the infinite ensemble; NaN for estimators that end at a finite size
-        (``"hypergeometric"`` and ``"path"``).
+        Error of the infinite ensemble; NaN for the path of the members, which ends at a finite
+        size.
     asymptote_interval : tuple of two floats
         Data interval of `asymptote`.
     asymptote_raw : float
         The asymptote before it is cut at 0, which differs from `asymptote` only when the estimate
         of an error that cannot be negative is negative.
     estimator : str
-        ``"deconvolved"``, ``"hypergeometric"``, ``"binomial"``, ``"path"``, ``"closed_form"``
-        or ``"subset_average"`` (a metric that was requested).
+        ``"deconvolved"``, ``"path"``, ``"closed_form"`` or ``"subset_average"`` (a metric that was requested).
     metric : str
         Name of the error, for axis labels: ``"0-1 error"``, ``"mean squared error"``, or the name
         of the scorer or callable given as `metric`.
@@ -352,7 +351,7 @@ class ErrorCurve:
         >>> import numpy as np
         >>> from ens_plugin import ErrorCurve
         >>> sizes, error = np.array([1, 3]), np.array([0.4, 0.2])
-        >>> curve = ErrorCurve(sizes, error, error, error, 0.1, (0.1, 0.1), 0.1, "binomial",
+        >>> curve = ErrorCurve(sizes, error, error, error, 0.1, (0.1, 0.1), 0.1, "deconvolved",
         ...                    "0-1 error", 0.95)
         >>> round(curve.at(2), 3)
         0.25

@@ -95,8 +95,6 @@ _BAGS = {
 }
 _ESTIMATORS = {
     "deconvolved": "distribution of the rows' chances of error, fitted to the members' outputs (deconvolved)",
-    "hypergeometric": "average over all subsets of the members (hypergeometric)",
-    "binomial": "shares of wrong votes taken as probabilities (binomial), too high with few members",
     "path": "one order of growth, own out-of-bag members only (path), that of a smaller ensemble",
     "closed_form": "closed form for the squared loss, unbiased at every size",
     "margin": "model of the members' margins over the strongest rival label (margin)",

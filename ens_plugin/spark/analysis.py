@@ -376,7 +376,6 @@ def analyze_frame(
             adapter,
             tallied,
             settings,
-            sizes_given=options.sizes is not None,
             sampled_labels=target_labels(kept.target, adapter.classes),
         )
         report = with_label_errors(report, adapter, tallied.sample, tally_block(tallied.sample.block, adapter), None)

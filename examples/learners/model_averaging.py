@@ -3,7 +3,7 @@
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from ens_plugin import BootstrapModelAveragingClassifier
+from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ from sklearn.ensemble import BaggingRegressor, IsolationForest, RandomForestClas
 import ens_plugin
 from ens_plugin import autolog
 from ens_plugin.errors import EnsPluginError
-from tests.adapters.h2o.h2o_server import connected
 from tests.extras import INSTALL, needs_pyspark
 from tests.spark.conftest import session  # noqa: F401  (a fixture)
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
@@ -103,17 +102,6 @@ def fit_of_ydf(learner: Any, y: Any) -> Any:
     return learner.train(pd.DataFrame(X, columns=COLUMNS).assign(y=y.astype(str)))
 
 
-def h2o_estimator() -> Any:
-    return connected().estimators.H2ORandomForestEstimator(ntrees=11, seed=1)
-
-
-def fit_of_h2o(estimator: Any, y: Any) -> Any:
-    frame = connected().H2OFrame(pd.DataFrame(X, columns=COLUMNS).assign(y=y))
-    frame["y"] = frame["y"].asfactor()
-    estimator.train(y="y", training_frame=frame)
-    return estimator
-
-
 ROWS = {
     "`RandomForestClassifier`": Row("sklearn", lambda: RandomForestClassifier(40, random_state=0), labels),
     "`BaggingRegressor`": Row("sklearn", lambda: BaggingRegressor(n_estimators=40, random_state=0), values),
@@ -132,7 +120,6 @@ ROWS = {
         "sksurv", made("sksurv.ensemble", "RandomSurvivalForest"), censored, at_time
     ),
     "`RandomForestModel`": Row("ydf", ydf_learner, labels, fit=fit_of_ydf, takes_names=True),
-    "`H2ORandomForestEstimator`": Row("h2o", h2o_estimator, labels, fit=fit_of_h2o, takes_names=True),
 }
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
 HEADER = ("oob", "held out", "truncate", "grow", "autolog", "Spark")

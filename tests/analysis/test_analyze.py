@@ -64,14 +64,6 @@ class TestAgainstScikitLearn:
             smaller = RandomForestClassifier(size, random_state=0, oob_score=True).fit(X, y)
             assert curve.at(size) == pytest.approx(1 - smaller.oob_score_, abs=1e-15)
 
-    def test_binomial_limit_is_breimans_error_with_half_ties(self) -> None:
-        forest, X, y = cancer()
-        votes = np.where(out_of_bag_mask(forest, y.size)[:, :, None], outputs_of(forest, X), 0.0).sum(axis=0)
-        rows = np.arange(y.size)
-        right, wrong = votes[rows, y], votes[rows, 1 - y]
-        expected = np.mean((wrong > right) + 0.5 * (wrong == right))
-        assert analyze(forest, X, y, estimator="binomial").error_curve.asymptote == pytest.approx(expected, abs=1e-14)
-
     @every_fast_problem
     def test_member_error_is_the_trees_own(self, problem: Any) -> None:
         forest, X, y = problem()
@@ -95,9 +87,10 @@ class TestAgainstScikitLearn:
     def test_holdout_uses_every_member_on_every_row(self) -> None:
         X, y = CANCER
         forest = RandomForestClassifier(50, random_state=0).fit(X[:350], y[:350])
-        report = analyze(forest, X[350:], y[350:], data="holdout", estimator="binomial")
+        report = analyze(forest, X[350:], y[350:], data="holdout", estimator="path")
         share = outputs_of(forest, X[350:])[:, np.arange(219), 1 - y[350:]].mean(axis=0)
-        assert report.error_curve.asymptote == pytest.approx(np.mean((share > 0.5) + 0.5 * (share == 0.5)), abs=1e-14)
+        half_ties = np.mean((share > 0.5) + 0.5 * (share == 0.5))
+        assert report.error_curve.at(50) == pytest.approx(half_ties, abs=np.mean(share == 0.5) / 2 + 1e-14)
         assert (report.data, report.bags, report.mean_oob_members, report.n_rows) == ("holdout", "holdout", 50.0, 219)
         assert not report.algorithmic_sd_is_bound
 
@@ -259,12 +252,6 @@ class TestReport:
     def test_scalars_are_of_the_current_size_whatever_is_tabulated(self, sizes: list[int]) -> None:
         expected = analyze(*cancer()).metrics()
         assert analyze(*cancer(), sizes=sizes).metrics() == pytest.approx(expected, abs=0.002)
-
-    @pytest.mark.parametrize("sizes", [None, [1, 5, 11]])
-    def test_hypergeometric_report_has_scalars_and_a_summary(self, sizes: list[int] | None) -> None:
-        report = analyze(*cancer(), estimator="hypergeometric", sizes=sizes)
-        assert report.metrics()["n_members"] == 100.0
-        assert report.summary()
 
     def test_report_survives_json(self) -> None:
         report = analyze(*digits())

@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 
 from ens_plugin import analyze
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Task
-from ens_plugin.analysis import AnalysisOptions, clip_sizes_to_oob, resolve_options, row_weights
+from ens_plugin.analysis import AnalysisOptions, resolve_options, row_weights
 from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import ResolvedMetric
 from ens_plugin.errors import InputError, TooFewMembersError
@@ -91,12 +91,12 @@ def test_option_out_of_range_is_named(name: str, value: Any) -> None:
 
 def test_metric_and_estimator_exclude_each_other() -> None:
     with pytest.raises(InputError, match="estimator='auto'"):
-        resolve(metric=lambda y, mean: 0.0, estimator="binomial")
+        resolve(metric=lambda y, mean: 0.0, estimator="path")
 
 
 def test_regression_has_its_own_estimators() -> None:
     with pytest.raises(InputError, match="closed_form, path for regression"):
-        resolve(adapter(), estimator="binomial")
+        resolve(adapter(), estimator="deconvolved")
 
 
 def test_one_member_is_too_few_for_a_size() -> None:
@@ -131,17 +131,8 @@ def test_given_sizes_and_the_current_one_are_sorted_once_each() -> None:
     np.testing.assert_array_equal(resolve(sizes=7).sizes, [7, 50])
 
 
-@pytest.mark.parametrize("estimator", ["hypergeometric", "path"])
-def test_estimators_that_stop_short_keep_to_the_given_sizes(estimator: str) -> None:
-    np.testing.assert_array_equal(resolve(sizes=[5, 3], estimator=estimator).sizes, [3, 5])
-
-
-def test_hypergeometric_sizes_stop_where_one_row_in_ten_does() -> None:
-    trials = np.array([4.0] + [12.0] * 9)
-    np.testing.assert_array_equal(
-        clip_sizes_to_oob(resolve(estimator="hypergeometric"), trials).sizes, np.arange(1, 12, 2)
-    )
-    np.testing.assert_array_equal(clip_sizes_to_oob(resolve(), trials).sizes, resolve().sizes)
+def test_the_path_keeps_to_the_given_sizes() -> None:
+    np.testing.assert_array_equal(resolve(sizes=[5, 3], estimator="path").sizes, [3, 5])
 
 
 def test_no_seed_is_another_seed_each_time() -> None:

@@ -121,12 +121,12 @@ def test_options_reach_the_analysis(run: Run, tmp_path: Path) -> None:
     unlike.assign(diagnosis=y).to_parquet(tmp_path / "unlike.parquet")
     outcome = run(
         "analyze", "cancer.joblib", "--data", "unlike.parquet", "--target", "diagnosis", "--format", "json",
-        "--confidence", "0.98", "--max-size", "5001", "--estimator", "binomial", "--n-jobs", "2", "--holdout",
+        "--confidence", "0.98", "--max-size", "5001", "--estimator", "path", "--n-jobs", "2", "--holdout",
     )  # fmt: skip
     report = EnsembleReport.from_json(outcome.out)
     assert report.recommendation.confidence == 0.98
     assert report.recommendation.max_size == 5001
-    assert report.error_curve.estimator == "binomial"
+    assert report.error_curve.estimator == "path"
     assert report.data == "holdout"
 
 

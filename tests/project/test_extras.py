@@ -14,8 +14,6 @@ from tests.extras import INSTALL, NOTEBOOKS
 
 ROOT = Path(__file__).parents[2]
 TRACKERS = "wandb,tensorboardX,tensorboard,dvclive"
-# 270 MB.
-TOO_LARGE = {"h2o"}
 WITH_EXTRAS = "from tests.extras import .*(lightgbm|xgboost|needs_trackers)"
 
 
@@ -52,4 +50,4 @@ def test_the_libraries_of_slow_tests_are_installed_before_these_are_run() -> Non
     installed = {*re.findall(r"[\w-]+", script.partition("\n}")[0] + development)}
     # The distribution or the extra that a command names; the walk has a function of its own.
     needed = {re.sub(r".*\[(.*)\].*", r"\1", command.split()[2].strip("',")) for command in INSTALL.values()}
-    assert sorted({*needed, *NOTEBOOKS} - {*TOO_LARGE, "./walk", "server"} - installed) == []
+    assert sorted({*needed, *NOTEBOOKS} - {"./walk", "server"} - installed) == []

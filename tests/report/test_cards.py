@@ -63,7 +63,7 @@ def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
 
 
 @pytest.mark.fast_cases("hostile")
-@pytest.mark.parametrize("name", ["regression", "hypergeometric", "hostile"])
+@pytest.mark.parametrize("name", ["regression", "short", "hostile"])
 def test_a_report_that_was_read_has_the_same_card(name: str) -> None:
     read = EnsembleReport.from_json(SHOWN[name].to_json())
     assert without_ids(read._repr_html_()) == without_ids(card_of(name))

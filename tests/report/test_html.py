@@ -167,7 +167,7 @@ def test_hostile_strings_arrive_as_text() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("text", reports.HOSTILE_STRINGS)
 def test_each_hostile_string_is_escaped_on_its_own(text: str) -> None:
-    report = replace(REPORTS["hypergeometric"], model=text, aggregation=text, bags=text, created=text)
+    report = replace(REPORTS["short"], model=text, aggregation=text, bags=text, created=text)
     outline = Outline(render_page(report))
     assert outline.tags <= ALLOWED_TAGS
     assert outline.attributes <= ALLOWED_ATTRIBUTES
@@ -221,7 +221,7 @@ def test_page_has_all_pictures_with_their_marks() -> None:
         ),
         ("regression", ["mean squared error", "3161", "squared units of the target"]),
         ("path", ["not estimated", "ends at size 200", "one order of growth"]),
-        ("hypergeometric", ["ends at size 55"]),
+        ("short", ["ends at size 55"]),
         ("small_classification", ["Before you rely on these numbers", "3 of 40 rows"]),
         ("custom_metric", ["brier_score", "lower is better", "held out"]),
     ],

@@ -87,7 +87,7 @@ def test_asymptote_is_a_dashed_line_at_its_value() -> None:
     assert f"infinite\nensemble\n{100 * curve.asymptote:.2f} %" in [text.get_text() for text in ax.texts]
 
 
-@pytest.mark.parametrize("name", ["path", "hypergeometric"])
+@pytest.mark.parametrize("name", ["path", "short"])
 def test_no_asymptote_is_drawn_where_there_is_none(name: str) -> None:
     report = REPORTS[name]
     ax = plot_error_curve(report.error_curve, n_members=200, recommended_size=59, ax=new_axes())
@@ -111,7 +111,7 @@ def test_equal_sizes_share_one_mark() -> None:
 
 
 def test_sizes_beyond_the_curve_are_marked_without_an_error() -> None:
-    curve = REPORTS["hypergeometric"].error_curve
+    curve = REPORTS["short"].error_curve
     ax = plot_error_curve(curve, n_members=200, recommended_size=59, ax=new_axes())
     assert labels_above(ax) == ["current 200", "recommended 59"]
 
@@ -227,7 +227,7 @@ def test_bars_add_up_to_the_errors(name: str) -> None:
 
 
 def test_unknown_parts_say_so() -> None:
-    ax = plot_bias_variance(REPORTS["hypergeometric"], ax=new_axes())
+    ax = plot_bias_variance(REPORTS["short"], ax=new_axes())
     assert [text.get_text() for text in ax.texts][1:] == ["not estimated", "not estimated"]
     assert ax.get_legend() is None
     spans = sorted((bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.patches if isinstance(bar, Rectangle))

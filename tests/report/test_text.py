@@ -80,7 +80,7 @@ def test_summary_of_a_deviation_that_rounds_to_nothing_states_its_bound_once() -
 
 
 def test_summary_states_where_the_curve_ends() -> None:
-    text = " ".join(summarize(REPORTS["hypergeometric"]).split())
+    text = " ".join(summarize(REPORTS["short"]).split())
     assert "55 members (of 200: the curve ends) 4.18 %" in text
     assert "infinitely many members not estimated" in text
 

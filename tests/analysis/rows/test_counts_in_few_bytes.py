@@ -74,8 +74,6 @@ REPORTS: dict[str, Callable[[], EnsembleReport]] = {
     "300 voters on held-out rows": lambda: of_held_out(300),
     "65535 voters on held-out rows": lambda: of_held_out(65_535),
     "65536 voters on held-out rows": lambda: of_held_out(65_536),
-    "voters, all subsets": lambda: of_voters(300, estimator="hypergeometric"),
-    "voters, shares": lambda: of_voters(300, estimator="binomial"),
     "few voters": lambda: of_voters(7),
     "probabilities": of_forest,
     "probabilities, weights": lambda: of_forest(sample_weight=WEIGHT),

@@ -20,7 +20,7 @@ from benchmarks.learners.model_averaging import (
     leading_share,
     split_rows,
 )
-from ens_plugin import BootstrapModelAveragingClassifier
+from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
 
 
 def cell(problem: str, share: float, losses: list[float]) -> Cell:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris
 
-from ens_plugin import BootstrapModelAveragingClassifier
+from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
 
 Array = NDArray[Any]
 

@@ -7,9 +7,14 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
-from ens_plugin import BootstrapModelAveragingClassifier
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
-from ens_plugin.papers.model_averaging_2004 import general_sd_bound, mean_bound, published_sd_bound, sd_bound
+from ens_plugin.papers.model_averaging_2004 import (
+    BootstrapModelAveragingClassifier,
+    general_sd_bound,
+    mean_bound,
+    published_sd_bound,
+    sd_bound,
+)
 
 
 def averaged(n_estimators: int = 40, seed: int = 0) -> BootstrapModelAveragingClassifier:

@@ -144,7 +144,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     assert part.kept is not None
     kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
     evidence = tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping)
-    report = build_report(adapter, evidence, settings_, sizes_given=False, sampled_labels=kept.target)
+    report = build_report(adapter, evidence, settings_, sampled_labels=kept.target)
     return with_label_errors(report, adapter, evidence.sample, tally_block(evidence.sample.block, adapter), None)
 
 

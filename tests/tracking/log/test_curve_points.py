@@ -15,9 +15,9 @@ from tests.reports import (
     all_reports,
     capped_report,
     classification_report,
-    hypergeometric_report,
     path_report,
     regression_report,
+    short_report,
 )
 
 REPORTS = all_reports()
@@ -75,10 +75,8 @@ def test_charted_sizes_of_few_members_start_at_five() -> None:
 
 
 def test_a_curve_that_ends_below_the_current_size_is_charted_from_half_its_end() -> None:
-    sizes = charted_sizes(
-        replace(hypergeometric_report(), n_members=1000, recommendation=capped_report().recommendation)
-    )
-    assert 0 <= sizes[0] - hypergeometric_report().error_curve.sizes[-1] // 2 <= 2
+    sizes = charted_sizes(replace(short_report(), n_members=1000, recommendation=capped_report().recommendation))
+    assert 0 <= sizes[0] - short_report().error_curve.sizes[-1] // 2 <= 2
 
 
 def test_a_path_ends_where_its_members_end() -> None:
