@@ -59,13 +59,14 @@ def test_the_metrics_sizes(metrics: str) -> None:
     known = by_name("accuracy: the same of 600 fresh rows")
     assert f"would be off by {known} for it" in metrics
     assert f"miss the size by {known} doublings for accuracy" in page("methods.md")
-    area, precision, log, brier, r2, squared, absolute = [
-        by_name(f"{name}: a size is stated (%)") for name in PROBABILITIES_AND_VALUES
-    ]
+    *stated, absolute = [by_name(f"{name}: a size is stated (%)") for name in PROBABILITIES_AND_VALUES]
     assert (
-        f"in {area} % of reports by `roc_auc`, {precision} % by average precision, {log} % by the log loss, {brier} % by "
-        f"the Brier score, {r2} % by R² and {squared} % by the squared error, but in {absolute} % by the absolute error, "
-        f"in {by_name('accuracy: a size is stated (%)')} % by accuracy, and never by balanced accuracy, F1"
+        "in {} % of reports by `roc_auc`, {} % by average precision, {} % by the log loss, {} % by the Brier score, "
+        "{} % by R² and {} % by the squared error".format(*stated)
+    ) in metrics
+    assert (
+        f"but in {absolute} % by the absolute error, in {by_name('accuracy: a size is stated (%)')} % by accuracy, and "
+        "never by balanced accuracy, F1"
     ) in metrics
     assert [row[0] for row in rows("metrics.by_name") if row[0].startswith(NEVER_STATED)] == []
     within = [
