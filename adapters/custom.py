@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from numbers import Number
 from typing import Any, Literal, TypeVar, get_args
@@ -41,7 +41,6 @@ from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown, with_article
 from ens_plugin.errors import BagError, DataMismatchError, InputError
-from ens_plugin.records import record
 
 __all__ = [
     "CustomAdapter",
@@ -55,7 +54,7 @@ __all__ = [
 MAX_ROWS = 2**40
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class GivenBags:
     """Bags of all members as a user gave them, after the checks of :func:`check_in_bag`.
 

@@ -224,8 +224,6 @@ class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
 
 
 def _adapter_of(forest: Any) -> QuantileForestAdapter:
-    # Every model of a class of this package is tried by this adapter, also where quantile-forest is not installed.
-
     if not QuantileForestAdapter.accepts(forest):
         raise UnsupportedModelError(
             "quantile_at takes a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor of quantile-forest, not "

@@ -142,8 +142,8 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("lightgbm", "ens_plugin.adapters.lightgbm.forest", "LightGBMForestAdapter"),
     ("xgboost", "ens_plugin.adapters.xgboost.trees", "XGBoostTreesAdapter"),
     ("ens_plugin", "ens_plugin.adapters.spark_ml", "SparkForestAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.sksurv", "SurvivalAtAdapter"),
-    ("ens_plugin", "ens_plugin.adapters.quantile_forest", "QuantileAtAdapter"),
+    ("ens_plugin.adapters.sksurv", "ens_plugin.adapters.sksurv", "SurvivalAtAdapter"),
+    ("ens_plugin.adapters.quantile_forest", "ens_plugin.adapters.quantile_forest", "QuantileAtAdapter"),
     ("pyspark", "ens_plugin.adapters.spark_ml", "SparkForestAdapter"),
 )
 # These modules import no optional library.
@@ -343,7 +343,8 @@ def _built_in_libraries() -> Iterator[type[Library]]:
 
 
 def _built_in_candidates(model: object) -> Iterator[type[EnsembleAdapter]]:
-    homes = home_libraries(model)
-    for library, module, name in _BUILT_IN:
-        if library in homes:
+    # Classes of this package that need another library are named by the file that holds them.
+    homes = home_libraries(model) | {base.__module__ for base in type(model).__mro__}
+    for home, module, name in _BUILT_IN:
+        if home in homes:
             yield getattr(import_module(module), name)

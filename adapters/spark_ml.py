@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -28,7 +29,6 @@ from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
-from ens_plugin.records import record
 
 __all__ = [
     "CategoryTable",
@@ -52,7 +52,7 @@ NODES = (
 )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Tree:
     """One tree of a forest of Spark ML, as arrays with one entry for each node, the root first.
 
@@ -85,7 +85,7 @@ class Tree:
         return _category_table(self.categories, self.feature.size)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class CategoryTable:
     """Table of which categories go left at each node of a tree, all nodes in one array.
 
@@ -236,7 +236,7 @@ def _depth(feature: NDArray[np.int32], children: NDArray[np.intp]) -> int:
 _FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SparkForest:
     """Trees of a forest of Spark ML, as arrays that predict without Spark.
 

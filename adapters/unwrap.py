@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from typing import Any, NamedTuple
@@ -20,7 +21,6 @@ from ens_plugin.adapters.members import no_adapter, several_targets
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import one_line, refuse_lazy, with_article
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
-from ens_plugin.records import record
 
 __all__ = [
     "IMPURITY_OUTPUTS",
@@ -482,7 +482,7 @@ def _is_a(model: Any, module: str, names: tuple[str, ...]) -> bool:
     return module in sys.modules and isinstance(model, tuple(getattr(sys.modules[module], name) for name in names))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class OutputPart:
     """One output of a stack.
 

@@ -36,7 +36,6 @@ from ens_plugin.adapters.trees import count_leaves
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
-from ens_plugin.records import record
 
 __all__ = [
     "BAGGING",
@@ -269,7 +268,7 @@ LEAVES_THAT_TELL = 8
 _HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Grown:
     """Leaf counts at training of the trees that have a split, and their bags.
 
@@ -383,7 +382,7 @@ def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
         )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Failure:
     """Trees (positions in `grown`) whose stored leaf counts differ from those of redrawn bags, with both counts."""
 

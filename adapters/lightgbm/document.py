@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from lightgbm import Booster
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin.adapters.trees import FlatForest, FlatTree, LeafWalk, Table, are_sound, compared_rows, splits_by_column
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.validation import FloatArray, IntArray, counted
-from ens_plugin.records import record
 
 __all__ = [
     "MODEL_START",
@@ -37,7 +36,7 @@ CATEGORICAL = 1
 TREES_END = b"end of trees\n"
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class TreeText:
     """Lines of one tree in the text of a LightGBM model.
 
@@ -73,7 +72,7 @@ class TreeText:
         return np.array(self.lines[key].split(), dtype=np.int64)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ModelText:
     """Text of a LightGBM model, split into header, parameters and trees.
 
@@ -531,6 +530,9 @@ SIZE_ALIASES = (
 
 def truncated_forest(model: Any, booster: Any, size: int) -> Any:
     """Return a copy of a fitted forest with its first `size` iterations, which LightGBM averages."""
+    # Documents are searched for damage before LightGBM is loaded.
+    from lightgbm import Booster
+
     text = booster.model_to_string(num_iteration=size)
     if model is booster:
         return Booster(model_str=text)

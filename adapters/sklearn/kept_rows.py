@@ -6,6 +6,7 @@ Models store neighbours, support vectors, rows of Gaussian processes, or the val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,6 @@ from ens_plugin.adapters.sklearn.forest import tree_splits
 from ens_plugin.adapters.sklearn.known_rows import hold_node_values, show_node_values
 from ens_plugin.core.bags import are_records_of, would_be_records_of
 from ens_plugin.core.validation import AnyIntArray, FloatArray
-from ens_plugin.records import record
 
 __all__ = [
     "Draw",
@@ -46,7 +46,7 @@ MOST_VALUES = 50_000_000
 STEPS = 2.0**17
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class KnownRows:
     """The training rows that fitted models store, or show by their splits, beside the given rows.
 
@@ -102,7 +102,7 @@ def known_rows(
     return KnownRows(trees, [table for own in stored for table in own.tables()])
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _StoredRows:
     """The rows that a model stores, and given rows as it takes them.
 

@@ -41,7 +41,6 @@ from ens_plugin.adapters.xgboost.target import Hessians, check_target
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.records import record
 
 __all__ = [
     "CHANCE",
@@ -249,7 +248,7 @@ _OF_THREAD = threading.local()
 _METHODS = ("grow_quantile_histmaker", "grow_histmaker", "grow_colmaker")
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Draws:
     """Seed of the generator, and position in its outputs, from which the rows of each tree are drawn.
 
@@ -496,7 +495,7 @@ def _highest_in_bag(subsample: float) -> np.uint64:
 BLOCK_CELLS = 8_000_000
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Proof:
     """Result of the proof of the bags, for each tree.
 
@@ -511,7 +510,7 @@ class Proof:
     log_chance: FloatArray
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class TreeEvidence:
     """Data of one tree to test bags with: sums stored in its leaves, and each row's leaf and second derivative.
 
@@ -610,7 +609,7 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
     return found
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Leaves:
     """Leaves of all trees in one array: those of tree t are edges[t], ..., edges[t + 1] - 1."""
 
@@ -628,7 +627,7 @@ class _Leaves:
         )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Counter:
     """Counter that sums in-bag derivatives and counts the rows with derivatives above the tolerance, by leaf."""
 
@@ -732,7 +731,7 @@ CELLS_IN_ALL = 300_000_000
 OUTPUTS_IN_ALL = 100_000_000
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Hit:
     """A draw of rows that gives the sums stored in the leaves of a tree.
 
@@ -749,7 +748,7 @@ class Hit:
     samplers: tuple[RowSampler, ...]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SearchedDraws:
     """Result of testing some draws of rows for a tree, each with every share of rows.
 
@@ -929,7 +928,7 @@ FEW_SHARES = 3
 MOST_HITS = 3_000
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Guess:
     """Draws to prove, with their share of the rows, and the number of guesses tried for each stretch of trees.
 

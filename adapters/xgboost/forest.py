@@ -36,7 +36,6 @@ from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
-from ens_plugin.records import record
 
 __all__ = [
     "FULL_RATE",
@@ -280,7 +279,7 @@ _READ_ARRAYS = ("left_children", "right_children", "split_indices", "split_condi
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Tree:
     """One tree of an XGBoost booster, as arrays with one entry for each node.
 
@@ -364,7 +363,7 @@ class TrainingParameters:
     is_constrained: bool
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Forest:
     """The trees of a booster in the order they were grown, with its training parameters and base margin.
 

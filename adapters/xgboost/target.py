@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
@@ -12,7 +14,6 @@ from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import BagError, DataMismatchError, InputError
-from ens_plugin.records import record
 
 __all__ = [
     "Hessians",
@@ -36,7 +37,7 @@ RANKS = ("reg:absoluteerror", "reg:quantileerror")
 RANKS_CHANGED = (3, 3)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Hessians:
     """Second derivatives of the training loss, by row and group.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -69,7 +69,6 @@ from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import AnyTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
-from ens_plugin.records import record
 from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, EnsembleReport, ErrorCurve, EstimateBasis
 
 if TYPE_CHECKING:
@@ -93,7 +92,6 @@ __all__ = [
     "with_member_findings",
 ]
 
-# Fewer rows of a label do not determine the distribution of its errors.
 UNPROVED_TARGET = (
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
     "that are not known here, or it is not known into which leaves rows with missing values fell in training. If y is "
@@ -629,8 +627,6 @@ def run_analysis(
         if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
-        # Few models have several outputs.
-
         report = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
         return with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
 
@@ -736,7 +732,7 @@ DOMINANT = 0.9
 MOST_DROPPED = 0.5
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Output:
     """The rows of one output that take part in the mean over outputs: those that at least two members predict.
 

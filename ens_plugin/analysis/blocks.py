@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from ens_plugin.core.tally import (
     tally_values,
 )
 from ens_plugin.core.weights import RowWeight
-from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.adapters.contract import EnsembleAdapter
@@ -55,7 +54,7 @@ __all__ = [
 ]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class TalliedRows:
     """Sums over members by row (tallies), and sampled outputs, from which all estimates are computed.
 
@@ -192,7 +191,7 @@ def tally_rows(
     )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class TalliedBlock:
     """Tallies of one block of rows, with the attributes of :class:`TalliedRows`."""
 
@@ -216,7 +215,7 @@ def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> Talli
     return TalliedBlock(tally, sample, merge_paths(paths) if paths else None)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class BlockReader:
     """Reader of blocks of rows, with the parameters of :func:`tally_rows` as attributes.
 

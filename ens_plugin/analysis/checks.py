@@ -53,7 +53,6 @@ from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import AnyTally, RowBlock, ValueTally, member_labels
 from ens_plugin.core.validation import FloatArray, counted, printable, with_article
 from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError
-from ens_plugin.records import record
 from ens_plugin.report.result import EnsembleReport
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class _Alike(NamedTuple):
         return cls(rows, neighbours, companions(distances), on_lines)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _ScaledColumns:
     """Some columns of a table, scaled to compare them where rows are read: a whole copy of them could be too large.
 
@@ -623,7 +622,7 @@ def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
     return None if rows is None else numbered(rows.hashes)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class RowLikeness:
     """Groups, copies and equal features among the rows of an analysis.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from ens_plugin.core.repeated_rows import (
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import AnyIntArray, FloatArray, counted
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
@@ -70,7 +69,7 @@ def as_table(features: Any, rows: Any) -> Any:
     return None
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class HashedRows:
     """A table of rows, with a hash of each row.
 
@@ -192,7 +191,7 @@ REMEDIES = (
 )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class RepeatedRows:
     """Masks of repeated and copied training rows, and rows that an oversampler appended.
 
@@ -239,8 +238,6 @@ def find_repeats(rows: HashedRows | None, target: NDArray[Any]) -> RepeatedRows:
     apart = ~point_masses(records, labels) if copied.any() else np.ones(target.size, dtype=bool)
     copied = copied & apart
     if copied.any():
-        # Few tables have copies.
-
         copied, is_sure = without_ordinary(rows.table, target, numbered(rows.hashes), records, copied)
     repeated = np.asarray(np.bincount(records)[records] > 1)
     if has_labels and np.mean(copied) < REFUSED_SHARE:

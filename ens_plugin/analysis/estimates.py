@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,7 +20,6 @@ from ens_plugin.core.tally import AnyTally, MarginTally, RowBlock, SupportTally,
 from ens_plugin.core.votes import Mixture, as_rough_as_known, fit_mixture, fixed_mixture
 from ens_plugin.core.weights import effective_groups
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
@@ -49,7 +48,7 @@ __all__ = [
 ]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ResolvedOptions:
     """The checked options of an analysis.
 
@@ -101,7 +100,7 @@ class ResolvedOptions:
         return np.asarray(self.metric_tolerance * np.abs(values - self.metric_reference))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Estimates:
     """Error curve, size, bias, variance and deviation of an ensemble, with warnings and doubts.
 

@@ -53,7 +53,6 @@ from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orde
 from ens_plugin.core.tally import MarginTally, SupportTally
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
-from ens_plugin.records import record
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
 
 __all__ = [
@@ -90,7 +89,7 @@ METRIC_ROUNDING = 1e-9
 SPREAD_OF_FORM = 1.4
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class TwoErrors:
     """The 0-1 errors of the rows of each of two labels, and the weight of these rows.
 
@@ -124,7 +123,7 @@ class TwoErrors:
         return TwoErrors((one, other), self.weights, self.ties)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LabelMetricCurve:
     """A metric of labels at a grid of odd sizes, the last of them infinity, with draws from its posterior.
 
@@ -204,7 +203,7 @@ class LabelMetricCurve:
         return 1.0 / self.sizes[::-1], values[::-1]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class MatrixMetricCurve(LabelMetricCurve):
     """A metric that both errors of two labels move, often in opposite directions."""
 
@@ -322,7 +321,7 @@ MIN_LIMIT = 3
 FARTHEST, N_SUBSETS_BEYOND = 100_000, 24
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SubsetAverages:
     """Values of a metric by random order of the members and size of the subset.
 
@@ -684,7 +683,7 @@ NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
 TINY = 1e-200
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class MetricChange:
     """What is known of how a metric changes with the size.
 
@@ -929,7 +928,7 @@ FEWEST_OF_PARABOLA = 3
 ROUNDING = 1e-12
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Curve:
     """A metric at the wanted sizes, within its range.
 

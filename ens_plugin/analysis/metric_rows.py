@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,7 +45,6 @@ from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outp
 from ens_plugin.core.tally import RowBlock, count_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, shown
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
 from ens_plugin.report.text import error_text, interval_text
 
@@ -73,7 +72,7 @@ __all__ = [
 LEAST_SCALE = 1e-9
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class RankedChances:
     """The chances of rows to have the label that is ranked first.
 
@@ -140,7 +139,7 @@ SMOOTHED_ROWS = 10_000
 ROWS_AT_ONCE = 256
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class MetricRows:
     """The rows that a metric is computed on.
 
@@ -585,7 +584,7 @@ def refuse_no_value(rows: MetricRows) -> None:
     )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ZeroRows:
     """Rows whose label has probability 0 by all members of an ensemble, as far as they are to be expected.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from inspect import signature
@@ -23,7 +23,6 @@ from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, counted, label_text, one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.records import record
 
 __all__ = [
     "AREA",
@@ -87,7 +86,7 @@ class RankingKind(NamedTuple):
     of_normal: OfNormal
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Ranking:
     """A metric that is a multiple of a ranking of two labels, up to a constant.
 
@@ -220,7 +219,7 @@ Evaluate = Callable[[NDArray[Any], NDArray[Any], "NDArray[Any] | None"], float]
 Chance = Callable[[NDArray[Any], "NDArray[Any] | None"], float]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ResolvedMetric:
     """A metric of y and mean outputs, with its direction, its range and what its tolerance is relative to.
 
@@ -600,7 +599,7 @@ def _of_values(metric: ResolvedMetric) -> Iterator[Formula]:
         return
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class OutputMetric:
     """The metric of one output, and the rows of this output.
 
@@ -787,7 +786,7 @@ class _Parts(NamedTuple):
     takes_weights: bool
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Scorer:
     """A scorer, called with mean outputs in place of an estimator and its rows."""
 
@@ -805,7 +804,7 @@ class _Scorer:
             _refuse_failed(self.name, error, getattr(self.estimator, "classes", None))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Chance:
     """What predictions score that know of the rows only how often each label occurs, or the mean of the values."""
 

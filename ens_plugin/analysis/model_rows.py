@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,6 @@ from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
@@ -47,7 +46,7 @@ COMPARED_ROWS = 1000
 RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ModelRows:
     """Rows as the adapter of a model takes them, checked, with their bags if the model was trained on them.
 

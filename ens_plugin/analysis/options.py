@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 __all__ = [
     "CLASSIFICATION_ESTIMATORS",
@@ -63,7 +63,7 @@ REGRESSION_ESTIMATORS = ("closed_form", "path")
 CRITERIA = ("auto", "agreement", "error", "probability", "metric")
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class AnalysisOptions:
     """Options of an analysis as the user gave them, not checked yet.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -37,7 +37,6 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.core.weights import Representation, bounds_by_members, design_effect, represent, small_number_factor
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError, spelled
-from ens_plugin.records import record
 from ens_plugin.report.result import FEWEST_ROWS, LabelBasis
 
 if TYPE_CHECKING:
@@ -499,7 +498,7 @@ REMEDIES = (
 )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class RowShares:
     """The tallied rows, weighted to represent all rows.
 
@@ -538,7 +537,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
     why = LARGE_WEIGHTS if evidence.weight.groups is None else LARGE_GROUPS
     refuse = partial(_refuse_label, found, names, needed, adapter.n_members, why)
     handfuls = _refuse_scarce_labels(found, names, needed, refuse) if adapter.classes is not None else ()
-    # Weight missing because of groups is checked in groups.py.
+    # Weight missing because of groups is checked by missing_weight.
     doubts = _missing_weight(found) if evidence.weight.groups is None else ()
     if adapter.classes is not None:
         _refuse_partial_labels(found, refuse)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,7 +22,6 @@ from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
-from ens_plugin.records import record
 from ens_plugin.report.result import LabelBasis, SizeRecommendation
 from ens_plugin.report.text import criterion_words, level_text, size_interval_text
 
@@ -218,7 +217,7 @@ def _ratio_sd(model: RowModel, size: float) -> float:
     return BY_LOG * model.ratio.sd_at(size)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SizeLuck:
     """What the size by agreement owes to the members that were trained: another seed gives another one.
 

@@ -47,7 +47,6 @@ from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock, both_scores, count_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
-from ens_plugin.records import record
 
 __all__ = [
     "FEWEST_ROWS",
@@ -511,7 +510,7 @@ def training_variance(
         return _estimated(read_draws(model, X_train, X_new, y_train, groups))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class TrainingDraws:
     """An ensemble, how often its members drew each training row, and the rows to predict.
 
@@ -764,7 +763,7 @@ LARGEST_SHORTFALL = 2.0
 MOST_ADVISED = 20.0
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class PredictionSpread:
     """Standard errors of the predictions of new rows.
 

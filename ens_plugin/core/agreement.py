@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +18,6 @@ from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import RowBlock, count_members, member_labels, member_margins, strongest_rival
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_sizes
 from ens_plugin.core.weights import RowWeight
-from ens_plugin.records import record
 
 __all__ = [
     "CLIPPED_LOSS",
@@ -49,7 +49,7 @@ LEAST_SD = 0.02
 TINY = 1e-12
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SubsetRatio:
     r"""Logarithm of the ratio of the disagreement observed between subsets to the disagreement that a model predicts.
 
@@ -73,7 +73,7 @@ class SubsetRatio:
         return float(np.sqrt(column @ self.covariance @ column))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class AnchoredAgreement:
     """A row model whose disagreement with the infinite ensemble is multiplied by a factor of the size.
 
@@ -277,7 +277,7 @@ PRIOR_VOTES = 0.5
 LEAST_SD_OF_CELL = 1e-9
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class CellVotes:
     """Mean and spread of the members' votes in each cell, a cell being the rows with equal features.
 
@@ -432,7 +432,7 @@ PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
 MAX_ITERATIONS, SMALL_STEP, ROUNDING = 200, 1e-8, 1e-12
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LabelChances:
     """The chance of each row to have the second label, with the uncertainty of the fit.
 
@@ -528,7 +528,7 @@ MEANS = np.geomspace(1e-3, 100.0, 300)
 MOST_COUNTED = 200
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LowChances:
     r"""What is known of the chances p that a member gives a row's label a probability above 0, of low rows.
 

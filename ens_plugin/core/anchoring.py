@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,6 @@ from ens_plugin.core.tally import strongest_rival
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 from ens_plugin.core.votes import FEW_ROWS, LOWER_HALF, MOST_CACHED, Mixture, fit_mixture, mixture_of_counts
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.core.sample import SubsetRates
@@ -46,7 +45,7 @@ LEAST_SD = 2e-4
 BENDS_UP_TO, N_BEND_SIZES, FLAT = 2001, 30, 1e-3
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Anchor:
     r"""Difference between the error of random subsets of the members and that of a model, as a function of size.
 
@@ -196,7 +195,7 @@ NEAR_MATCH = 0.1
 MAX_VOTES = 1000.0
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LabelVotes:
     """Votes or probabilities of the members for some rows, summed by label.
 
@@ -235,7 +234,7 @@ class LabelVotes:
         return (wrong**2 - wrong_squares) / pairs, same.sum(axis=1)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LabelShares:
     """The distribution of each row's label shares, given its votes.
 

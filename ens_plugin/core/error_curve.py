@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +23,6 @@ from ens_plugin.core.validation import (
 from ens_plugin.core.votes import majority_curve, soft_majority_error, subset_majority_error
 from ens_plugin.core.weights import RowWeight, as_row_weight
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 __all__ = [
     "ERROR_FACTOR",
@@ -163,7 +163,7 @@ MAX_SUBSET_SIZES = 16
 ERROR_FACTOR = 3.0
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Extrapolation:
     r"""Curve through subset averages of a metric, continued by a straight line fitted to the larger subsets.
 

@@ -7,6 +7,7 @@ Groups of disjoint rows are merged by addition, so partitions of a data set can 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from ens_plugin.core.tally import SupportTally
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.core.votes import share_angle
 from ens_plugin.core.weights import RowWeight
-from ens_plugin.records import record
 
 __all__ = [
     "CrossedMargins",
@@ -38,7 +38,7 @@ CELLS_PER_OCTAVE_OF_TRIALS = 16
 LEAST_SD = 1e-12
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Groups:
     """Sums over the rows of each group of rows that have the same code.
 
@@ -71,7 +71,7 @@ class Groups:
         return np.searchsorted(self.code, code)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class GroupedValues:
     """Tally of a regression ensemble's rows, grouped by the number of members that count for them.
 
@@ -86,7 +86,7 @@ class GroupedValues:
     moments: LossMoments | None
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class CrossedMargins:
     """Margins of groups of rows, each half of the members against the rival label that the other half prefers.
 

@@ -10,7 +10,7 @@ the data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,6 @@ from ens_plugin.core.row_model import (
     posterior_products,
 )
 from ens_plugin.core.validation import FloatArray
-from ens_plugin.records import record
 
 __all__ = [
     "N_PARTS",
@@ -356,7 +355,7 @@ def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[Floa
     return deviations, n, np.einsum("ti,ti->i", deviations, deviations) / (n - 1.0)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ErrorDraws:
     """The error at a grid of odd sizes, and draws of it from its posterior.
 
@@ -521,7 +520,7 @@ N_SCALES = 25
 SHAPE_ROUNDING = 1e-9
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LargestValues:
     """The largest values among weighted rows, descending, with their weights; those of disjoint rows merge.
 
@@ -589,7 +588,7 @@ def hall_limits(skewness: float, level: float) -> tuple[float, float]:
     return max(float(low), 0.0), max(float(-high), 0.0)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class FittedTail:
     """Posterior of a mean whose rows above a threshold follow a generalised Pareto distribution.
 
@@ -746,7 +745,7 @@ UPPER = 1.645
 LARGEST_NOISE = 0.3
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class TrainingRatio:
     """Ratio of the variance over training sets to the variance over members, in the mean of many predictions.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -10,7 +12,6 @@ from ens_plugin.core.row_model import model_error
 from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.core.weights import RowWeight, as_row_weight
-from ens_plugin.records import record
 
 __all__ = [
     "FEWEST_MEMBERS",
@@ -25,7 +26,7 @@ FEWEST_MEMBERS = 4
 COLUMNS = 2048
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SquaredCovariance:
     """Sum over training rows of the squared covariance, over members, of a row's variable with the prediction.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import comb
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares
 from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 if TYPE_CHECKING:
     from ens_plugin.core.pair_covariance import LossOfRows
@@ -57,7 +56,7 @@ TINY = 1e-200
 ROUNDING = 1e-12
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SquaredLoss:
     r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
 
@@ -175,7 +174,7 @@ def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatA
     return np.asarray(np.sqrt(np.maximum(one**2 + other**2 + 2.0 * correlation * one * other, 0.0)))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LossMoments:
     """Moments over rows from which the closed form is computed; those of disjoint rows merge.
 

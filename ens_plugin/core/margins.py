@@ -10,7 +10,7 @@ spread is constant, the true mean margins are deconvolved from the observed ones
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,6 @@ from scipy.special import ndtr
 from ens_plugin.core.row_model import N_CELLS, BandMatrix, Density, Likelihood, RowGroups, fit_density, mean_posterior
 from ens_plugin.core.validation import AnyIntArray, FloatArray, as_sizes, as_values, code_index, pair_index
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
-from ens_plugin.records import record
 
 __all__ = [
     "MarginModel",
@@ -47,7 +46,7 @@ NEGLIGIBLE, MOST_KEPT = 14.0, 0.5
 MOST_BLOCKS, LEAST_BLOCK = 16, 32
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class MarginModel:
     """A fitted distribution over rows of the mean margin, with the spread of one member at each mean margin.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import BSpline
 
 from ens_plugin.core.validation import AnyIntArray, FloatArray
-from ens_plugin.records import record
 
 __all__ = [
     "GRID",
@@ -191,7 +190,7 @@ class RowGroups(NamedTuple):
     counts: FloatArray
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Density:
     """A fitted density on a grid, with the covariance of its coefficients.
 
@@ -320,7 +319,7 @@ def cell_weights(coefficients: FloatArray) -> FloatArray:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Objective:
     """The penalised log-likelihood of the coefficients: the rows, and the normal prior of the coefficients."""
 
@@ -337,7 +336,7 @@ class _Objective:
         return _Reached(self, coefficients, value, weights, evidence)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Reached:
     """The objective at one vector of coefficients, and what its derivatives are computed from."""
 

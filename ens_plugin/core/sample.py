@@ -20,7 +20,7 @@ the sample.  A row's key depends on no other row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations, islice
 from math import comb
@@ -44,7 +44,6 @@ from ens_plugin.core.tally import (
 )
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, in_few_bytes, row_parts
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 __all__ = [
     "Combine",
@@ -68,7 +67,7 @@ __all__ = [
 ]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ScoreBlock(RowBlock):
     """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
 
@@ -260,7 +259,7 @@ ROWS_OF_PIECE = 1024
 Combine = Callable[[FloatArray], FloatArray]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Sample:
     """The members' outputs for a random subset of the rows.
 
@@ -345,7 +344,7 @@ def _columns(values: NDArray[Any], chosen: IntArray) -> NDArray[Any]:
     return values.take(chosen, axis=1) if values.flags.c_contiguous else values[:, chosen]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class PackedOutputs:
     """The outputs of each row's own members, in pieces of rows that have equally many.
 
@@ -540,7 +539,7 @@ OUTPUTS_AT_ONCE = 4_000_000
 ROWS_AT_ONCE = 64
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SubsetRates:
     """Shares of random subsets of each row's members that are wrong, or differ from the other members.
 

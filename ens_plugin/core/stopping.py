@@ -16,6 +16,7 @@ their assumptions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from scipy.stats import binom
 from ens_plugin.core.row_model import GRID
 from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight, counted
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 __all__ = [
     "DuelTable",
@@ -52,7 +52,7 @@ __all__ = [
 STEPS = 8
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class VotePrior:
     """Distribution of a row's votes before any member is queried.
 
@@ -85,7 +85,7 @@ class VotePrior:
         return np.where(2 * np.arange(self.full.size) > self.n_members, self.full, 0.0)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class StoppingTable:
     """The counts of votes, at each checkpoint, at which a row's label is settled.
 
@@ -335,7 +335,7 @@ BISECTIONS = 24
 HIGHEST_SPREADS = 16.0
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class RowPrior:
     """Distribution over rows of one member's mean output, with the number of votes that a member is worth.
 
@@ -355,7 +355,7 @@ class RowPrior:
     spread: float
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class DuelTable:
     """Support at which the leader of several labels is settled against the runner-up, by their joint support.
 
@@ -390,7 +390,7 @@ class DuelTable:
         return np.asarray((leader >= enough) | (leader - runner_up > to_come))
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LeadTable:
     """Differences of summed scores, at each checkpoint, at which the leader among the labels is settled.
 

@@ -20,6 +20,7 @@ ensemble of about 0.37 T members, on one noisy path.  It serves for comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -27,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.validation import BoolArray, Column, FloatArray, IntArray, in_few_bytes, row_parts
-from ens_plugin.records import record
 
 __all__ = [
     "CHUNK",
@@ -86,7 +86,7 @@ MASKS_AT_ONCE = 2**20
 SUMS_AT_ONCE = 2**16
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class RowBlock:
     """Outputs of every member for a contiguous block of rows.
 
@@ -144,7 +144,7 @@ class RowBlock:
         return np.asarray(self.outputs[..., 1] > self.outputs[..., 0])
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Tally:
     """A tally of any kind, whose first column is the number of members that count for each row."""
 
@@ -156,7 +156,7 @@ class _Tally:
         return int(vars(self)["trials"].size)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class SupportTally(_Tally):
     """Summed support of each row's members for the wrong one of two labels; hard votes are 0 or 1.
 
@@ -177,7 +177,7 @@ class SupportTally(_Tally):
     wrong_labels: Column = Column()
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class MarginTally(_Tally):
     """Mean and spread of each row's margins against its strongest rival, and against the rivals of half the members.
 
@@ -202,7 +202,7 @@ class MarginTally(_Tally):
     dissent: Column = Column()
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ValueTally(_Tally):
     """Mean and variance (ddof 1) of each row's real-valued outputs, and the target.
 
@@ -459,7 +459,7 @@ class Subsets(NamedTuple):
 VoteCounts: TypeAlias = Callable[[NDArray[np.uint16], IntArray, int, Subsets], FloatArray]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class VoteContest:
     """Rows on which the same number of labels can win, with the members' votes for them.
 
@@ -489,7 +489,7 @@ class VoteContest:
         return wrong, apart
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class ScoreContest:
     """Rows on which the same number of labels can win, with the members' probabilities or scores for them.
 
@@ -523,7 +523,7 @@ class ScoreContest:
         return wrong, apart
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class LeadContest:
     """Rows on which two labels can win, and each member's score of the one is minus that of the other.
 
@@ -830,7 +830,7 @@ def margin_sums(block: RowBlock) -> FloatArray:
     return np.stack([trials, *moments, wrong, outputs.dissent(support, own, trials)])
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Supports:
     """The members' probabilities or scores by label for a block of rows."""
 
@@ -1036,7 +1036,7 @@ def _places(outputs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     return np.asarray(places, dtype=np.intp)
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class PathTally:
     """Summed loss and weight of the rows with at least one of the first T members, by T and chunk of 256 rows.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import count, islice
 
@@ -38,7 +38,6 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.errors import InputError, WeakEstimateWarning, warn_user
-from ens_plugin.records import record
 
 __all__ = [
     "LOWER_HALF",
@@ -318,7 +317,7 @@ PART_ROWS = 65_536
 COARSE_WIDTH, LEAST_REDUCTION = 0.5, 3
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Mixture:
     """A fitted distribution over rows of the probability that one member is wrong.
 

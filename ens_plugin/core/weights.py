@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,6 @@ from ens_plugin.core.validation import (
     whole_counts,
 )
 from ens_plugin.errors import InputError
-from ens_plugin.records import record
 
 __all__ = [
     "Representation",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class RowWeight:
     """Weights of the entries of a tally, each of which is one row or several equal rows.
 
@@ -268,7 +268,7 @@ SAME = 1e-9
 MOST_SPLITS = 2
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class Representation:
     """Weights by which the usable rows represent all rows; arrays by label, with a single label for regression.
 
@@ -393,7 +393,7 @@ def represent(
     )
 
 
-@record
+@dataclass(frozen=True, eq=False)
 class _Entries:
     """The entries of a tally, with the parameters of :func:`represent` as attributes; some are read at a time."""
 

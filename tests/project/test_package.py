@@ -65,6 +65,20 @@ print(found())
     assert after == "['analysis.metric_curves', 'report.serialization']"
 
 
+def test_libraries_and_models_of_this_package_are_known_without_any_model_library(tmp_path: Path) -> None:
+    code = """
+import sys
+for name in ("econml", "imblearn", "lightgbm", "pyspark", "quantile_forest", "sksurv", "xgboost", "ydf"):
+    sys.modules[name] = None
+import ens_plugin
+from ens_plugin.adapters import Trainable, libraries
+from ens_plugin.adapters.registry import is_known
+print({cls.library for cls in libraries(Trainable)} >= {"sklearn", "lightgbm", "xgboost"})
+print(is_known(ens_plugin.RightSizedClassifier()))
+"""
+    assert run_python(code, tmp_path).split() == ["True", "False"]
+
+
 @pytest.mark.parametrize("name", ens_plugin.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     assert getattr(ens_plugin, name) is not None
