@@ -1134,7 +1134,7 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from ens_plugin import BootstrapModelAveragingClassifier
+    >>> from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> averaged = BootstrapModelAveragingClassifier(random_state=0).fit(X[::5], y[::5])
     >>> float(round(averaged.score(X, y), 2))

@@ -10,7 +10,6 @@ from sklearn.metrics import mean_pinball_loss
 
 import ens_plugin
 from ens_plugin.adapters import CombinesMembers, find_adapter
-from ens_plugin.adapters.quantile_forest import quantile_at
 from ens_plugin.core.sample import combined_outputs
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -19,6 +18,8 @@ from tests.extras import imported
 
 imported("quantile_forest")
 from quantile_forest import RandomForestQuantileRegressor  # noqa: E402
+
+from ens_plugin.adapters.quantile_forest import quantile_at  # noqa: E402
 
 # Slow, so that they are run where .ci/run has installed the library.
 pytestmark = pytest.mark.slow

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import ens_plugin
-from ens_plugin.adapters.sksurv import survival_at
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.testing import check_adapter
 from tests.adapters.brute_force import oob_means
@@ -23,6 +22,8 @@ from sksurv.metrics import (  # noqa: E402
     cumulative_dynamic_auc,
 )
 from sksurv.util import Surv  # noqa: E402
+
+from ens_plugin.adapters.sksurv import survival_at  # noqa: E402
 
 # Slow, so that they are run where .ci/run has installed the library.
 pytestmark = pytest.mark.slow
