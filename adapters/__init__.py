@@ -1,4 +1,4 @@
-"""Adapters, one package for each model library: they read the bags and the outputs of an ensemble's members.
+"""Adapters, a file or folder for each model library: they read the bags and the outputs of an ensemble's members.
 
 Imported as ``ens_plugin.adapters``.
 """

@@ -1,7 +1,5 @@
 """The contract of a library: training, storing and loading its models, and reading its files.
 
-Base classes through which the package trains, stores, reads and predicts with the models of a library.
-
 Each class here is optional.  An adapter for another library derives from those it can implement, next to
 :class:`ens_plugin.adapters.contract.EnsembleAdapter`.
 """

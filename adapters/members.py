@@ -753,6 +753,7 @@ def several_targets(name: str, n_outputs: int) -> str:
 
 
 COMPARED_ROWS = 256
+SAME_PREDICTION = 1e-6
 
 
 def check_replaced_methods(model: Any, features: Any, library: str) -> None:
@@ -787,7 +788,7 @@ def _are_same(found: Any, expected: Any) -> bool:
         return False
     if found.dtype.kind != "f" or expected.dtype.kind != "f":
         return bool((found == expected).all())
-    return bool((np.abs(found - expected) <= CLOSE * np.abs(expected).max(initial=0.0)).all())
+    return bool((np.abs(found - expected) <= SAME_PREDICTION * np.abs(expected).max(initial=0.0)).all())
 
 
 Item = TypeVar("Item")

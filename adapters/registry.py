@@ -1,7 +1,5 @@
 """The registry of adapters: those that users registered come first, then those of installed distributions.
 
-The registry of adapters: those that users registered come first, then those of installed distributions.
-
 Built-in ones come last.  Adapters are imported when a model of their library arrives.
 """
 

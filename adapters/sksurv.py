@@ -83,6 +83,39 @@ def survival_at(forest: Any, time: float) -> SurvivalAt:
     inverse probability of not being censored, which Kaplan and Meier's estimator gives from the rows passed (Graf et
     al. 1999).  The Brier score at `time` is then the criterion ``"probability"``, and ``metric="roc_auc"`` the
     cumulative, dynamic area under the curve.
+
+    Parameters
+    ----------
+    forest : fitted RandomSurvivalForest or ExtraSurvivalTrees
+        Trained with ``low_memory=False``, the default.
+    time : float
+        Below the largest time of the training rows.
+
+    Returns
+    -------
+    SurvivalAt
+
+    Raises
+    ------
+    InputError
+        If `time` is no positive number.
+
+    References
+    ----------
+    E. Graf, C. Schmoor, W. Sauerbrei and M. Schumacher (1999), Assessment and comparison of prognostic classification
+    schemes for survival data, Statistics in Medicine 18.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from ens_plugin.adapters.sksurv import survival_at
+    >>> from sksurv.datasets import load_whas500
+    >>> from sksurv.ensemble import RandomSurvivalForest
+    >>> X, y = load_whas500()
+    >>> forest = RandomSurvivalForest(200, random_state=0).fit(X.astype(float), y)
+    >>> report = ens_plugin.analyze(survival_at(forest, 365.0), X.astype(float), y)
+    >>> report.n_members
+    200
     """
     if isinstance(time, bool) or not (isinstance(time, Real) and 0 < float(time) < inf):
         raise InputError(f"time={time!r} is not a positive number; pass one in the unit of the times in y.")

@@ -1,14 +1,12 @@
 """Trees as arrays: their links, leaves, kept rows and split values, and what walks rows through them.
 
-A test of whether rows fill the leaves of trees as training rows do, which recognises these in any order.
+A test of whether rows fill the leaves of trees as training rows do, which recognises these in any order. A leaf that
+counted some rows of its bag is reached by at least as many of the training rows. Of as many fresh rows, often fewer
+reach it: the bag is about two thirds of the training rows, and small leaves were fitted to it.
 
-A leaf that counted some rows of its bag is reached by at least as many of the training rows.  Of as many fresh rows,
-often fewer reach it: the bag is about two thirds of the training rows, and small leaves were fitted to it.
-
-A test of whether rows hold the values that trees split at, which recognises training rows in any order.
-
-Tree learners put a threshold on a training value, or half-way between two neighbouring values.  Fresh rows hold such
-values by chance only, as often as they hold each other's values.
+A test of whether rows hold the values that trees split at, which recognises training rows in any order. Tree learners
+put a threshold on a training value, or half-way between two neighbouring values. Fresh rows hold such values by
+chance only, as often as they hold each other's values.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
 """The bags of LightGBM's random forests, drawn again from their seed and proved by the leaves' counts.
 
-The bags of a LightGBM forest, drawn again from its seed.
+The bags of a LightGBM forest, drawn again from its seed. LightGBM draws rows in blocks of 1024. Each block has a
+linear congruential generator of its own, ``x -> 214013 x + 2531011`` modulo 2**32, which starts at ``bagging_seed +
+block`` and is never seeded again. Each row takes one draw, ``(x >> 16) & 0x7fff``, and is in the bag if that is below
+the fraction times 32768. As the generator is linear, any round can be drawn without those before it.
 
-LightGBM draws rows in blocks of 1024.  Each block has a linear congruential generator of its own,
-``x -> 214013 x + 2531011`` modulo 2**32, which starts at ``bagging_seed + block`` and is never
-seeded again.  Each row takes one draw, ``(x >> 16) & 0x7fff``, and is in the bag if that is below the
-fraction times 32768.  As the generator is linear, any round can be drawn without those before it.
-
-The proof of a LightGBM forest's bags: the redrawn bags must fill every leaf as in training.
-
-A tree stores how many rows of its bag reached each leaf.  If a mask had nothing to do with the bag
-(another seed, other rows, another order) but the right number of rows m out of n, it would fill
-leaves that hold N_1, N_2, ... of the n rows with exactly the counts c_1, c_2, ... with chance
+The proof of a LightGBM forest's bags: the redrawn bags must fill every leaf as in training. A tree stores how many
+rows of its bag reached each leaf. If a mask had nothing to do with the bag (another seed, other rows, another order)
+but the right number of rows m out of n, it would fill leaves that hold N_1, N_2, ... of the n rows with exactly the
+counts c_1, c_2, ... with chance
 
     C(N_1, c_1) C(N_2, c_2) ... / C(n, m),
 

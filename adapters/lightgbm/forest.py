@@ -1,17 +1,15 @@
 """Adapter of LightGBM's random forests and boosters.
 
-A check that a target is the one that the leaves of a LightGBM forest were fitted to.
+A check that a target is the one that the leaves of a LightGBM forest were fitted to. All trees of a forest start from
+the same scores, so that with first derivatives G and second ones H of the rows in a leaf its value is ``start - G /
+(H + lambda_l2)``. The tree stores H; the target gives G. Of absolute and quantile errors, the value is a quantile of
+the target.
 
-All trees of a forest start from the same scores, so that with first derivatives G and second ones H of the rows in
-a leaf its value is ``start - G / (H + lambda_l2)``.  The tree stores H; the target gives G.  Of absolute and quantile
-errors, the value is a quantile of the target.
-
-A check that a LightGBM forest's leaf values are those that its trees were grown with.
-
-Where nothing is regularised, a leaf's value is the mean of its rows' targets, moved and scaled alike
-in all leaves, and an inner node's the mean of its leaves', weighted by their hessians.  LightGBM keeps
-the values of inner nodes when ``refit`` replaces those of the leaves.  Where the leaves are regularised, the target
-shows a refit (:mod:`ens_plugin.adapters.lightgbm.forest`); a report whose target is not proved says so.
+A check that a LightGBM forest's leaf values are those that its trees were grown with. Where nothing is regularised, a
+leaf's value is the mean of its rows' targets, moved and scaled alike in all leaves, and an inner node's the mean of
+its leaves', weighted by their hessians. LightGBM keeps the values of inner nodes when ``refit`` replaces those of the
+leaves. Where the leaves are regularised, the target shows a refit (:func:`judge_leaf_targets`); a
+report whose target is not proved says so.
 """
 
 from __future__ import annotations
@@ -122,7 +120,7 @@ def labels_of(model: Any, objective: Objective) -> NDArray[Any] | None:
 
 
 CLOSE = 1e-4
-PRINTED = 1e-5
+PRINTED = 1e-5  # values of inner nodes are stored with six digits
 EVEN = 1e-5
 _LABELS = ("binary", "multiclass", "multiclassova")
 _QUANTILES = ("regression_l1", "quantile")
@@ -312,7 +310,6 @@ def _has_other_rank(model: ModelText, objective: Objective, sums: ProofStatistic
     return np.asarray((below > share * count + 1.0) | (above > (1.0 - share) * count + 1.0))
 
 
-# Values of inner nodes are stored with six digits.
 SPREAD = 1e-4
 _RENEWED = ("regression_l1", "quantile", "mape")
 _REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")

@@ -41,7 +41,8 @@ __all__ = [
 FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
-# Rounding of sums that scikit-learn updates by additions and subtractions, relative to the leaf and to the whole bag.
+# Rounding of sums of weights, as of class_weight="balanced_subsample", and of sums that scikit-learn updates by
+# additions and subtractions: relative to the leaf, and to the whole bag.
 CLOSE = 1e-6
 ROUNDING = 1e-12
 # The rows of a bag are copied in parts: all at once they are half the size of the table.
@@ -444,9 +445,6 @@ def _refuse_other_trees(are_other: Mapping[int, bool], finding: str, reason: str
         "that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not kept: "
         'refit all trees on one table, or pass {data="holdout"} with rows that no tree was trained on.'
     )
-
-
-# Relative rounding of the sum of weights that class_weight="balanced_subsample" makes.
 
 
 def drawn_numbers(model: Any) -> NDArray[np.float64] | None:

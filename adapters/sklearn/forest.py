@@ -14,6 +14,8 @@ import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.ensemble import IsolationForest
+
+# sklearn.ensemble has other classes under these names once scikit-learn-intelex has patched it.
 from sklearn.ensemble._forest import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -510,9 +512,6 @@ def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree
         threshold=nodes.threshold,
         missing_left=nodes.missing_go_to_left,
     )
-
-
-# sklearn.ensemble has other classes under these names once scikit-learn-intelex has patched it.
 
 
 _OF_THREAD = local()

@@ -1,19 +1,16 @@
 r"""The bags of XGBoost's trees, found again by their seeds and proved by the leaves' sums.
 
-Redrawing of the rows that a tree was trained on, from the outputs of XGBoost's generator.
+Redrawing of the rows that a tree was trained on, from the outputs of XGBoost's generator. Training draws from one
+mt19937 generator. For `hist` and `approx` a single 32-bit output s seeds a congruential sequence :math:`x_i =
+16807^{i+1} s \bmod 2^{63}`, and row i is in the bag if :math:`(x_i - 1) / 2^{63}` is below `subsample`; `exact` takes
+two outputs a, b for every row, in the bag if :math:`(a + 2^{32} b) / 2^{64}` is. Weights, labels and thread counts
+have no effect.
 
-Training draws from one mt19937 generator.  For `hist` and `approx` a single 32-bit output s seeds a
-congruential sequence :math:`x_i = 16807^{i+1} s \bmod 2^{63}`, and row i is in the bag if
-:math:`(x_i - 1) / 2^{63}` is below `subsample`; `exact` takes two outputs a, b for every row, in the
-bag if :math:`(a + 2^{32} b) / 2^{64}` is.  Weights, labels and thread counts have no effect.
-
-The proof that bags are right: their rows give the sums that XGBoost's leaves store.
-
-Every leaf stores the summed second derivative of its in-bag rows.  A mask is right if it gives that sum
-in every leaf of every tree.  A wrong one, coin tosses independent of the right one, passes with a
-chance of at most the product over leaves of the largest probability of a binomial count of the leaf's
-rows: masks that agree in a leaf's sum never contain one another, and no such family of sets is likelier
-than the likeliest size (Lubell, Yamamoto, Meshalkin).
+The proof that bags are right: their rows give the sums that XGBoost's leaves store. Every leaf stores the summed
+second derivative of its in-bag rows. A mask is right if it gives that sum in every leaf of every tree. A wrong one,
+coin tosses independent of the right one, passes with a chance of at most the product over leaves of the largest
+probability of a binomial count of the leaf's rows: masks that agree in a leaf's sum never contain one another, and no
+such family of sets is likelier than the likeliest size (Lubell, Yamamoto, Meshalkin).
 """
 
 from __future__ import annotations

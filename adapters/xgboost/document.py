@@ -1,7 +1,5 @@
 """The document of an XGBoost model, JSON or UBJSON: how it is read and written, and its damage.
 
-Reading and writing of XGBoost's binary model document (UBJSON).
-
 ``Booster.save_raw("ubj")`` holds the published JSON schema of the model in a tenth of the bytes, and
 numbers as arrays: a forest of a million nodes is read in a fraction of a second, not several.
 """

@@ -1,16 +1,13 @@
 """The trees of an XGBoost model: leaves, sums, labels, shorter models.
 
 Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
+``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only. Where the compiled
+walk of ens-plugin-walk is used, it finds the leaves, and no copy is made. The copy's leaves of several trees add up
+to one output: as float32 holds whole numbers of 24 bits, one output has room for the leaves of four trees of 64
+leaves.
 
-``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only.  Where the compiled
-walk of ens-plugin-walk is used, it finds the leaves, and no copy is made.  The copy's
-leaves of several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has
-room for the leaves of four trees of 64 leaves.
-
-Copies of XGBoost boosters of one round with fewer parallel trees.
-
-The booster's prediction is the sum of its leaves, each of which holds its value divided by the number
-of parallel trees: with fewer trees, each must add more.
+Copies of XGBoost boosters of one round with fewer parallel trees. The booster's prediction is the sum of its leaves,
+each of which holds its value divided by the number of parallel trees: with fewer trees, each must add more.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ TIME = 0.7
 MOST_ERRORS = 3.0
 NOTES = f"""\
 {N_ROWS} training rows and {N_MEMBERS} members each, an independent training set in every repetition. The estimate is
-the out-of-bag error at the ensemble's own size (of the last three, whose bags leave out no row of the rarest label or
+the out-of-bag error at the ensemble's own size (of the last two, whose bags leave out no row of the rarest label or
 are not kept, the error on {N_ROWS} held-out rows), the truth the error of the model's own `predict` on {N_FRESH}
 fresh rows. Labels: about one in five is of the rarer one, and a tenth of all labels are wrong. Survival: 0-1 error of
 an event up to time {TIME:g}, estimated from censored rows, on fresh rows that are not censored. The differences are

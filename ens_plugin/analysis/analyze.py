@@ -293,7 +293,7 @@ def _two_errors(
     is_even: bool,
 ) -> TwoErrors | None:
     """Return the errors of the rows of each of two labels; None for more labels, few rows, and rows of a cluster."""
-    # Only metrics of labels come here.
+    # Loaded only where a metric of labels is asked for.
     from ens_plugin.analysis.metric_curves import two_errors
     from ens_plugin.analysis.metric_rows import FEWEST_OF_LABEL
 

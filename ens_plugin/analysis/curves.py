@@ -66,7 +66,7 @@ from ens_plugin.core.intervals import (
 from ens_plugin.core.jackknife import left_out_sd
 from ens_plugin.core.losses import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.row_model import RowModel, row_slopes, row_variances
-from ens_plugin.core.sample import Sample, ScoreBlock
+from ens_plugin.core.sample import Sample, ScoreBlock, rates_of_subsets
 from ens_plugin.core.tally import (
     MarginTally,
     PathTally,
@@ -188,9 +188,6 @@ def _subset_rates(
     limit = min(subset_limit(tally.trials, weight.rows), MAX_ANCHOR)
     if limit < 1 or counts_hard_votes(tally):
         return None
-    # Hard votes on two labels need none.
-    from ens_plugin.core.sample import rates_of_subsets
-
     rng = np.random.default_rng(settings.random_state)
     return rates_of_subsets(sample.block, _odd_sizes(limit), rng, subset_counts())
 

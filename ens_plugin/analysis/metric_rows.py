@@ -1,8 +1,7 @@
 """What a metric is computed from: the rows' chances, losses and ranks, by the number of members.
 
 How a ranking of two labels depends on the size, by the chances of the rows to have the label that is ranked first.
-
-How the ranking changes with the size depends on few rows.  Their labels are replaced by their means given the outputs.
+How the ranking changes with the size depends on few rows. Their labels are replaced by their means given the outputs.
 """
 
 from __future__ import annotations

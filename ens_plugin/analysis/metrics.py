@@ -331,8 +331,7 @@ def ranking_caution(metric: ResolvedMetric, block: RowBlock) -> tuple[str, ...]:
     )
 
 
-# The metric of the rows, as a function of their weights.
-# Returns it for label codes or values, shape (n_rows,), and probabilities or values of the rows.
+# Returns the metric for label codes or values, shape (n_rows,), and probabilities or values of the rows.
 Formula = Callable[["NDArray[Any]", FloatArray], OfWeights]
 
 

@@ -1,9 +1,8 @@
 r"""The variance of predictions and of metrics over training sets and seeds.
 
-The closed form of metrics that depend on squared or logarithmic losses of the rows only.
-
-To the first order in 1/B the mean of either loss is :math:`L_\infty + v/B`, with a limit and a term of one member from
-each row.  The rows' terms give the limits of both, with long tails, and the members' own give the luck of the members.
+The closed form of metrics that depend on squared or logarithmic losses of the rows only. To the first order in 1/B
+the mean of either loss is :math:`L_\infty + v/B`, with a limit and a term of one member from each row. The rows'
+terms give the limits of both, with long tails, and the members' own give the luck of the members.
 """
 
 from __future__ import annotations

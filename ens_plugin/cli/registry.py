@@ -190,7 +190,7 @@ def _server_library() -> Any:
 
 
 def _protocol() -> Any:
-    from ens_plugin.registry.server import PatientProtocol
+    from ens_plugin.registry.connections import PatientProtocol
 
     return PatientProtocol
 

@@ -1,10 +1,9 @@
 r"""Intervals of an error, from the rows and from the seeds of the members.
 
 Limits of the mean of losses whose distribution has a long tail, from statistics that merge over parts of the rows.
-
 Two corrections of the normal interval are made, and the larger upper limit is taken: Hall's transformation, which
-needs the third moment, and a Pareto tail fitted to the largest values, which allows for larger losses than any in
-the data.
+needs the third moment, and a Pareto tail fitted to the largest values, which allows for larger losses than any in the
+data.
 """
 
 from __future__ import annotations

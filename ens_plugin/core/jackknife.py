@@ -182,7 +182,6 @@ def _noise(norm: FloatArray, square: FloatArray, unbiased: FloatArray, n_rows: i
 
 
 N_GROUPS = 8
-# Two members in a group, and two outside it.
 
 
 def left_out_sd(
@@ -223,6 +222,7 @@ def left_out_sd(
     """
     wanted = np.asarray(sizes, dtype=np.float64)
     n_members = margins.shape[0]
+    # Two members in a group, and two outside it.
     if n_members < FEWEST_MEMBERS:
         return np.zeros(wanted.size)
     n_groups, row_weight = min(N_GROUPS, n_members // 2), as_row_weight(weight, margins.shape[1])

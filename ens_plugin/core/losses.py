@@ -1,9 +1,8 @@
 r"""Losses of mean outputs in closed form: squared, Brier and log loss, and limits of predictions.
 
-The Brier score of an ensemble's mean probabilities, as a function of its size.
-
-A probability is a mean over members, so the score of a row is a squared loss: its expected value is that of the
-infinite ensemble plus the variance of one member divided by the size, :math:`\mathrm{BS}_\infty + V/B`.
+The Brier score of an ensemble's mean probabilities, as a function of its size. A probability is a mean over members,
+so the score of a row is a squared loss: its expected value is that of the infinite ensemble plus the variance of one
+member divided by the size, :math:`\mathrm{BS}_\infty + V/B`.
 """
 
 from __future__ import annotations
@@ -921,10 +920,10 @@ def residual_limits(
     needed = (0.5 + level / 2.0) * (total + one)
     if needed > total * (1.0 + RESIDUAL_ROUNDING):
         what = "rows" if groups is None else "groups"
+        fewest = np.ceil(2.0 / (1.0 - level) - 1.0 - RESIDUAL_ROUNDING)
         raise InputError(
-            f"An interval of level {level:g} needs at least {np.ceil(2.0 / (1.0 - level) - 1.0 - ROUNDING):.0f} {what} "
-            f"with out-of-bag members, and there are {_worth(units)}. Pass a lower interval_level, or train on more "
-            "rows."
+            f"An interval of level {level:g} needs at least {fewest:.0f} {what} with out-of-bag members, and there are "
+            f"{_worth(units)}. Pass a lower interval_level, or train on more rows."
         )
     lower, upper = -_quantile(-residuals, weight, needed), _quantile(residuals, weight, needed)
     # A limit of 0 has no sign.

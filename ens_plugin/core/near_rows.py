@@ -299,7 +299,6 @@ FARTHEST = 2.0
 # Added to the number of members that left both rows out, of which there are few.
 FEWER_MEMBERS = np.float32(1.0)
 FEWEST_PAIRS = 100
-# A row's mean over many members is no more certain than this, because rows differ too.
 
 
 class Neighbours(NamedTuple):

@@ -1,10 +1,9 @@
 r"""The variance of an error over seeds, from pairs of members, and its curvature.
 
-What single members add to a loss that is smooth in the mean of their outputs.
-
-With the mean :math:`\bar h` of n outputs, :math:`d_m` the deviation of member m from it and H the second derivatives
-of the loss at the mean, the loss of B members is that of the infinite ensemble plus V/B, up to terms in
-:math:`1/B^2`, where V is the mean over the members of :math:`\frac12 d_m' H d_m \, n/(n - 1)`.
+What single members add to a loss that is smooth in the mean of their outputs. With the mean :math:`\bar h` of n
+outputs, :math:`d_m` the deviation of member m from it and H the second derivatives of the loss at the mean, the loss
+of B members is that of the infinite ensemble plus V/B, up to terms in :math:`1/B^2`, where V is the mean over the
+members of :math:`\frac12 d_m' H d_m \, n/(n - 1)`.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
 r"""A random sample of the rows with every member's output, and error rates of random subsets of the members.
 
-Averages over random subsets of the members, for a sample of the rows.
+Averages over random subsets of the members, for a sample of the rows. The averages are unbiased at every size up to
+the rows' number of out-of-bag members, for any rule and any metric: used for the curve of a metric. For labels,
+:func:`rates_of_subsets` is faster.
 
-The averages are unbiased at every size up to the rows' number of out-of-bag members, for any rule and any
-metric: used for the curve of a metric.  For labels, :mod:`ens_plugin.core.sample` is faster.
+Rates at which random subsets of each row's members are wrong, and differ from the row's other members. Averages over
+subsets drawn without replacement are unbiased at every size up to a row's number of members, whatever the model's
+rule. Subsets of one permutation share no member, so that all members count about equally often, and sums over many
+subsets are one matrix product.
 
-Rates at which random subsets of each row's members are wrong, and differ from the row's other members.
-
-Averages over subsets drawn without replacement are unbiased at every size up to a row's number of
-members, whatever the model's rule.  Subsets of one permutation share no member, so that all members
-count about equally often, and sums over many subsets are one matrix product.
-
-Subsets of the rows: spread evenly, or random and independent of how the rows are cut into blocks or partitions.
-
-For the latter, every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are
-the sample.  A row's key depends on no other row.
+Subsets of the rows: spread evenly, or random and independent of how the rows are cut into blocks or partitions. For
+the latter, every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are the
+sample. A row's key depends on no other row.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
 """Counts and moments by row, which are added over blocks of rows: the contests of labels, votes, values and margins.
 
 Per-row tallies of the members' outputs, the input of every estimator; those of disjoint rows merge, to the bit.
-
 Whoever makes a tally of counted members keeps the counts in few bytes, by
-:func:`ens_plugin.core.validation.in_few_bytes`.  Every column is read as float64; :func:`parts_of` gives few rows at a
+:func:`ens_plugin.core.validation.in_few_bytes`. Every column is read as float64; :func:`parts_of` gives few rows at a
 time, whose columns take little memory.
 
-The tally of margins: a row's support for its true label minus that for the strongest of the other labels.
+The tally of margins: a row's support for its true label minus that for the strongest of the other labels. The cost of
+votes grows with the members and not with members times labels. Of probabilities and scores, the labels are searched
+once for each member; the others' label is searched anew only on rows where one member can change it.
 
-The cost of votes grows with the members and not with members times labels.  Of probabilities and scores, the labels
-are searched once for each member; the others' label is searched anew only on rows where one member can change it.
-
-The growth path: error along the members' own order, as other tools draw it.
-
-At T members each row is scored by its out-of-bag members among the first T only: the error of an
-ensemble of about 0.37 T members, on one noisy path.  It serves for comparison.
+The growth path: error along the members' own order, as other tools draw it. At T members each row is scored by its
+out-of-bag members among the first T only: the error of an ensemble of about 0.37 T members, on one noisy path. It
+serves for comparison.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 r"""Wolpert and Macready 1996: the error of a bagged predictor, estimated by its own members, and stacking them.
 
-Stacked estimates of a bagged ensemble's squared error: a line from the members' variance to the error.
+Stacked estimates of a bagged ensemble's squared error: a line from the members' variance to the error. Wolpert and
+Macready (1996), section 3.4. At a training row the out-of-bag members form an ensemble whose variance V_c and error
+are both known; the line through these pairs turns V_c(q), which needs no label, into the error at a test input q.
+Label probabilities are treated through the Brier score.
 
-Wolpert and Macready (1996), section 3.4.  At a training row the out-of-bag members form an ensemble
-whose variance V_c and error are both known; the line through these pairs turns V_c(q), which needs no
-label, into the error at a test input q.  Label probabilities are treated through the Brier score.
-
-Squared error of a bagged ensemble at test inputs without labels, from its trained members.
-
-Wolpert and Macready (1996), section 3: the expected error E of one member less the variance V of
-members is the error of their average.  Outputs are values, shape (n_members, n_rows), or label
-probabilities, shape (n_members, n_rows, n_labels); for the latter every square is summed over the
-labels, so that the error is the Brier score.  Functions of training rows return one number per row.
+Squared error of a bagged ensemble at test inputs without labels, from its trained members. Wolpert and Macready
+(1996), section 3: the expected error E of one member less the variance V of members is the error of their average.
+Outputs are values, shape (n_members, n_rows), or label probabilities, shape (n_members, n_rows, n_labels); for the
+latter every square is summed over the labels, so that the error is the Brier score. Functions of training rows return
+one number per row.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
 r"""Hernandez-Lobato, Martinez-Munoz and Suarez 2013: how large a voting ensemble should be.
 
-The number of votes until the label is that of the infinite ensemble, row by row and over rows (2013).
+The number of votes until the label is that of the infinite ensemble, row by row and over rows (2013). ``probability``
+is the probability that one member votes for a given label of two, or, equally well, that it is wrong: only the
+distance from 1/2 matters.
 
-``probability`` is the probability that one member votes for a given label of two, or, equally well,
-that it is wrong: only the distance from 1/2 matters.
+Borderline rows, and the law of large ensembles: disagreement is proportional to size^(-1/2) (2013). In large
+ensembles only rows whose vote probability is close to 1/2 can change their label. With f the density of that
+probability over rows, everything is proportional to f(1/2) (2013 eq. 13, 14 and 16).
 
-Borderline rows, and the law of large ensembles: disagreement is proportional to size^(-1/2) (2013).
-
-In large ensembles only rows whose vote probability is close to 1/2 can change their label.  With f the density
-of that probability over rows, everything is proportional to f(1/2) (2013 eq. 13, 14 and 16).
-
-Earlier rules for the size of an ensemble, for comparison: BAN, McNemar and (m-1)/m (2013 section 3).
-
-The first two depend on an estimate of the error, which fluctuates with the members drawn; the third does
-not depend on the data at all.  None of them estimates how far the labels still are from the infinite
-ensemble's: see :mod:`ens_plugin.papers.ensemble_size_2013`.
+Earlier rules for the size of an ensemble, for comparison: BAN, McNemar and (m-1)/m (2013 section 3). The first two
+depend on an estimate of the error, which fluctuates with the members drawn; the third does not depend on the data at
+all. None of them estimates how far the labels still are from the infinite ensemble's: see
+:func:`deconvolved_size`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 r"""Hernandez-Lobato, Martinez-Munoz and Suarez 2007: the error by size from the votes of one ensemble.
 
-Bias of the plug-in estimator of 2007, from the binomial distribution of a finite number of votes.
-
-The plug-in puts the share m/M of M votes into the majority's error :math:`\pi`.  As :math:`\pi` is
-not linear, its expectation differs from :math:`\pi(p, B)`: upwards for p < 1/2, downwards above
-(2007 section 3.1, eq. 9 and 10, Fig. 1).
+Bias of the plug-in estimator of 2007, from the binomial distribution of a finite number of votes. The plug-in puts
+the share m/M of M votes into the majority's error :math:`\pi`. As :math:`\pi` is not linear, its expectation differs
+from :math:`\pi(p, B)`: upwards for p < 1/2, downwards above (2007 section 3.1, eq. 9 and 10, Fig. 1).
 """
 
 from __future__ import annotations

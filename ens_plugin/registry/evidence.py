@@ -634,8 +634,8 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
 
     On out-of-bag rows, where fewer members predict than the models have, the difference is corrected for the
     missing members of both, so that it is the difference at the models' own sizes.  Of a metric it is positive where
-    the candidate is worse.  The interval includes what
-    another seed would change in both models, so that training again with another seed rarely shows an increase.
+    the candidate is worse.  The interval includes what another seed would change in both models, so that training again
+    with another seed rarely shows an increase.
     """
     _check_same_error(candidate.report, baseline.report)
     first, second, reports = candidate.judged, baseline.judged, (candidate.report, baseline.report)

@@ -16,8 +16,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.registry.gating import VERDICT_TAG
@@ -31,13 +29,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 __all__ = [
-    "CONNECTIONS",
     "QUEUE_SIZE",
     "TIMESTAMP_HEADER",
     "TOLERANCE_S",
     "DeliveryLog",
     "GateWorker",
-    "PatientProtocol",
     "WebhookRefusal",
     "check_delivery",
     "gate_app",
@@ -46,6 +42,7 @@ __all__ = [
     "version_of",
 ]
 
+LOGGER = logging.getLogger("ens_plugin.gate")
 TOLERANCE_S = 300  # before and after, since clocks differ: the window in MLflow's documentation
 SIGNATURE_HEADER = "x-mlflow-signature"
 TIMESTAMP_HEADER = "x-mlflow-timestamp"
@@ -115,49 +112,6 @@ def _is_judged_at(kind: str, data: Any, on_alias: str | None) -> bool:
     if kind == "model_version.created":
         return True
     return kind == "model_version_alias.created" and on_alias is not None and data["alias"] == on_alias
-
-
-CONNECTIONS = 500
-REQUEST_TIMEOUT_S = 20.0
-LOGGER = logging.getLogger("ens_plugin.gate")
-
-
-class PatientProtocol(H11Protocol):
-    """uvicorn's HTTP protocol with a time limit for each request; the longest idle connection is closed for a new one.
-
-    uvicorn itself waits without a limit for the headers of a request, and above its own limit of connections it
-    refuses new ones, so that clients that send nothing can keep out all others.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection, and close the one that has been idle for longest if there are too many."""
-        super().connection_made(transport)
-        self.waiting_since = self.loop.time()
-        self.time_limit = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_unfinished)
-        if len(self.connections) > CONNECTIONS:
-            self._make_room()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the time limit of a connection that was closed."""
-        self.time_limit.cancel()
-        super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        """Start the time limit of a connection's next request."""
-        super().on_response_complete()
-        self.time_limit.cancel()
-        self.waiting_since = self.loop.time()
-        self.time_limit = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_unfinished)
-
-    def _close_unfinished(self) -> None:
-        LOGGER.info("Closed a connection that sent no complete request within %g seconds.", REQUEST_TIMEOUT_S)
-        self.transport.close()
-
-    def _make_room(self) -> None:
-        others: list[Any] = [found for found in self.connections if found is not self]
-        oldest = min(others, key=lambda found: found.waiting_since)
-        LOGGER.info("More than %d connections are open; closed the one idle for longest.", CONNECTIONS)
-        oldest.transport.abort()
 
 
 PAGE = 1000

@@ -1,6 +1,4 @@
-"""The page of a report and the cards of a report and a comparison in HTML.
-
-Rendering of a report as one self-contained HTML page, without scripts, links or anything to download.
+"""The self-contained HTML page of a report, and the cards of reports and comparisons.
 
 The page is read in MLflow's small sandboxed frame, on phones, and by people to whom out-of-bag rows
 are new: verdict and figure are at the top, explanations of the numbers below.

@@ -1,12 +1,10 @@
 """Models and versions that MLflow stores: loaded safely, their damage, their data's digest.
 
-Checks for damaged model files, which could make a library read beyond its memory.
-
-Model libraries follow the indices in a file unchecked: a damaged file can end the process or keep it busy for ever.
-Texts and documents are checked before their library reads them, and trees right after.  A pickle is first read by a
-separate process, which costs the time and the memory of reading it once more.  On Linux that process is a fork.  It is
-a fresh interpreter on other systems, where threads are running, and where the pickle holds a booster, whose library may
-not work in a fork.
+Checks for damaged model files, which could make a library read beyond its memory. Model libraries follow the indices
+in a file unchecked: a damaged file can end the process or keep it busy for ever. Texts and documents are checked
+before their library reads them, and trees right after. A pickle is first read by a separate process, which costs the
+time and the memory of reading it once more. On Linux that process is a fork. It is a fresh interpreter on other
+systems, where threads are running, and where the pickle holds a booster, whose library may not work in a fork.
 """
 
 from __future__ import annotations
@@ -101,6 +99,30 @@ def data_digest(X: Any, y: Any) -> str:
     type (``1``, ``1.0`` and ``True``, but not ``"1"``).  All missing values are alike.  Sparse
     matrices of any format have the same digest as each other, but not as dense ones: their digest
     takes time in proportion to the stored values.
+
+    Parameters
+    ----------
+    X : array-like, DataFrame or sparse matrix of shape (n_rows, n_features), or sequence of n_rows texts
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+
+    Returns
+    -------
+    str
+        The scheme and a SHA-256 sum: ``"v1:"`` and 64 hexadecimal digits.
+
+    Raises
+    ------
+    InputError
+        If `X` and `y` differ in their numbers of rows, or one of them is not a table.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), ["no", "yes"]
+    >>> data_digest(X, y) == data_digest(pd.DataFrame(X), pd.Series(y))
+    True
+    >>> data_digest(X, y) == data_digest(X[::-1], y[::-1])
+    False
     """
     tables = _table(X, "X"), _table(y, "y")
     if tables[0].shape[0] != tables[1].shape[0]:
@@ -578,6 +600,36 @@ def load_model(source: str | Path) -> Any:
     Loading a model runs code that is stored in it: load only what you trust.  Where MLflow's
     switch ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` is ``false``, nothing that could run code is
     loaded, not from files either.
+
+    Parameters
+    ----------
+    source : str or Path
+        ``models:/name/3``, ``models:/name@champion``, ``models:/m-...``, ``runs:/<run>/model``, any
+        other URI of MLflow, an MLflow model directory, or a file written by joblib, pickle,
+        cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text; JSON or UBJSON).
+        Files of those two hold a ``Booster``, which has label codes only, not the labels.
+
+    Returns
+    -------
+    object
+        The library's own model object, wrappers such as Pipeline included.
+
+    Raises
+    ------
+    ModelLoadError
+        If there is nothing at `source`, what is there is not a model, or loading it is forbidden.
+    TrackingError
+        If the tracking server cannot be reached.
+
+    Examples
+    --------
+    >>> import joblib, tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = joblib.dump(RandomForestClassifier(), Path(directory) / "forest.joblib")
+    ...     load_model(Path(directory) / "forest.joblib")
+    RandomForestClassifier()
     """
     if is_uri(str(source)):
         return _load_with_mlflow(str(source))

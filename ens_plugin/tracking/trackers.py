@@ -397,7 +397,7 @@ def log_to(tracker: object, parts: ReportParts) -> str:
     if kind is None:
         log_parts(cast("Tracker", tracker), parts)
         return type(tracker).__name__
-    module = import_module(f"ens_plugin.tracking.trackers.{_LIBRARIES[kind].module}")
+    module = import_module(f"ens_plugin.tracking.{_LIBRARIES[kind].module}")
     with module.opened(None if isinstance(tracker, str) else tracker, parts) as (target, place):
         log_parts(target, parts)
     return str(place)

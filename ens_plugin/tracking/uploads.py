@@ -1,9 +1,8 @@
 """The upload of reports after a fit, in the background: a queue, the page's files, delivery and links.
 
-The files of a report that autologging sends; page and figures are drawn in a process of their own.
-
-Matplotlib's settings belong to a process.  Drawn in that of the fit while its code goes on, a report could change the
-style of the user's own figures.
+The files of a report that autologging sends; page and figures are drawn in a process of their own. Matplotlib's
+settings belong to a process. Drawn in that of the fit while its code goes on, a report could change the style of the
+user's own figures.
 """
 
 from __future__ import annotations
@@ -265,15 +264,16 @@ PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.uplo
 
 # By the process that started them: a forked child has none.
 _drawing: dict[int, subprocess.Popen[str]] = {}
+_drawing_lock = threading.Lock()  # held while a report is drawn
 
 
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.Lock()
+def _renew_drawing_lock() -> None:
+    global _drawing_lock
+    _drawing_lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+    os.register_at_fork(after_in_child=_renew_drawing_lock)
 
 
 class ReportFiles:
@@ -321,13 +321,13 @@ class ReportFiles:
 def prepare_drawing() -> None:
     """Start the process that draws, which takes a second or two to begin, unless it runs already."""
     # Where another thread has the lock, the process runs.
-    if _lock.acquire(blocking=False):
+    if _drawing_lock.acquire(blocking=False):
         try:
             # A problem is told with the report that it concerns.
             with suppress(TrackingError):
                 _process()
         finally:
-            _lock.release()
+            _drawing_lock.release()
 
 
 def end_drawing() -> None:
@@ -344,7 +344,7 @@ atexit.register(end_drawing)
 
 def draw(folder: Path) -> None:
     """Draw the page and the figures of the report whose data are in a folder."""
-    with _lock:
+    with _drawing_lock:
         process = _process()
         limit = threading.Timer(DRAWING_S, process.kill)
         limit.daemon = True

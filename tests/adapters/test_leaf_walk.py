@@ -141,9 +141,9 @@ def test_reports_are_the_same_where_few_rows_are_sampled(name: str, data: str, m
 @pytest.mark.parametrize(
     ("name", "module", "function"),
     [
-        ("pure leaves", "sklearn.trees", "_flat_tree"),
+        ("pure leaves", "sklearn.forest", "_flat_tree"),
         ("lightgbm", "lightgbm.document", "_flat_tree"),
-        ("xgboost", "xgboost.document", "FlatTree"),
+        ("xgboost", "xgboost.forest", "FlatTree"),
     ],
 )
 @pytest.mark.parametrize("damage", ["threshold", "missing_left", "left"])
@@ -155,7 +155,7 @@ def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
     monkeypatch.setattr(walk_package, "is_installed", lambda: False)
     without = report(model, rows, y)
     monkeypatch.undo()
-    tree_walk = import_module(f"ens_plugin.adapters.{module}.tree_walk")
+    tree_walk = import_module(f"ens_plugin.adapters.{module}")
     flat_tree, read = getattr(tree_walk, function), []
 
     def damaged(*arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-/* An order of rows by the labels of their members, and the labels moved into it, as in core/tallies/samples of ens_plugin: the
+/* An order of rows by the labels of their members, and the labels moved into it, as in core/sample.py of ens_plugin: the
  * same operations, so that places are the same to the bit. */
 
 /* Rows whose places stay in a processor's cache. */

@@ -1,5 +1,5 @@
 /* Sums over pairs of rows of the weighted covariance of their votes, from counts of bits.  As in
- * core/uncertainty/pair_covariance.py: the same operations in single precision, and sums by row of the second part. */
+ * core/pair_covariance.py: the same operations in single precision, and sums by row of the second part. */
 
 /* What the members vote on a row, as bits by member: that they count, for and against. */
 enum { COUNTED, FOR, AGAINST, VOTE_PLANES };

@@ -1,5 +1,5 @@
 /* Sums over the members that count, by row.  Members are added one after the other, as NumPy does in
- * core/tallies/margin_tally.py, so that the results are the same to the bit. */
+ * core/tally.py, so that the results are the same to the bit. */
 
 /* Rows that are tallied together: what all members predict for them is still in the cache when it is read again. */
 enum { WIDTH = 32 };

@@ -1,5 +1,5 @@
 /* How many subsets of the members elect a wrong label, and how many another label than the other members do.  As in
- * core/tallies/contests.py, a whole number holds the votes of a slot and its rank, so that one maximum finds the first
+ * core/tally.py, a whole number holds the votes of a slot and its rank, so that one maximum finds the first
  * of the slots with most votes. */
 
 /* Rows whose votes are counted together. */

@@ -1,14 +1,10 @@
 r"""Mahajan et al. 2017: tables of scores, the errors estimated by them, and their file.
 
-The mean of K independent probabilities: its probability to be below one half, and its logarithm.
-
 No random numbers are drawn.  The chance that the mean is below one half comes from the members' distribution on
 a lattice: its characteristic function (FFT), the K-th power, and the tail as one sum over
 frequencies.  The moments of the logarithm come from the Laplace transform
 :math:`L(t) = E\,e^{-tp}`: if E is exponential and S the sum of K probabilities, then
 :math:`U = \log E - \log S` has survival function :math:`L(e^u)^K`, and E is independent of S.
-
-Universal tables: expected losses of an ensemble whose members' scores are normal (2017, section 4.3).
 
 One member's score for the true label is normal with mean a and variance b; its probability is the
 logistic function s of it.  All quantities are smooth functions of (a, b) or of (a, b, K), tabulated

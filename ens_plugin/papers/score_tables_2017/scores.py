@@ -1,11 +1,10 @@
 r"""Mahajan et al. 2017: the distribution of scores, and the losses that follow from it.
 
-Distributions over members of the score for each row (2017, sections 4.2 and A.3).
-
-Scores are log odds of the true label: positive where the member is right.  Three models of them, all
-used by :mod:`ens_plugin.papers.score_tables_2017.scores`: a normal per row, a mixture of two normals, and a beta
-distribution of the probability.  Each is a weighted set of rows, so that a fitted distribution over
-rows (:mod:`ens_plugin.papers.score_tables_2017.scores`) is one as well.
+Distributions over members of the score for each row (2017, sections 4.2 and A.3). Scores are log odds of the true
+label: positive where the member is right. Three models of them, all used by
+:mod:`ens_plugin.papers.score_tables_2017.scores`: a normal per row, a mixture of two normals, and a beta distribution
+of the probability. Each is a weighted set of rows, so that a fitted distribution over rows
+(:mod:`ens_plugin.papers.score_tables_2017.scores`) is one as well.
 
 Loss of an ensemble of any size, with bias and variance, from a model of its rows' scores (2017).
 
@@ -14,18 +13,15 @@ Losses of a row whose true label has probability p: ``"zero_one"`` 1[p < 1/2] (a
 ``"mean_score"`` (parameter mixing: the logistic function of the mean score), ``"mean_proba"`` (voting
 in the paper's sense: the mean probability) or ``"vote"`` (hard labels; 0-1 loss only).
 
-Shrunken rows: the distribution over rows of the members' mean score, without the noise of few members.
+Shrunken rows: the distribution over rows of the members' mean score, without the noise of few members. With 25
+members a row's mean score has a standard error of a fifth of one member's spread; uncorrected, means vary more over
+rows than the true ones. This is the future work no. 1 of 2017 (section 7); the distribution over rows is deconvolved
+as for margins (``docs/methods.md``, section 3).
 
-With 25 members a row's mean score has a standard error of a fifth of one member's spread; uncorrected,
-means vary more over rows than the true ones.  This is the future work no. 1 of 2017
-(section 7); the distribution over rows is deconvolved as for margins (``docs/methods.md``, section 3).
-
-Normal scores that match mean and variance of the probabilities, for ensembles that average probabilities.
-
-The distribution of the mean of many probabilities depends only on the mean and variance of one.
-Scores of trees are far from normal; a normal fitted to them has a wrong variance of the probability,
-and hence a wrong loss at every size of a voting ensemble.  Here the normal is chosen by these two
-moments, and the universal tables of 2017 need no change.
+Normal scores that match mean and variance of the probabilities, for ensembles that average probabilities. The
+distribution of the mean of many probabilities depends only on the mean and variance of one. Scores of trees are far
+from normal; a normal fitted to them has a wrong variance of the probability, and hence a wrong loss at every size of
+a voting ensemble. Here the normal is chosen by these two moments, and the universal tables of 2017 need no change.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def listening(worker: GateWorker, on_alias: str | None = None) -> Iterator[str]:
-    from ens_plugin.registry import server as connections
+    from ens_plugin.registry import connections
 
     port = unused_port()
     app = gate_app(worker, SECRET, on_alias)
@@ -202,13 +202,13 @@ def test_a_body_that_does_not_come_ends_the_request(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("sent", [HEAD[:20], b""])
 def test_headers_that_do_not_come_end_the_connection(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.registry.server.REQUEST_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("ens_plugin.registry.connections.REQUEST_TIMEOUT_S", 0.3)
     with listening(GateWorker(Judge())) as uri, unfinished(port_of(uri), sent) as connection:
         assert connection.recv(1000) == b""
 
 
 def test_of_too_many_connections_the_oldest_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.registry.server.CONNECTIONS", 5)
+    monkeypatch.setattr("ens_plugin.registry.connections.CONNECTIONS", 5)
     monkeypatch.setattr(gate_server, "BODY_TIMEOUT_S", 60.0)
     with listening(GateWorker(Judge())) as uri:
         open_ones = [unfinished(port_of(uri), HEAD) for _ in range(5)]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from dataclasses import replace
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from PIL import Image
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import Tracker
+from ens_plugin.tracking import trackers as tracker_room
 from ens_plugin.tracking.log import curve_points, scalar_points
 from ens_plugin.tracking.trackers import check_tracker, check_trackers
 from tests.reports import all_reports, classification_report
@@ -164,6 +166,11 @@ def test_a_folder_that_wandb_left_behind_is_no_installation(tmp_path: Path, monk
     monkeypatch.setattr("ens_plugin.tracking.trackers.find_spec", lambda package: found)
     with pytest.raises(InputError, match="not installed"):
         log_report(REPORT, tracker="wandb")
+
+
+@pytest.mark.parametrize("library", [found.module for found in tracker_room._LIBRARIES.values()])
+def test_the_module_of_each_library_opens_a_target(library: str) -> None:
+    assert callable(import_module(f"ens_plugin.tracking.{library}").opened)
 
 
 @pytest.mark.slow
