@@ -1,4 +1,4 @@
-"""LightGBM as a library: training, files, rows and objectives."""
+"""LightGBM as a library: training, files, rows and objectives; does not import LightGBM."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from ens_plugin.adapters.library import (
     fit_methods,
     fix_seed,
 )
-from ens_plugin.adapters.lightgbm import document as damage
-from ens_plugin.adapters.lightgbm.document import MODEL_START
+from ens_plugin.adapters.lightgbm.document import MODEL_START, SIZE_ALIASES, find_damage
 from ens_plugin.adapters.members import (
     GROWABLE,
     as_pandas,
@@ -209,13 +208,13 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
     @classmethod
     def find_file_damage(cls, content: bytes) -> str | None:
         """Return the damage that makes the text of a model unsafe for LightGBM to read, or None."""
-        return damage.find_damage(content)
+        return find_damage(content)
 
     @classmethod
     def find_damage(cls, held: Any) -> str | None:
         """Return the damage that makes a Booster unsafe to predict with, or None."""
         is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
-        return damage.find_damage(held.model_to_string(num_iteration=-1).encode()) if is_booster else None
+        return find_damage(held.model_to_string(num_iteration=-1).encode()) if is_booster else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:
@@ -295,7 +294,6 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
     from lightgbm import Booster, LGBMClassifier
     from lightgbm.callback import EarlyStopException
 
-    from ens_plugin.adapters.lightgbm.document import SIZE_ALIASES
     from ens_plugin.adapters.lightgbm.forest import LightGBMForestAdapter
 
     if model.random_state is not None:

@@ -31,7 +31,7 @@ from ens_plugin.adapters.library import (
     fix_seed,
     retrain,
 )
-from ens_plugin.adapters.sklearn import forest as damage
+from ens_plugin.adapters.sklearn.forest import find_damage
 from ens_plugin.errors import BagError
 
 __all__ = ["Sklearn"]
@@ -77,7 +77,7 @@ class Sklearn(Trainable, Storable):
     @classmethod
     def find_damage(cls, held: Any) -> str | None:
         """Return the damage that makes a tree, or an estimator with trees, unsafe to predict with; None if sound."""
-        return damage.find_damage(held)
+        return find_damage(held)
 
 
 def _check_bootstrap(forest: Any) -> None:

@@ -27,8 +27,8 @@ __all__ = [
     "TRAINING",
     "UnfittedLearnerError",
     "check_columns",
-    "check_columns_by_scikit_learn",
     "check_fitted",
+    "check_fitted_columns",
     "check_learner",
     "check_row_count",
     "checked_rows",
@@ -293,7 +293,7 @@ def require_fitted(estimator: Any, attribute: str) -> None:
         raise UnfittedLearnerError(str(error)) from error
 
 
-def check_columns_by_scikit_learn(estimator: Any, X: Any) -> None:
+def check_fitted_columns(estimator: Any, X: Any) -> None:
     """Raise DataMismatchError unless the names and the number of the columns of X are those of the fit."""
     if not hasattr(estimator, "n_features_in_") or getattr(X, "ndim", 2) != 2:
         return

@@ -19,7 +19,7 @@ from ens_plugin.adapters.contract import EnsembleAdapter, SettlesRows, VerifiesR
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.members import no_adapter
 from ens_plugin.adapters.registry import find_adapter, find_library, is_known, is_registered
-from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_columns_by_scikit_learn, take_columns
+from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fitted_columns, take_columns
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.blocks import tally_rows
 from ens_plugin.analysis.rows import encode_target
@@ -677,7 +677,7 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         if not hasattr(self, "estimator_"):
             raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
         refuse_lazy(X, "X")
-        check_columns_by_scikit_learn(self, X)
+        check_fitted_columns(self, X)
         ensemble, rows = unwrap(self.estimator_, X)
         if not hasattr(self, "_adapter"):
             self._adapter = find_adapter(ensemble)

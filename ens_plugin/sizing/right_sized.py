@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from ens_plugin.adapters.library import LARGEST_SEED
-from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_columns_by_scikit_learn, take_columns
+from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fitted_columns, take_columns
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
@@ -100,7 +100,7 @@ class _RightSized(BaseEstimator):
         """Return the fitted ensemble, or raise an error if X has other columns than in training."""
         if not hasattr(self, "estimator_"):
             raise UnfittedLearnerError(f"This {type(self).__name__} has not been fitted; call its fit(X, y) first.")
-        check_columns_by_scikit_learn(self, X)
+        check_fitted_columns(self, X)
         return self.estimator_
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -692,7 +692,7 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
         )
     timestamp = int(run.info.start_time) if content.created is None else content.created
     prefix, model_id = content.parts.prefix, content.report.model_id
-    record = _record_in_run(content, run_id)
+    record = _record_of(content, run_id)
     record_in_run(client, run, record)
     tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, model_id)
     log_parts(tracker, content.parts)
@@ -709,7 +709,7 @@ def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, direc
     run = client.get_run(run_id)
     content = run_content(report, directory, prefix)
     folder = f"{artifact_path(prefix)}/{report.model_id}"
-    record = replace(_record_in_run(content, run_id), path=f"{folder}/{REPORT_FILE}")
+    record = replace(_record_of(content, run_id), path=f"{folder}/{REPORT_FILE}")
     record_in_run(client, run, record)
     client.log_artifacts(run_id, str(directory), folder)
     timestamp = int(run.info.start_time) if content.created is None else content.created
@@ -717,7 +717,7 @@ def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, direc
     link_model(client, record)
 
 
-def _record_in_run(content: RunContent, run_id: str) -> ReportRecord:
+def _record_of(content: RunContent, run_id: str) -> ReportRecord:
     """Return the record of a report in a run; its sum is that of the file, or without one of what it would hold."""
     directory, prefix = content.parts.directory, content.parts.prefix
     has_file = directory is not None and (directory / REPORT_FILE).is_file()
