@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from ens_plugin.errors import (
     TrackingError,
     UnsupportedModelError,
 )
-from ens_plugin.registry import rightsize
+from ens_plugin.registry import rightsize, rightsizing
 from ens_plugin.registry.rightsizing import ModelSource, rightsize_analysed
 from tests.registry.rightsizing.cases import CLOUDPICKLE, EASY, XR, YR, Case, Client, X, Y, counts, forest, log
 from tests.reports import classification_report
@@ -231,15 +232,21 @@ def lost_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", fail)
 
 
+def load_cut_model_by(load: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load the cut model, which is loaded after the registered one, by another function."""
+    loads: Iterator[Callable[[str], Any]] = chain([rightsizing.load_model], repeat(load))
+    monkeypatch.setattr("ens_plugin.registry.rightsizing.load_model", lambda source: next(loads)(source))
+
+
 def unloadable(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: str) -> Any:
         raise ModelLoadError(f"{source} is broken")
 
-    monkeypatch.setattr("ens_plugin.registry.rightsizing.load_model", fail)
+    load_cut_model_by(fail, monkeypatch)
 
 
 def changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.registry.rightsizing.load_model", lambda source: forest())
+    load_cut_model_by(lambda source: forest(), monkeypatch)
 
 
 @pytest.mark.fast_cases("changed-ModelLoadError-FAILED", "lost_report-TrackingError-READY")

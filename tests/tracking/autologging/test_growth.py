@@ -97,7 +97,7 @@ def test_when_the_program_ends(tmp_path: Path) -> None:
     code = """
 import ens_plugin
 from tests.tracking.autologged_fits import classifier
-from tests.tracking.autolog.test_growth import grown
+from tests.tracking.autologging.test_growth import grown
 ens_plugin.autolog(log_artifacts=False, max_overhead=1e3)
 grown(classifier(warm_start=True))
 """
