@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.members import in_threads
+from ens_plugin.adapters.members import DrawCounts, in_threads
 from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import IntArray, with_article
 from ens_plugin.errors import BagError
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.members import DrawCounts
     from ens_plugin.core.stopping import StoppingTable
 
 __all__ = [

@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.bags import Bags
@@ -800,6 +799,8 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterato
 
     joblib's own Parallel checks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
     """
+    from joblib import effective_n_jobs
+
     n_threads = min(effective_n_jobs(None), len(items))
     if n_threads <= 1:
         yield from map(work, items)

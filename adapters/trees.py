@@ -21,20 +21,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from scipy.special import betainc
-from scipy.stats import binom
 
 from ens_plugin.adapters import walk_package
 from ens_plugin.adapters.walk_package import REPORT, Fault
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import LabelOrder, spread_rows
-from ens_plugin.core.tally import count_votes_by, value_sums
+from ens_plugin.core.tally import RowBlock, Sums, VoteCounts, count_votes_by, value_sums
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, counted
 from ens_plugin.errors import EnsPluginWarning, warn_user
 
 if TYPE_CHECKING:
     from ens_plugin.core.pair_covariance import VotePairs
     from ens_plugin.core.stopping import StoppingTable
-    from ens_plugin.core.tally import RowBlock, Sums, VoteCounts
 
 __all__ = [
     "COMPARED_ROWS",
@@ -681,6 +679,9 @@ def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
         return False
     chance = sum(own[0] * own[2] for own in usable) / tested + UNSEEN / (n_rows * len(usable))
     # A bound: trials with different chances exceed their mean most often if all have the mean chance (Hoeffding).
+    # Only held-out rows need it, and the command line loads this file.
+    from scipy.stats import binom
+
     return bool(matched > tested * chance and binom.sf(matched - 1, tested, chance) < MAX_CHANCE)
 
 

@@ -7,7 +7,7 @@ from copy import copy, deepcopy
 from functools import cached_property, lru_cache, partial
 from numbers import Integral
 from threading import local
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import sklearn
@@ -43,10 +43,12 @@ from ens_plugin.adapters.contract import (
     refuse_other_candidates,
 )
 from ens_plugin.adapters.members import (
+    DrawCounts,
     bag_doubts,
     call_model,
     checked_numbers,
     code_dtype,
+    counts_of_rows,
     first_installed,
     parts,
     several_outputs,
@@ -87,14 +89,19 @@ from ens_plugin.adapters.sklearn.training import (
     redrawable,
     training_target,
 )
-from ens_plugin.adapters.trees import FlatForest, FlatTree, LeafWalk, are_sound, compared_rows, splits_by_column
+from ens_plugin.adapters.trees import (
+    FlatForest,
+    FlatTree,
+    LeafWalk,
+    are_sound,
+    compared_rows,
+    judge_origin,
+    splits_by_column,
+)
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-
-if TYPE_CHECKING:
-    from ens_plugin.adapters.members import DrawCounts
 
 __all__ = [
     "TREES",
@@ -633,8 +640,6 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each tree drew each row, redrawn from the trees' seeds after the checks of :meth:`bags`."""
-        from ens_plugin.adapters.members import counts_of_rows
-
         self.bags(X, features, y)
         weight = drawing_weight(self.model)
         drawn = map(self._draw, range(self.n_members))
@@ -662,8 +667,6 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
 
     def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the errors and leaves of all."""
-        from ens_plugin.adapters.trees import judge_origin
-
         target = training_target(y, self.classes, features.shape[0])
         assert target is not None
         if not self._grow_as_trees:

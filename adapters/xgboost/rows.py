@@ -11,15 +11,13 @@ from scipy.sparse import issparse
 
 from ens_plugin.adapters.members import as_pandas, check_no_text
 from ens_plugin.adapters.trees import KeptLeaves
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 if TYPE_CHECKING:
     from ens_plugin.adapters.xgboost.forest import KeptSums
 
 __all__ = ["Rows"]
-
-FloatArray = NDArray[np.float64]
 
 
 class Rows:

@@ -31,6 +31,7 @@ from ens_plugin.analysis.checks import (
     cross_fitting_explained,
     doubts_about_transformed_rows,
     order_findings,
+    own_prediction_doubt,
     subject_doubts,
     unequal_bag_doubts,
     with_distinct_rows,
@@ -43,7 +44,7 @@ from ens_plugin.analysis.curves import (
     estimate_regression,
     largest_shared_size,
 )
-from ens_plugin.analysis.estimates import ResolvedOptions, counts_hard_votes
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
 from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
@@ -72,7 +73,6 @@ from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, Un
 from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, EnsembleReport, ErrorCurve, EstimateBasis
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.estimates import Estimates
     from ens_plugin.analysis.judged import JudgedMetric, JudgedRows
     from ens_plugin.analysis.metric_curves import TwoErrors
     from ens_plugin.core.intervals import ErrorDraws
@@ -472,8 +472,6 @@ def report_on_rows(rows: ModelRows, evidence: TalliedRows, settings: ResolvedOpt
     report = with_label_errors(report, adapter, evidence.sample, take_rows(evidence.tally, sampled), groups)
     own = None
     if settings.data == "holdout":
-        from ens_plugin.analysis.checks import own_prediction_doubt
-
         own = own_prediction_doubt(adapter, evidence.sample, evidence.tally, evidence.weight.total)
     doubts = (*rows.doubts, *report.basis.doubts)
     basis = replace(report.basis, doubts=doubts if own is None else (own, *doubts))

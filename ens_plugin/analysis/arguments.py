@@ -7,23 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import ThreadpoolController
 
-from ens_plugin.adapters.contract import JudgedByLoss
+from ens_plugin.adapters.contract import EnsembleAdapter, JudgedByLoss
 from ens_plugin.analysis.estimates import ResolvedOptions
-from ens_plugin.analysis.metrics import check_metric, resolve_metric
+from ens_plugin.analysis.metrics import ResolvedMetric, check_metric, resolve_metric
 from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, CRITERIA, REGRESSION_ESTIMATORS, AnalysisOptions
-from ens_plugin.core.validation import MAX_SIZE, as_sizes, as_weight, shown
+from ens_plugin.core.validation import MAX_SIZE, IntArray, as_sizes, as_weight, shown
 from ens_plugin.errors import InputError, TooFewMembersError
-
-if TYPE_CHECKING:
-    from ens_plugin.adapters.contract import EnsembleAdapter
-    from ens_plugin.analysis.metrics import ResolvedMetric
 
 __all__ = [
     "NO_METRIC",
@@ -35,7 +30,6 @@ __all__ = [
     "row_weights",
 ]
 
-IntArray = NDArray[np.int64]
 
 N_DEFAULT_SIZES = 220
 NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for example."

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import SumsMargins, SumsValues
+from ens_plugin.adapters.contract import EnsembleAdapter, SumsMargins, SumsValues
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.trees import CompiledSums, compiled_sums, label_order, moment_sums
 from ens_plugin.core.bags import BagProof, Bags
@@ -19,6 +19,7 @@ from ens_plugin.core.sample import Sample, ScoreBlock, sample_keys, smallest_key
 from ens_plugin.core.tally import (
     CHUNK,
     AnyTally,
+    PathTally,
     RowBlock,
     SupportTally,
     both_scores,
@@ -35,9 +36,7 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.weights import RowWeight
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.contract import EnsembleAdapter
     from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
-    from ens_plugin.core.tally import PathTally
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [

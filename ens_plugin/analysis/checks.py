@@ -20,10 +20,10 @@ from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.trees import OutsideColumns, columns_outside
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
-from ens_plugin.analysis.copies import RepeatedRows, find_repeats, identical_rows
+from ens_plugin.analysis.copies import HashedRows, RepeatedRows, find_repeats, identical_rows
 from ens_plugin.analysis.rows import encode_groups
 from ens_plugin.analysis.sizes import agreement_reason, as_told, choose_criterion, probability_size
-from ens_plugin.core.agreement import cell_agreement, cell_size, cell_size_draws, gather_cells, has_few_cells
+from ens_plugin.core.agreement import CellVotes, cell_agreement, cell_size, cell_size_draws, gather_cells, has_few_cells
 from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
 from ens_plugin.core.intervals import size_interval
 from ens_plugin.core.near_rows import (
@@ -53,14 +53,11 @@ from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import AnyTally, RowBlock, ValueTally, member_labels
 from ens_plugin.core.validation import FloatArray, counted, printable, with_article
 from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.result import EnsembleReport, SizeRecommendation
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.blocks import TalliedRows
-    from ens_plugin.analysis.copies import HashedRows
     from ens_plugin.analysis.estimates import ResolvedOptions
-    from ens_plugin.core.agreement import CellVotes
-    from ens_plugin.report.result import SizeRecommendation
 
 __all__ = [
     "LIKE_TRAINING_ROWS",

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +45,7 @@ from ens_plugin.core.anchoring import (
     subset_limit,
 )
 from ens_plugin.core.comparison import deconvolution_variance, influence_on_variance, shared_luck_variance
-from ens_plugin.core.error_curve import (
-    hypergeometric_curve,
-    hypergeometric_limit,
-    is_tied,
-    previous_odd_size,
-    subset_sizes,
-)
+from ens_plugin.core.error_curve import hypergeometric_curve, hypergeometric_limit, subset_sizes
 from ens_plugin.core.grouped_tally import GroupedValues
 from ens_plugin.core.intervals import (
     ErrorDraws,
@@ -66,7 +60,7 @@ from ens_plugin.core.intervals import (
 from ens_plugin.core.jackknife import left_out_sd
 from ens_plugin.core.losses import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.row_model import RowModel, row_slopes, row_variances
-from ens_plugin.core.sample import Sample, ScoreBlock, rates_of_subsets
+from ens_plugin.core.sample import Sample, ScoreBlock, SubsetRates, rates_of_subsets
 from ens_plugin.core.tally import (
     MarginTally,
     PathTally,
@@ -79,15 +73,12 @@ from ens_plugin.core.tally import (
     tally_values,
     wrong_support,
 )
-from ens_plugin.core.validation import BoolArray, FloatArray, counted
+from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
 from ens_plugin.core.votes import Mixture
 from ens_plugin.core.weights import RowWeight, as_row_weight, bounds_by_members
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
-
-if TYPE_CHECKING:
-    from ens_plugin.core.sample import SubsetRates
-    from ens_plugin.core.validation import IntArray
 
 __all__ = [
     "combine_estimates",

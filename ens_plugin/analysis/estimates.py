@@ -10,26 +10,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.trees import vote_pairs
-from ens_plugin.core.anchoring import LabelVotes, fit_rival_shift
-from ens_plugin.core.intervals import algorithmic_variance
+from ens_plugin.core.anchoring import LabelVotes, RivalShift, fit_rival_shift
+from ens_plugin.core.intervals import ErrorDraws, algorithmic_variance
 from ens_plugin.core.margins import MarginModel, fit_margins
 from ens_plugin.core.pair_covariance import fold_groups, shared_variance
 from ens_plugin.core.repeated_rows import are_alike
 from ens_plugin.core.row_model import RowModel, effective_votes, is_close, model_error
-from ens_plugin.core.tally import AnyTally, MarginTally, RowBlock, SupportTally, parts_of, sum_squares_over_members
+from ens_plugin.core.tally import (
+    AnyTally,
+    MarginTally,
+    PathTally,
+    RowBlock,
+    SupportTally,
+    parts_of,
+    sum_squares_over_members,
+)
 from ens_plugin.core.votes import Mixture, as_rough_as_known, fit_mixture, fixed_mixture
-from ens_plugin.core.weights import effective_groups
+from ens_plugin.core.weights import RowWeight, effective_groups
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
-    from ens_plugin.core.anchoring import RivalShift
     from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
-    from ens_plugin.core.intervals import ErrorDraws
     from ens_plugin.core.sample import Sample
-    from ens_plugin.core.tally import PathTally
     from ens_plugin.core.validation import FloatArray, IntArray
-    from ens_plugin.core.weights import RowWeight
     from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = [

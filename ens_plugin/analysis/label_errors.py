@@ -11,7 +11,6 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import are_votes, counts_hard_votes, fit_support
 from ens_plugin.core.anchoring import LabelVotes, mean_error, tie_probability, tied_label_shift
 from ens_plugin.core.comparison import shared_luck_variance
-from ens_plugin.core.error_curve import is_tied, previous_odd_size
 from ens_plugin.core.intervals import density_error_sd, posterior_error_sd, wilson_interval
 from ens_plugin.core.jackknife import left_out_sd
 from ens_plugin.core.margins import fit_margins
@@ -25,6 +24,7 @@ from ens_plugin.core.tally import (
     strongest_rival,
     take_rows,
 )
+from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.core.weights import RowWeight, effective_groups
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, LabelErrors

@@ -38,19 +38,13 @@ from ens_plugin.analysis.sizes import as_told, metric_reason
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
 from ens_plugin.core.anchoring import tie_probability
-from ens_plugin.core.error_curve import (
-    ERROR_FACTOR,
-    Extrapolation,
-    extrapolate,
-    is_tied,
-    previous_odd_size,
-    subset_sizes,
-)
+from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.intervals import ErrorDraws, hall_limits, size_interval, size_of_approach
 from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
 from ens_plugin.core.tally import MarginTally, SupportTally
+from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities

@@ -30,14 +30,13 @@ from ens_plugin.analysis.rows import (
     target_array,
 )
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.sample import spread_rows
+from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown
 from ens_plugin.errors import InputError
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
     from ens_plugin.analysis.options import AnalysisOptions
-    from ens_plugin.core.sample import Sample
 
 __all__ = ["ModelRows", "RowChoice", "compare_rows_with_stored", "outputs_of_some", "read_rows"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -35,12 +35,16 @@ from ens_plugin.core.validation import (
     with_article,
     with_missing,
 )
-from ens_plugin.core.weights import Representation, bounds_by_members, design_effect, represent, small_number_factor
+from ens_plugin.core.weights import (
+    Representation,
+    RowWeight,
+    bounds_by_members,
+    design_effect,
+    represent,
+    small_number_factor,
+)
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError, spelled
 from ens_plugin.report.result import FEWEST_ROWS, LabelBasis
-
-if TYPE_CHECKING:
-    from ens_plugin.core.weights import RowWeight
 
 __all__ = [
     "RowShares",

@@ -18,7 +18,7 @@ from ens_plugin.core.intervals import ErrorDraws, PosteriorDraws, size_draws, si
 from ens_plugin.core.losses import brier_loss
 from ens_plugin.core.repeated_rows import are_alike
 from ens_plugin.core.row_model import RowModel, model_agreement, row_means
-from ens_plugin.core.sample import Sample
+from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
@@ -26,7 +26,6 @@ from ens_plugin.report.result import LabelBasis, SizeRecommendation
 from ens_plugin.report.text import criterion_words, level_text, size_interval_text
 
 if TYPE_CHECKING:
-    from ens_plugin.core.sample import SubsetRates
     from ens_plugin.core.weights import RowWeight
 
 __all__ = [

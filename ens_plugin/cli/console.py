@@ -22,7 +22,7 @@ import click
 from ens_plugin.errors import EnsPluginWarning, InputError
 from ens_plugin.files import write_whole
 from ens_plugin.report.text import WIDTH
-from ens_plugin.tracking.connection import EMBEDDED_STORE, without_credentials, without_secrets
+from ens_plugin.tracking.connection import EMBEDDED_STORE, no_progress_bars, without_credentials, without_secrets
 
 __all__ = [
     "browse_hint",
@@ -107,8 +107,6 @@ def only_results_on_stdout() -> Iterator[None]:
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Suppress what MLflow prints and what it and its database log inside the block, except errors."""
-    from ens_plugin.tracking.connection import no_progress_bars
-
     before = logging.root.manager.disable
     # The levels of single loggers would not last: setting up a database configures them again.
     logging.disable(logging.WARNING)

@@ -16,12 +16,14 @@ from typing import Literal
 import click
 
 from ens_plugin.cli.console import (
+    browse_hint,
     notice,
     only_results_on_stdout,
     output_option,
     paragraph,
     quiet_libraries,
     show_refusal,
+    use_store,
     write_text,
 )
 from ens_plugin.cli.inputs import KINDS, AnalysisRequest, analysis_arguments, analysis_of, feature_arguments
@@ -30,7 +32,7 @@ from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError, spelled
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary
-from ens_plugin.tracking.connection import without_secrets
+from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials, without_secrets
 from ens_plugin.tracking.log import DEFAULT_PREFIX
 
 __all__ = ["cli", "main"]
@@ -82,7 +84,6 @@ def demo(tracking_uri: str | None) -> None:
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
     """
-    from ens_plugin.cli.console import browse_hint, use_store
     from ens_plugin.cli.demo import demo_experiments, demonstrations, log_demonstrations, results_table
 
     uri = use_store(tracking_uri)
@@ -343,9 +344,7 @@ def _formatted(report: EnsembleReport, style: Format) -> str:
 def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:
     import mlflow
 
-    from ens_plugin.cli.console import use_store
     from ens_plugin.tracking import log_report
-    from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
     from ens_plugin.tracking.models import logged_model_id, source_run_id
 
     with only_results_on_stdout(), quiet_libraries():

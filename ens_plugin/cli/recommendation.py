@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
@@ -29,10 +29,7 @@ from ens_plugin.report.text import (
     verdict,
     wrapped,
 )
-from ens_plugin.sizing.truncate import Check
-
-if TYPE_CHECKING:
-    from ens_plugin.sizing.truncate import Savings
+from ens_plugin.sizing.truncate import Check, Savings, measure_savings
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -118,8 +115,6 @@ def _savings(found: Analysis) -> Savings | None:
     size = found.report.recommended_size
     if size is None or size >= found.report.n_members:
         return None
-    from ens_plugin.sizing.truncate import measure_savings
-
     with only_results_on_stdout():
         return measure_savings(found.model, found.rows.X, found.rows.y, size)
 

@@ -31,7 +31,7 @@ from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.registry.gating import Audit, audit_to_file, audit_to_log, audited_errors, gate_request, run_gate
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
-from ens_plugin.registry.server import GateWorker, gate_app
+from ens_plugin.registry.server import GateWorker, gate_app, missed_versions
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.tracking.connection import check_server, scratch_folder, tracking_errors
 from ens_plugin.tracking.measurement import Rows
@@ -159,8 +159,6 @@ def serve(
 def _catch_up(worker: GateWorker, on_alias: str | None) -> None:
     """Have a worker judge the versions that were registered while no server listened."""
     import mlflow
-
-    from ens_plugin.registry.server import missed_versions
 
     with tracking_errors(mlflow.get_registry_uri()):
         missed = missed_versions(mlflow.MlflowClient(), on_alias)

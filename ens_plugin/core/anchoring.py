@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,14 +14,11 @@ from scipy.special import betaln, gammaln
 
 from ens_plugin.core.margins import MarginModel, fit_margins
 from ens_plugin.core.row_model import GRID, RowModel, model_error, row_means
-from ens_plugin.core.sample import Sample
+from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import strongest_rival
 from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
 from ens_plugin.core.votes import FEW_ROWS, LOWER_HALF, MOST_CACHED, Mixture, fit_mixture, mixture_of_counts
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
-
-if TYPE_CHECKING:
-    from ens_plugin.core.sample import SubsetRates
 
 __all__ = [
     "Anchor",

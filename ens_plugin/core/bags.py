@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix, hstack
-from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.special import bdtrc, gammaln
 
 from ens_plugin.core.validation import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 __all__ = [
     "BagProof",
@@ -274,6 +275,8 @@ def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
         < FEWEST_INFORMATIVE
     ):
         return False
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
     match = maximum_bipartite_matching(_matches(wrong[:, compared], bags), perm_type="column")
     return bool((match >= 0).all())
 
@@ -444,6 +447,8 @@ def _left_out(bags: Bags) -> NDArray[np.int64]:
 
 def _matches(wrong: BoolArray, bags: Bags) -> csr_matrix:
     """Return which training rows were left out by all members wrong about a row, shape (n_rows, n_training_rows)."""
+    from scipy.sparse import csr_matrix, hstack
+
     parts = []
     for start in range(0, bags.n_rows, PART_ROWS):
         in_bag = bags.in_bag(slice(start, min(start + PART_ROWS, bags.n_rows))).astype(np.float32)

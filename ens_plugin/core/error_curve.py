@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ens_plugin.core.validation import (
     FloatArray,
@@ -32,8 +32,6 @@ __all__ = [
     "extrapolate",
     "hypergeometric_curve",
     "hypergeometric_limit",
-    "is_tied",
-    "previous_odd_size",
     "recommended_size",
     "smallest_odd_size",
     "subset_sizes",
@@ -286,38 +284,6 @@ def _projection(sizes: IntArray, offset: float, span: int, degree: int) -> Float
     found = np.zeros((3, sizes.size))
     found[: degree + 1, first:] = np.linalg.pinv(columns)
     return found
-
-
-def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
-    """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error.
-
-    Parameters
-    ----------
-    sizes : array-like, shape (n_sizes,)
-        Ensemble sizes, or infinity.
-    ties_to : float
-        Largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
-
-    Examples
-    --------
-    >>> previous_odd_size([1, 2, 3, 4], ties_to=2.0)
-    array([1., 1., 3., 4.])
-    """
-    return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))
-
-
-def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
-    """Return which sizes are even and at most `ties_to`, shape as `sizes`.
-
-    Examples
-    --------
-    >>> is_tied([1, 2, 3, 4], ties_to=2.0).tolist()
-    [False, True, False, False]
-    """
-    wanted = np.asarray(sizes, dtype=np.float64)
-    # The remainder of infinity is NaN, which is unequal to 0.
-    with np.errstate(invalid="ignore"):
-        return np.asarray((wanted % 2 == 0) & (wanted <= ties_to))
 
 
 def agreement(probability: ArrayLike, weight: ArrayLike | None, sizes: ArrayLike) -> FloatArray:

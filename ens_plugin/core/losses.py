@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.laguerre import laggauss
@@ -22,15 +22,12 @@ from scipy.stats import norm
 
 from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
 from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
-from ens_plugin.core.pair_covariance import mean_terms, shared_terms, terms_of_variance
+from ens_plugin.core.pair_covariance import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.sample import Sample, ScoreBlock
 from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares_over_members
 from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
-
-if TYPE_CHECKING:
-    from ens_plugin.core.pair_covariance import LossOfRows
 
 __all__ = [
     "LossMoments",

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.row_model import N_CELLS, BandMatrix, Density, Likelihood, RowGroups, fit_density, mean_posterior
-from ens_plugin.core.validation import AnyIntArray, FloatArray, as_sizes, as_values, code_index, pair_index
+from ens_plugin.core.validation import AnyIntArray, FloatArray, as_sizes, as_values, code_index, pair_index, row_parts
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 
 __all__ = [
@@ -40,7 +40,6 @@ FINE_POINTS = 801
 CELLS_PER_ERROR = 2.0
 COUNTS_PER_OCTAVE = 8
 EXACT_ROWS = 2000
-PART_ROWS = 65_536
 # Likelihoods beyond so many standard errors, 3e-43 of the largest, are taken as 0 where few others are left.
 NEGLIGIBLE, MOST_KEPT = 14.0, 0.5
 MOST_BLOCKS, LEAST_BLOCK = 16, 32
@@ -189,7 +188,7 @@ def _spread_function(
     rank.
     """
     mass, margin, variance = np.zeros((3, edges.size + 1))
-    for rows in _parts(m.size):
+    for rows in row_parts(m.size):
         cell = np.searchsorted(edges, m[rows], side="right")
         share = w[rows] * (n[rows] - 1.0)
         for total, values in ((mass, share), (margin, share * m[rows]), (variance, share * d[rows] ** 2)):
@@ -236,14 +235,9 @@ def _margins_at(distance: FloatArray, fine: FloatArray, length: FloatArray) -> F
 def _places(m: FloatArray, support: FloatArray, distance: FloatArray) -> FloatArray:
     """Return the distance of each row's margin from 0, in spreads, clipped to the ends of the grid; shape (n_rows,)."""
     place = np.empty(m.size)
-    for rows in _parts(m.size):
+    for rows in row_parts(m.size):
         place[rows] = np.interp(m[rows], support, distance)
     return place
-
-
-def _parts(n_rows: int) -> Iterator[slice]:
-    """Return slices of 65536 rows that cover all rows, so that intermediate results are small."""
-    return (slice(start, start + PART_ROWS) for start in range(0, n_rows, PART_ROWS))
 
 
 def _likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> Likelihood:
@@ -287,7 +281,7 @@ def _group_means(values: FloatArray, weight: FloatArray, group: AnyIntArray) -> 
     """Return the weighted mean of `values` in each group; the plain mean where no row of a group has weight."""
     n_groups = int(group.max()) + 1
     mass, total, count, plain = np.zeros((4, n_groups))
-    for rows in _parts(group.size):
+    for rows in row_parts(group.size):
         own, part, share = group[rows], values[rows], weight[rows]
         mass += np.bincount(own, share, n_groups)
         total += np.bincount(own, share * part, n_groups)
@@ -303,7 +297,7 @@ def _group_rows(place: FloatArray, n: FloatArray, n_rows: int) -> AnyIntArray:
     cell = np.empty(place.size, dtype=np.int64)
     lowest = float(place.min())
     n_cells = int((float(place.max()) - lowest) * CELLS_PER_ERROR * np.sqrt(float(n.max()) * 2.0)) + 2
-    for rows in _parts(place.size):
+    for rows in row_parts(place.size):
         octave = np.floor(np.log2(n[rows]) * COUNTS_PER_OCTAVE)
         most = np.exp2((octave + 1.0) / COUNTS_PER_OCTAVE)
         cell[rows] = octave * n_cells + np.floor((place[rows] - lowest) * CELLS_PER_ERROR * np.sqrt(most))

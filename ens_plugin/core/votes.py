@@ -24,6 +24,7 @@ from ens_plugin.core.row_model import (
     rougher_density,
 )
 from ens_plugin.core.validation import (
+    PART_ROWS,
     AnyIntArray,
     FloatArray,
     as_counts,
@@ -33,6 +34,7 @@ from ens_plugin.core.validation import (
     code_index,
     counted,
     pair_index,
+    row_parts,
     sums_by_code,
     whole_counts,
 )
@@ -312,7 +314,6 @@ MANY_VOTES = 60.0
 MAX_GROUPS = 4096
 # Of shares by angle, from 0 to 256, times eighths of the numbers of votes.
 N_MAJORITY_CELLS = 257 * 8
-PART_ROWS = 65_536
 # Width of the cells that a fit starts from, in standard deviations, and how many times fewer than groups they are.
 COARSE_WIDTH, LEAST_REDUCTION = 0.5, 3
 
@@ -540,7 +541,7 @@ def group_counts(
         return *_means_of_cells(k, n, weight, votes, group, counts), counts, group
     counts = sums_by_code(group, weight, int(group.max()) + 1)
     k_group, n_group = np.empty((2, counts.size))
-    for part in _parts(k.size):
+    for part in row_parts(k.size):
         k_group[group[part]], n_group[group[part]] = k[part] * votes, n[part] * votes
     return k_group, n_group, counts, group
 
@@ -550,7 +551,7 @@ def _means_of_cells(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the weighted mean votes of the rows of each cell, and their number."""
     total, k_sum, n_sum = np.zeros((3, counts.size))
-    for part in _parts(k.size):
+    for part in row_parts(k.size):
         here = group[part]
         # A group without weight still needs its k and n, because its rows have a posterior.
         mass = np.where(counts[here] > 0, weight[part], 1.0)
@@ -560,11 +561,6 @@ def _means_of_cells(
     return k_sum / total, n_sum / total
 
 
-def _parts(n_entries: int) -> list[slice]:
-    """Return slices of entries, each of which takes little memory."""
-    return [slice(start, start + PART_ROWS) for start in range(0, n_entries, PART_ROWS)]
-
-
 def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None, votes: float) -> NDArray[np.int16]:
     """Return the index of each entry among the occupied cells of nearly equal rows."""
     numbers = whole_counts(n) if rows is None else None
@@ -572,12 +568,12 @@ def _cell_index(k: FloatArray, n: FloatArray, rows: FloatArray | None, votes: fl
     edges = row_quantiles(values * votes, np.arange(1, 8) / 8, alike)
     code = np.empty(k.size, dtype=np.int16)
     is_code = np.zeros(N_MAJORITY_CELLS, dtype=bool)
-    for part in _parts(k.size):
+    for part in row_parts(k.size):
         k_votes, n_votes = k[part] * votes, n[part] * votes
         code[part] = np.floor(share_angle(k_votes, n_votes)) * 8 + np.searchsorted(edges, n_votes)
         is_code[code[part]] = True
     position = (np.cumsum(is_code) - 1).astype(np.int16)
-    for part in _parts(k.size):
+    for part in row_parts(k.size):
         code[part] = position[code[part]]
     return code
 

@@ -27,7 +27,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.registry.policy import BASELINE_SCALARS, Check, Policy, Requirement, apart
+from ens_plugin.registry.policy import BASELINE_SCALARS, REPORT_SCALARS, Check, Policy, Requirement, apart
 from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
 from ens_plugin.report.text import label_words, printable
 from ens_plugin.tracking.connection import scratch_folder
@@ -585,8 +585,6 @@ def _was_logged(client: MlflowClient, run: Run, point: Point) -> bool:
 
 
 def _scalar_keys(prefix: str) -> frozenset[str]:
-    from ens_plugin.registry.policy import REPORT_SCALARS
-
     return frozenset(f"{prefix}.{name}" for name in REPORT_SCALARS)
 
 

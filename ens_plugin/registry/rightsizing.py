@@ -21,18 +21,18 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import error_text, members_text, printable, verdict, wrapped
-from ens_plugin.sizing.truncate import first_rows, predict_alike
+from ens_plugin.sizing.truncate import Check, Savings, first_rows, measure_savings, predict_alike, sufficient_cut
 from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors, without_secrets
+from ens_plugin.tracking.digest import DIGEST_TAG
 from ens_plugin.tracking.log import log_report
 from ens_plugin.tracking.measurement import recorded_digest
-from ens_plugin.tracking.models import DIGEST_TAG, VersionAddress, find_version, load_model, parse_address
+from ens_plugin.tracking.models import VersionAddress, find_version, load_model, parse_address
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.models import Model
 
     from ens_plugin.analysis.blocks import Progress
-    from ens_plugin.sizing.truncate import Check, Savings
 
 __all__ = [
     "LoggedCut",
@@ -538,8 +538,6 @@ def rightsize_analysed(
     progress: Progress | None = None,
 ) -> Rightsizing:
     """Return what :func:`rightsize` returns, for a model that is loaded and analysed with `options` already."""
-    from ens_plugin.sizing.truncate import sufficient_cut
-
     size = _size_to_cut_to(report)
     if size is None:
         is_above = report.recommendation.is_known and report.recommended_size is None
@@ -587,8 +585,6 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
 
 def _measured(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     from mlflow.utils.autologging_utils import disable_autologging
-
-    from ens_plugin.sizing.truncate import measure_savings
 
     # A few members are trained to time them, and MLflow's autologging would make a run for each training.
     with disable_autologging():

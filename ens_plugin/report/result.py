@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.error_curve import is_tied, previous_odd_size
+from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray, counted, label_text, printable
 from ens_plugin.errors import InputError
 

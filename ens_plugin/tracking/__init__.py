@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from ens_plugin.tracking.digest import DIGEST_TAG, data_digest
     from ens_plugin.tracking.evaluator import EnsembleEvaluator
     from ens_plugin.tracking.log import log_report
     from ens_plugin.tracking.measurement import Measurement
-    from ens_plugin.tracking.models import DIGEST_TAG, data_digest, load_model
+    from ens_plugin.tracking.models import load_model
     from ens_plugin.tracking.trackers import Tracker
 
 __all__ = [
@@ -24,11 +25,11 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "DIGEST_TAG": "ens_plugin.tracking.models",
+    "DIGEST_TAG": "ens_plugin.tracking.digest",
     "EnsembleEvaluator": "ens_plugin.tracking.evaluator",
     "Measurement": "ens_plugin.tracking.measurement",
     "Tracker": "ens_plugin.tracking.trackers",
-    "data_digest": "ens_plugin.tracking.models",
+    "data_digest": "ens_plugin.tracking.digest",
     "load_model": "ens_plugin.tracking.models",
     "log_report": "ens_plugin.tracking.log",
 }

@@ -39,8 +39,8 @@ from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedErr
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import FitEvents, MlflowState, autologging_is_suspended, state_of_thread
+from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
-from ens_plugin.tracking.models import data_digest
 from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
 from ens_plugin.tracking.trackers import MLFLOW, check_trackers, free_prefix, kind_of, log_to, used_prefixes
 from ens_plugin.tracking.uploads import (

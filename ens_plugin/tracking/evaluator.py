@@ -18,6 +18,7 @@ from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelErr
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import tracking_errors
+from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.log import (
     DEFAULT_PREFIX,
     artifact_path,
@@ -28,7 +29,6 @@ from ens_plugin.tracking.log import (
     send,
 )
 from ens_plugin.tracking.measurement import check_digest, recorded_digest
-from ens_plugin.tracking.models import data_digest
 
 __all__ = ["EnsembleEvaluator"]
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from ens_plugin.analysis.options import Metric
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.tracking.models import DIGEST_TAG, RegisteredVersion, data_digest, load_model
+from ens_plugin.tracking.digest import DIGEST_TAG, data_digest
+from ens_plugin.tracking.models import RegisteredVersion, load_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

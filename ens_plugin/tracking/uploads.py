@@ -32,8 +32,8 @@ from ens_plugin.errors import EnsPluginError, TrackingError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
+from ens_plugin.tracking.digest import DIGEST_TAG
 from ens_plugin.tracking.log import REPORT_FILE, artifact_path, draw_files, link_report, run_content, send, write_data
-from ens_plugin.tracking.models import DIGEST_TAG
 from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn, warn_once
 
 if TYPE_CHECKING:
@@ -506,8 +506,6 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
         if upload.report.model_id is not None:
-            from ens_plugin.tracking.models import DIGEST_TAG
-
             client.set_logged_model_tags(upload.report.model_id, {DIGEST_TAG: upload.data_digest})
     send(client, run_id, run_content(upload.report, directory, prefix))
     if upload.files is not None:

@@ -129,7 +129,7 @@ def test_parts_of_the_rows_change_nothing_but_rounding(monkeypatch: pytest.Monke
     mean, sd, n, _, _ = draw(2500, 15, 9)
     weight = np.random.default_rng(9).integers(0, 4, 2500).astype(np.float64)
     whole = fit_margins(mean, sd, n, weight)
-    monkeypatch.setattr(margins_module, "PART_ROWS", 7)
+    monkeypatch.setattr("ens_plugin.core.validation.PART_ROWS", 7)
     parts = fit_margins(mean, sd, n, weight)
     np.testing.assert_array_equal(parts.group, whole.group)
     np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-12)
