@@ -15,6 +15,7 @@ from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import IntArray, with_article
 from ens_plugin.errors import BagError
+from ens_plugin.findings import Finding
 
 if TYPE_CHECKING:
     from ens_plugin.core.stopping import StoppingTable
@@ -462,11 +463,11 @@ class EnsembleAdapter(ABC):
         Called before an analysis, not where only the bags are wanted.
         """
 
-    def cautions(self, data: str) -> tuple[str, ...]:
+    def cautions(self, data: str) -> tuple[Finding | str, ...]:
         """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
         return ()
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding | str, ...]:
         """Return what casts doubt on the members as draws of one learner, so that no figure is to be relied on."""
         return ()
 

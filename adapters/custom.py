@@ -41,6 +41,7 @@ from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown, with_article
 from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.findings import Finding
 
 __all__ = [
     "CustomAdapter",
@@ -560,7 +561,7 @@ class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
         # The user states which rows they are; there is nothing to compare that with.
         return bags.with_proof(BagProof())
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where models of equal parameters follow each other, and others have other parameters."""
         return order_doubts(self.model.models) if isinstance(self.model, EstimatorEnsemble) else ()
 

@@ -19,6 +19,7 @@ from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, tr
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "RegressionForestAdapter",
@@ -125,20 +126,21 @@ class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features, tree_splits(self.model.estimators_)
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added members with other parameters."""
         return unequal_member_doubts(self.model.estimators_)
 
-    def cautions(self, data: str) -> tuple[str, ...]:
+    def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that members are groups of trees, where they are."""
         n_trees = len(self._groups[0])
         if n_trees == 1:
             return ()
-        return (
+        sentence = (
             f"A member is a group of {n_trees} trees, which share half of the rows (inference=True): "
             f"{counted(self.n_members, 'member is', 'members are')} {self.n_members * n_trees} trees, and a size of 1 "
-            f"is n_estimators={n_trees}.",
+            f"is n_estimators={n_trees}."
         )
+        return (finding("grouped-trees", sentence, n_trees=n_trees),)
 
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the trees of the first `size` members."""

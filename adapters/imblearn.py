@@ -56,6 +56,7 @@ from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import AnyIntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
+from ens_plugin.findings import Finding
 
 __all__ = [
     "BalancedBaggingAdapter",
@@ -131,7 +132,7 @@ class _ResampledMembers(EnsembleAdapter, Truncatable):
         """Return mean probabilities divided by their sum, as scikit-learn does out of bag."""
         return self.bagging.mean_of_sum(total, n_members)
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added members with other parameters."""
         columns = list(map(len, self.model.estimators_features_))
         return unequal_member_doubts(self.model.estimators_, columns=columns)
@@ -350,7 +351,7 @@ class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features, tree_splits(self.model.estimators_)
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added members with other parameters."""
         return unequal_member_doubts(self.model.estimators_)
 

@@ -24,6 +24,7 @@ from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import LARGEST_VALUE, FloatArray, as_array, counted, one_line, printable, with_article
 from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "GROWABLE",
@@ -439,7 +440,9 @@ CERTAIN, FEWEST_MEMBERS, FEWEST_APART, LEAST_SPREAD = 8.0, 20, 5, 1e-6
 LARGEST_KURTOSIS = 9.0
 
 
-def unequal_member_doubts(members: Sequence[Any], **numbers: Sequence[float] | FloatArray | None) -> tuple[str, ...]:
+def unequal_member_doubts(
+    members: Sequence[Any], **numbers: Sequence[float] | FloatArray | None
+) -> tuple[Finding, ...]:
     """Return a doubt where members were trained with unequal parameters, as after a warm start with others.
 
     The members' own parameters are compared; those of the ensemble may have been changed since.
@@ -450,14 +453,15 @@ def unequal_member_doubts(members: Sequence[Any], **numbers: Sequence[float] | F
     found = {**found, **_unequal(members)}
     if not found:
         return ()
-    return (
+    sentence = (
         f"The members were not trained alike: {_listed(found)}. So they are not draws of one learner, and the first "
         "differ from the last: these figures are those of a mixture, which no smaller or larger ensemble is. Refit all "
-        "members with the same parameters, in one call of fit.",
+        "members with the same parameters, in one call of fit."
     )
+    return (finding("unlike-members", sentence),)
 
 
-def order_doubts(members: Sequence[Any]) -> tuple[str, ...]:
+def order_doubts(members: Sequence[Any]) -> tuple[Finding, ...]:
     """Return a doubt where the members' parameters are unequal, and the same ones follow each other.
 
     Parameters that differ at random from member to member are part of the learner.  The number of runs of members with
@@ -466,14 +470,15 @@ def order_doubts(members: Sequence[Any]) -> tuple[str, ...]:
     found = _unequal(members)
     if not found or not _has_few_runs(list(zip(*found.values(), strict=True))):
         return ()
-    return (
+    sentence = (
         f"Members that follow each other were trained alike, and others were not: {_listed(found)}. So the first "
         "members differ from the last, and a smaller or larger ensemble is another mixture than these figures are of. "
-        "Give the members in random order if this mixture is what you want, or train all with the same parameters.",
+        "Give the members in random order if this mixture is what you want, or train all with the same parameters."
     )
+    return (finding("members-in-order", sentence),)
 
 
-def bag_doubts(means: FloatArray) -> tuple[str, ...]:
+def bag_doubts(means: FloatArray) -> tuple[Finding, ...]:
     """Return a doubt where the first members were trained on bags of other targets than the last ones.
 
     So they are after a warm start with another ``class_weight`` or ``sample_weight``, which no member keeps.
@@ -505,12 +510,15 @@ def _kurtosis(deviations: FloatArray) -> float:
     return float(np.mean(deviations**4)) / squares**2 if squares > 0 else 0.0
 
 
-def _unlike_bags(first: FloatArray, others: FloatArray) -> str:
-    return (
+def _unlike_bags(first: FloatArray, others: FloatArray) -> Finding:
+    return finding(
+        "unlike-bags",
         f"The members were not trained alike: the bags of the first {first.size} have a mean target, or share of a "
         f"label, of {first.mean():.3g}, and those of the other {others.size} of {others.mean():.3g}, as after a warm "
         "start with another class_weight or sample_weight. These figures are those of a mixture, which no smaller or "
-        "larger ensemble is. Refit all members in one call of fit."
+        "larger ensemble is. Refit all members in one call of fit.",
+        mean_of_first=float(first.mean()),
+        mean_of_others=float(others.mean()),
     )
 
 

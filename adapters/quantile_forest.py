@@ -27,6 +27,7 @@ from ens_plugin.adapters.sklearn.training import check_fitted
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, UnsupportedModelError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "QuantileAt",
@@ -94,9 +95,10 @@ def quantile_at(forest: Any, quantile: float) -> QuantileAt:
     return QuantileAt(forest, float(quantile))
 
 
-MEAN_ONLY = (
+MEAN_ONLY = finding(
+    "mean-only",
     "Every figure is of the mean that predict(X, quantiles='mean') returns. Quantiles are not means over the members; "
-    "pass ens_plugin.adapters.quantile_forest.quantile_at(forest, 0.9) for one of them, which may take more members."
+    "pass ens_plugin.adapters.quantile_forest.quantile_at(forest, 0.9) for one of them, which may take more members.",
 )
 
 
@@ -135,7 +137,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
         """Raise UnsupportedModelError unless the forest predicts the mean of its trees, if asked for the mean."""
         check_predictions(self, features, self.known, quantiles="mean")
 
-    def cautions(self, data: str) -> tuple[str, ...]:
+    def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that the report is of the mean, not of quantiles."""
         return (MEAN_ONLY,)
 
@@ -238,7 +240,7 @@ class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
         """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
         return self._forest.bags(X, features, y)
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added trees with other parameters."""
         return self._forest.doubts()
 

@@ -37,6 +37,7 @@ from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, ch
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.findings import Finding
 
 __all__ = [
     "SurvivalAt",
@@ -201,7 +202,7 @@ class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
             check_first_splits(forest.estimators_, features, BagCounts(bags))
         return bags.with_proof(BagProof(target=is_proved))
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added members with other parameters."""
         return unequal_member_doubts(self.forest.estimators_)
 

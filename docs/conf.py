@@ -33,7 +33,13 @@ extensions = [
     "sphinx_click",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "tutorials/*.py", "gallery/**/*.py"]
+exclude_patterns = [
+    "_build",
+    "reference/generated/findings.md",
+    "**/GALLERY_HEADER.rst",
+    "tutorials/*.py",
+    "gallery/**/*.py",
+]
 templates_path = ["_templates"]
 nitpicky = False
 
@@ -127,6 +133,20 @@ def _write_schema(app: Any) -> None:
     path.write_text(json.dumps(report_schema(), indent=1) + "\n", encoding="utf-8")
 
 
+def _write_findings(app: Any) -> None:
+    """Write the table of all checks, which a page of the reference shows."""
+    from ens_plugin.findings import CHECKS
+
+    rows = [
+        f"| `{check.code}` | {check.kind} | {check.finds} | {check.reads} | {check.rows} | {check.remedy} |"
+        for check in CHECKS.values()
+    ]
+    table = ["| code | kind | found | read | rows | what to do |", "|---|---|---|---|---|---|", *rows, ""]
+    path = HERE / "reference" / "generated" / "findings.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(table), encoding="utf-8")
+
+
 def _check_search(app: Any, error: Exception | None) -> None:
     """Fail if the search of the site does not find what newcomers look for."""
     if error is not None or app.builder.name != "html":
@@ -155,6 +175,7 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", _link_pages)
     app.connect("autodoc-process-docstring", _keep_quotes)
     app.connect("builder-inited", _write_schema)
+    app.connect("builder-inited", _write_findings)
     app.connect("sphinx-click-process-epilog", _show_example)
     app.connect("build-finished", _check_search)
     app.connect("build-finished", _check_options)

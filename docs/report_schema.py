@@ -26,7 +26,10 @@ def report_schema() -> dict[str, Any]:
     }
     _of(EnsembleReport, definitions)
     report = definitions["EnsembleReport"]
-    report["properties"] = {"schema_version": {"const": 1}, **report["properties"]}
+    # The sentences of the findings, beside the findings themselves.
+    sentences = {"type": "array", "items": {"type": "string"}}
+    definitions["EstimateBasis"]["properties"]["doubts"] = sentences
+    report["properties"] = {"schema_version": {"const": 1}, **report["properties"], "warnings": sentences}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$ref": "#/$defs/EnsembleReport",

@@ -14,8 +14,9 @@ from functools import cache
 import numpy as np
 
 from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.findings import finding
 from ens_plugin.report import MetricBasis
-from ens_plugin.report.result import LabelBasis
+from ens_plugin.report.result import LabelBasis, with_findings
 from tests.plain_reports import odd_sizes, report_on_labels, report_on_values
 
 __all__ = [
@@ -61,6 +62,17 @@ def large_classification_report() -> EnsembleReport:
     return replace(report, error_curve=replace(report.error_curve, estimator="margin"))
 
 
+def with_doubts(report: EnsembleReport, *doubts: str) -> EnsembleReport:
+    """Return the report with these doubts alone, of no check of their own."""
+    basis = replace(report.basis, findings=tuple(finding("unnamed-doubt", doubt) for doubt in doubts))
+    return replace(report, basis=basis)
+
+
+def with_notes(report: EnsembleReport, *notes: str) -> EnsembleReport:
+    """Return the report with further notes, of no check of their own."""
+    return with_findings(report, [finding("unnamed-note", note) for note in notes])
+
+
 def small_classification_report() -> EnsembleReport:
     """Forty rows and ten members: wide intervals, a warning, an even size between tabulated ones."""
     report = report_on_labels(n_members=10, n_rows=40, weights=(0.8, 0.2), shapes=((0.8, 6.0), (2.0, 2.0)))
@@ -68,7 +80,7 @@ def small_classification_report() -> EnsembleReport:
         "3 of 40 rows had fewer than 2 out-of-bag members and were left out.",
         "Only 37 rows entered the estimates; intervals are wide and the recommended size is rough.",
     )
-    return replace(report, model="BaggingClassifier", rows_without_oob=3, n_rows=37, warnings=warnings)
+    return with_notes(replace(report, model="BaggingClassifier", rows_without_oob=3, n_rows=37), *warnings)
 
 
 def rising_report() -> EnsembleReport:
@@ -157,7 +169,7 @@ def negative_asymptote_report() -> EnsembleReport:
     recommendation = replace(report.recommendation, size=None, interval=(4001, None), values=np.full(3, 1e6))
     recommendation = replace(recommendation, sizes=np.array([1, 101, 20_001]))
     warnings = ("The estimated error of the infinite ensemble was negative (-2e-05) and is reported as 0.",)
-    return replace(report, error_curve=curve, recommendation=recommendation, warnings=warnings)
+    return with_notes(replace(report, error_curve=curve, recommendation=recommendation), *warnings)
 
 
 def custom_metric_report() -> EnsembleReport:
@@ -220,18 +232,18 @@ def hostile_report() -> EnsembleReport:
     """Every string field holds markup, quotes, control characters, mathtext or 10 kB of text."""
     report = classification_report()
     everything = "".join(HOSTILE_STRINGS)
-    return replace(
+    hostile = replace(
         report,
         model=everything,
         aggregation=everything,
         bags=everything,
         created=everything,
-        warnings=HOSTILE_STRINGS,
         versions={text: text for text in HOSTILE_STRINGS},
         error_curve=replace(report.error_curve, metric=everything, estimator=everything),
         recommendation=replace(report.recommendation, reason=everything),
         bias_variance=replace(report.bias_variance, loss=everything),
     )
+    return with_notes(hostile, *HOSTILE_STRINGS)
 
 
 @cache

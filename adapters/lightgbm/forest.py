@@ -73,6 +73,7 @@ from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import both_scores
 from ens_plugin.core.validation import BoolArray, FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "DrawnRows",
@@ -611,16 +612,17 @@ class LightGBMForestAdapter(
         self._keep_leaves(features)
         return self._leaves(features.table) if features.leaves is None else features.leaves
 
-    def cautions(self, data: str) -> tuple[str, ...]:
+    def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning of trees that share their bag."""
         together = self._trees_in_turn()
         if together == 1:
             return ()
-        return (
+        sentence = (
             f"Each {together} trees in turn share a bag (bagging_freq={together}) and resemble each other. The "
             "curve takes them for independent: it is too flat, and the recommended size too small, by a factor of "
-            f"up to {together}. Train with bagging_freq=1.",
+            f"up to {together}. Train with bagging_freq=1."
         )
+        return (finding("shared-bags", sentence, n_trees=together),)
 
     def _trees_in_turn(self) -> int:
         """Return the number of consecutive trees that share a bag."""

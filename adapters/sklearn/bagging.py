@@ -74,6 +74,7 @@ from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.findings import Finding
 
 __all__ = ["SklearnBaggingAdapter"]
 
@@ -230,7 +231,7 @@ class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribu
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
         return left_out_chances(self.model, getattr(self.model, "_max_samples", None))
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added members with other parameters."""
         members, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
         return unequal_member_doubts(

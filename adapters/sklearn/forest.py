@@ -102,6 +102,7 @@ from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "TREES",
@@ -658,7 +659,7 @@ class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distribut
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
         return left_out_chances(self.model, getattr(self.model, "_n_samples_bootstrap", None))
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added trees with other parameters, numbers of rows, or weights."""
         trees = self.model.estimators_
         if not self._grow_as_trees:
@@ -961,17 +962,18 @@ class IsolationForestAdapter(EnsembleAdapter, Truncatable):
         # The forest was trained without labels: there is no training target that y could differ from.
         return bags.with_proof(BagProof(target=True))
 
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(self) -> tuple[Finding, ...]:
         """Return a doubt where a warm start added trees with other parameters."""
         trees, columns = self.model.estimators_, list(map(len, self.model.estimators_features_))
         return unequal_member_doubts(trees, rows=drawn_numbers(self.model), columns=columns)
 
-    def cautions(self, data: str) -> tuple[str, ...]:
+    def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that the threshold between labels is the forest's own."""
-        return (
+        sentence = (
             "The 0-1 error is that of the forest's own threshold (contamination), which was set from the scores of all "
-            "its trees. For the order of the scores pass metric='roc_auc'.",
+            "its trees. For the order of the scores pass metric='roc_auc'."
         )
+        return (finding("own-threshold", sentence),)
 
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the first `size` trees, with the same threshold."""

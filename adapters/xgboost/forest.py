@@ -33,6 +33,7 @@ from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "FULL_RATE",
@@ -649,12 +650,14 @@ def _equations(tree: Mapping[str, Any]) -> FloatArray:
     return np.stack([weight[split] * hessian[split], weight[split], -below[0] - below[1], known], axis=1)
 
 
-def shrunken(rate: float) -> str:
-    """Return the warning of a learning rate below 1."""
-    return (
+def shrunken(rate: float) -> Finding:
+    """Return the note on a learning rate below 1."""
+    return finding(
+        "small-learning-rate",
         f"The trees were trained with learning_rate={rate:.3g}. In a single round, every prediction then goes only "
         f"{rate:.3g} of the way from the base score to what the trees found, and no later round makes up for it, so "
-        "the error is larger than it has to be. Train with learning_rate=1."
+        "the error is larger than it has to be. Train with learning_rate=1.",
+        learning_rate=rate,
     )
 
 

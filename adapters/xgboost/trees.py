@@ -81,6 +81,7 @@ from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import BagError, DataMismatchError, NotFittedError, UnsupportedModelError
+from ens_plugin.findings import Finding
 
 __all__ = [
     "DrawnTrees",
@@ -416,7 +417,7 @@ class XGBoostTreesAdapter(
             )
         return counts_from_bags(self.bags(X, features, y), "without_replacement")
 
-    def cautions(self, data: str) -> tuple[str, ...]:
+    def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning if a learning rate below 1 keeps the predictions near the base score."""
         rate = learning_rate(self.forest)
         own = () if rate is None or rate > FULL_RATE else (shrunken(rate),)

@@ -47,10 +47,10 @@ STAGES: Mapping[str, Sequence[str]] = {
         f"{ANALYSIS}.estimates:algorithmic_sd",
         f"{ANALYSIS}.curves:algorithmic_sd",
     ),
-    "errors by label": (f"{ANALYSIS}.label_errors:with_label_errors",),
+    "errors by label": (f"{ANALYSIS}.label_errors:label_errors",),
     "size by the Brier score": (f"{ANALYSIS}.sizes:probability_size",),
     "checks of the evidence": (
-        f"{ANALYSIS}.checks:with_distinct_rows",
+        f"{ANALYSIS}.checks:resize_by_distinct_rows",
         f"{ANALYSIS}.rows:compare_with_stored",
         f"{ANALYSIS}.rows:row_shares",
     ),

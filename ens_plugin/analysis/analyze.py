@@ -28,16 +28,17 @@ from ens_plugin.adapters.unwrap import (
 from ens_plugin.analysis.arguments import granted_threads, resolve_options
 from ens_plugin.analysis.blocks import Progress, TalliedRows, label_count, tally_rows
 from ens_plugin.analysis.checks import (
+    RowLikeness,
+    count_distinct_rows,
     cross_fitting_explained,
     doubts_about_transformed_rows,
     order_findings,
-    own_prediction_doubt,
+    own_prediction_doubts,
+    resize_by_distinct_rows,
     subject_doubts,
     unequal_bag_doubts,
-    with_distinct_rows,
-    with_supervised_steps,
 )
-from ens_plugin.analysis.copies import RepeatedRows, appended_doubt, copies_findings, hash_rows, identical_rows
+from ens_plugin.analysis.copies import appended_doubt, copies_findings, hash_rows, identical_rows
 from ens_plugin.analysis.curves import (
     estimate_by_members,
     estimate_classification,
@@ -45,7 +46,7 @@ from ens_plugin.analysis.curves import (
     largest_shared_size,
 )
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
-from ens_plugin.analysis.label_errors import with_label_errors
+from ens_plugin.analysis.label_errors import label_errors
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label, metric_without_label
@@ -63,14 +64,15 @@ from ens_plugin.analysis.rows import (
     with_groups,
     with_reach,
 )
-from ens_plugin.analysis.sizes import rare_label_caution, with_criteria
+from ens_plugin.analysis.sizes import rare_label_notes, with_criteria
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import AnyTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
-from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, EnsembleReport, ErrorCurve, EstimateBasis
+from ens_plugin.findings import Finding, distinct, finding, sentences
+from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, EnsembleReport, ErrorCurve, EstimateBasis, with_findings
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.judged import JudgedMetric, JudgedRows
@@ -80,63 +82,157 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNCHECKED_ROWS",
+    "KnownRows",
     "analyze",
     "analyze_outputs",
     "analyze_rows",
     "build_report",
     "in_bag",
     "open_model",
+    "proof_notes",
     "report_on_rows",
     "run_analysis",
     "tally_model_rows",
     "with_member_findings",
 ]
 
-UNPROVED_TARGET = (
+UNPROVED_TARGET = finding(
+    "unproved-target",
     "y is not proved: the model keeps too little of its target. It was fitted with weights, constraints or penalties "
     "that are not known here, or it is not known into which leaves rows with missing values fell in training. If y is "
     "not exactly the training target, in training order, or the values in the leaves were replaced since, every error "
-    "in this report is wrong."
+    "in this report is wrong.",
 )
-UNCHECKED_ROWS = (
+UNCHECKED_ROWS = finding(
+    "unproved-rows",
     "Nothing in this model shows whether these rows are its training rows in training order. If they are not, the "
     "error is far too low. Where the model takes oob_score=True, fit with it to have this checked. An adapter of your "
-    "own states with Bags.with_proof what it compared."
+    "own states with Bags.with_proof what it compared.",
 )
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """What is known of the rows of a report besides their tallies.
+
+    Attributes
+    ----------
+    sampled_labels : ndarray, shape (n_sampled,) or (n_sampled, 1)
+        y of the rows that a metric is computed on, as the user gave it.
+    sample_tally : AnyTally or None
+        Tally of the sampled rows, which the errors by label are computed from; None for none.
+    sample_groups : ndarray of int, shape (n_sampled,), or None
+    likeness : RowLikeness or None
+        Copies and equal features; None where rows were not compared.
+    target : ndarray, shape (n_rows,), or None
+        Label codes or values, where rows were compared.
+    findings : tuple of Finding
+        Those of the checks that need no estimates.
+    """
+
+    sampled_labels: NDArray[Any]
+    sample_tally: AnyTally | None = None
+    sample_groups: NDArray[np.integer] | None = None
+    likeness: RowLikeness | None = None
+    target: NDArray[Any] | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def build_report(
-    adapter: EnsembleAdapter,
-    evidence: TalliedRows,
-    settings: ResolvedOptions,
-    *,
-    sampled_labels: NDArray[Any],
-    repeats: RepeatedRows | None = None,
-    target: NDArray[Any] | None = None,
+    adapter: EnsembleAdapter, tallied: TalliedRows, settings: ResolvedOptions, known: KnownRows
 ) -> EnsembleReport:
-    """Return the report of an analysis: the estimates from all usable tallied rows, warnings and doubts."""
-    usable = _usable_rows(evidence, adapter.n_members)
-    given = evidence.weight
-    shares = row_shares(adapter, evidence, usable, _members_needed(evidence))
+    """Return the report of an analysis, in this order.
+
+    The rows that can be used, weighted to represent all; the estimates from them; another size where few rows are
+    distinct; the errors by label; and all findings.
+    """
+    usable = _usable_rows(tallied, adapter.n_members)
+    shares = row_shares(adapter, tallied, usable, _members_needed(tallied))
+    evidence = _evidence(tallied, shares, usable, settings)
+    estimates = _estimates(adapter, evidence, usable, settings, known.sampled_labels, shares)
+    # The distinct rows are weighted as they were given.
+    if known.likeness is not None:
+        estimates = resize_by_distinct_rows(estimates, adapter, tallied, known.likeness, settings)
+    by_label = () if known.sample_tally is None else label_errors(
+        estimates, adapter, tallied.sample, known.sample_tally, known.sample_groups
+    )  # fmt: skip
+    weight, used = evidence.weight, evidence.weight.select(usable)
+    dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
+    missing = missing_weight(tallied, adapter.n_members, _members_needed(tallied))
+    findings = (
+        *known.findings,
+        *_of_adapter(adapter.doubts(), "of-adapter"),
+        *shares.findings,
+        *group_doubts(weight, usable, missing),
+        *_of_adapter(adapter.cautions(settings.data), "note-of-adapter"),
+        *(proof_notes(evidence.proof) if settings.data == "oob" else ()),
+        *_row_notes(used, dropped, estimates.error_curve, adapter.n_members),
+        *estimates.findings,
+        *_below_zero_notes(estimates.error_curve),
+        *rare_label_notes(estimates.recommendation, estimates.criteria, shares.labels),
+        *_copies_findings(known, adapter, evidence, usable),
+    )
+    return EnsembleReport(
+        task=adapter.info.task,
+        model=type(adapter.model).__name__,
+        n_members=adapter.n_members,
+        n_rows=used.n_rows,
+        rows_without_oob=dropped,
+        mean_oob_members=used.row_sum(_members_of(evidence, usable)) / used.n_rows,
+        aggregation=adapter.info.aggregation,
+        bags=_provenance(adapter, evidence.proof) if settings.data == "oob" else "holdout",
+        data="oob" if settings.data == "oob" else "holdout",
+        error_curve=estimates.error_curve,
+        recommendation=estimates.recommendation,
+        criteria=estimates.criteria,
+        label_errors=by_label,
+        bias_variance=estimates.bias_variance,
+        algorithmic_sd=estimates.algorithmic_sd,
+        algorithmic_sd_is_bound=False,
+        created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        versions={
+            name: installed_version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)
+        },
+        basis=EstimateBasis(
+            labels=shares.labels,
+            usable_weight=float(tallied.weight.select(usable).total.sum() / tallied.weight.total.sum()),
+            n_effective=used.n_effective,
+            n_distinct=None if known.likeness is None else count_distinct_rows(tallied, known.likeness),
+            n_repeated=_count_repeated(known, evidence, usable),
+            n_groups=None if used.groups is None else int(np.unique(used.groups).size),
+            findings=findings,
+        ),
+        fingerprint=tuple(part.hex() for part in adapter.fingerprint()),
+    )
+
+
+def _evidence(
+    tallied: TalliedRows, shares: RowShares, usable: NDArray[np.bool_], settings: ResolvedOptions
+) -> TalliedRows:
+    """Return the tallied rows with the weights by which usable rows represent all, and the groups' own weights."""
     metric = settings.metric
     unweighted = None if metric is None or metric.takes_weights else metric.name
     refuse_unweighable(shares, settings.estimator, unweighted_metric=unweighted)
     evidence = shares.evidence
+    if evidence.weight.groups is None:
+        return evidence
+    assert isinstance(evidence.tally, AnyTally)
+    weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
+    return replace(evidence, weight=weight)
+
+
+def _estimates(
+    adapter: EnsembleAdapter,
+    evidence: TalliedRows,
+    usable: NDArray[np.bool_],
+    settings: ResolvedOptions,
+    sampled_labels: NDArray[Any],
+    shares: RowShares,
+) -> Estimates:
     shared = None if shares.is_even else _shared_size(evidence, usable)
-    if evidence.weight.groups is not None:
-        assert isinstance(evidence.tally, AnyTally)
-        weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
-        evidence = replace(evidence, weight=weight)
     if isinstance(adapter, JudgedByLoss):
-        estimates = _own_loss_estimates(adapter, evidence, sampled_labels, settings, shared)
-    else:
-        estimates = _common_estimates(
-            adapter, evidence, usable, settings, sampled_labels, shared, is_even=shares.is_even
-        )
-    report = _report(adapter, evidence, usable, estimates, settings, given, shares)
-    if repeats is None or target is None:
-        return report
-    return _with_repeats(report, adapter, evidence, usable, repeats, target)
+        return _own_loss_estimates(adapter, evidence, sampled_labels, settings, shared)
+    return _common_estimates(adapter, evidence, usable, settings, sampled_labels, shared, is_even=shares.is_even)
 
 
 def _own_loss_estimates(
@@ -182,30 +278,31 @@ def _common_estimates(
     return with_criteria(estimates, adapter, evidence.sample, groups, n_rows, settings)
 
 
-def _with_repeats(
-    report: EnsembleReport,
-    adapter: EnsembleAdapter,
-    evidence: TalliedRows,
-    usable: NDArray[np.bool_],
-    repeats: RepeatedRows,
-    target: NDArray[Any],
-) -> EnsembleReport:
-    """Return the report with the number of repeated rows, and doubts where copies may bias the estimates."""
-    assert isinstance(evidence.tally, AnyTally)
+def _copies_findings(
+    known: KnownRows, adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_]
+) -> tuple[Finding, ...]:
+    """Return findings on copies that may bias the estimates, and on rows that an oversampler may have appended."""
+    repeats = None if known.likeness is None else known.likeness.repeats
+    if repeats is None or known.target is None:
+        return ()
+    found: tuple[Finding, ...] = ()
     used = usable & (evidence.weight.total > 0)
-    doubts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
     if np.any(repeats.copied & used):
+        assert isinstance(evidence.tally, AnyTally)
         part = repeats.take(np.flatnonzero(used))
         # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
         losses = (~part.copied).astype(float) if isinstance(adapter, JudgedByLoss) else row_losses(evidence.tally)[used]
-        doubts, warnings = copies_findings(part, losses, target[used], evidence.weight.total[used])
+        found = copies_findings(part, losses, known.target[used], evidence.weight.total[used])
     if repeats.appended and adapter.classes is not None:
-        doubts = (*doubts, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
-    basis = replace(
-        report.basis, n_repeated=int(np.count_nonzero(repeats.repeated & used)), doubts=(*report.basis.doubts, *doubts)
-    )
-    return replace(report, basis=basis, warnings=(*report.warnings, *warnings))
+        found = (*found, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
+    return found
+
+
+def _count_repeated(known: KnownRows, evidence: TalliedRows, usable: NDArray[np.bool_]) -> int:
+    repeats = None if known.likeness is None else known.likeness.repeats
+    if repeats is None:
+        return 0
+    return int(np.count_nonzero(repeats.repeated & usable & (evidence.weight.total > 0)))
 
 
 def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
@@ -305,52 +402,6 @@ def _two_errors(
     return two_errors(rows, settings, whole, has_scores=adapter.output_kind == "scores", is_even=is_even)
 
 
-def _report(
-    adapter: EnsembleAdapter,
-    evidence: TalliedRows,
-    usable: NDArray[np.bool_],
-    estimates: Estimates,
-    settings: ResolvedOptions,
-    given: RowWeight,
-    shares: RowShares,
-) -> EnsembleReport:
-    weight, used = evidence.weight, evidence.weight.select(usable)
-    dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
-    cautions = _cautions(adapter, evidence.proof, estimates, used, dropped, settings)
-    cautions += rare_label_caution(estimates.recommendation, estimates.criteria, shares.labels)
-    missing = missing_weight(replace(evidence, weight=given), adapter.n_members, _members_needed(evidence))
-    return EnsembleReport(
-        task=adapter.info.task,
-        model=type(adapter.model).__name__,
-        n_members=adapter.n_members,
-        n_rows=used.n_rows,
-        rows_without_oob=dropped,
-        mean_oob_members=used.row_sum(_members_of(evidence, usable)) / used.n_rows,
-        aggregation=adapter.info.aggregation,
-        bags=_provenance(adapter, evidence.proof) if settings.data == "oob" else "holdout",
-        data="oob" if settings.data == "oob" else "holdout",
-        error_curve=estimates.error_curve,
-        recommendation=estimates.recommendation,
-        criteria=estimates.criteria,
-        bias_variance=estimates.bias_variance,
-        algorithmic_sd=estimates.algorithmic_sd,
-        algorithmic_sd_is_bound=False,
-        warnings=(*shares.cautions, *cautions),
-        created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        versions={
-            name: installed_version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)
-        },
-        basis=EstimateBasis(
-            labels=shares.labels,
-            usable_weight=float(given.select(usable).total.sum() / given.total.sum()),
-            n_effective=used.n_effective,
-            n_groups=None if used.groups is None else int(np.unique(used.groups).size),
-            doubts=(*adapter.doubts(), *shares.doubts, *group_doubts(weight, usable, missing), *estimates.doubts),
-        ),
-        fingerprint=tuple(part.hex() for part in adapter.fingerprint()),
-    )
-
-
 def _members_of(evidence: TalliedRows, usable: NDArray[np.bool_]) -> FloatArray:
     """Return the number of members of the usable entries."""
     trials = evidence.tally.trials
@@ -362,33 +413,40 @@ def _provenance(adapter: EnsembleAdapter, proof: BagProof) -> str:
     return "recorded" if provenance == "proved" and not proof.target else provenance
 
 
-def _cautions(
-    adapter: EnsembleAdapter,
-    proof: BagProof,
-    estimates: Estimates,
-    used: RowWeight,
-    dropped: int,
-    settings: ResolvedOptions,
-) -> tuple[str, ...]:
+def _of_adapter(found: Sequence[Finding | str], code: str) -> tuple[Finding, ...]:
+    """Return what an adapter found, with a code for the texts of adapters that are not part of this package."""
+    return tuple(each if isinstance(each, Finding) else finding(code, each) for each in found)
+
+
+def proof_notes(proof: BagProof) -> tuple[Finding, ...]:
+    """Return a note on what the model does not prove of training rows."""
+    if proof.rows and proof.target:
+        return ()
+    return (UNPROVED_TARGET,) if proof.rows else (UNCHECKED_ROWS,)
+
+
+def _row_notes(used: RowWeight, dropped: int, curve: ErrorCurve, n_members: int) -> tuple[Finding, ...]:
+    """Return notes on few rows, and on rows left out that may move the error."""
+    notes: list[Finding] = []
     n_effective, n_rows = used.n_effective, used.n_rows
-    cautions = list(adapter.cautions(settings.data))
-    if settings.data == "oob" and not proof.rows:
-        cautions.append(UNCHECKED_ROWS)
-    elif settings.data == "oob" and not proof.target:
-        cautions.append(UNPROVED_TARGET)
     if n_effective < FEWEST_ROWS:
-        cautions.append(f"Only {counted(f'{n_effective:.3g}', 'row')}: every estimate is imprecise. Pass more rows.")
-    curve = estimates.error_curve
-    if _may_move_error(dropped / (n_rows + dropped), curve, adapter.n_members):
-        cautions.append(
+        sentence = f"Only {counted(f'{n_effective:.3g}', 'row')}: every estimate is imprecise. Pass more rows."
+        notes.append(finding("few-rows", sentence, n_effective=n_effective))
+    if _may_move_error(dropped / (n_rows + dropped), curve, n_members):
+        sentence = (
             f"{counted(dropped, 'row was', 'rows were')} left out, because of too few out-of-bag members: so many that "
             "the error may be outside the interval if they are not like the others."
         )
-    cautions.extend(estimates.cautions)
+        notes.append(finding("dropped-rows", sentence, n_dropped=dropped))
+    return tuple(notes)
+
+
+def _below_zero_notes(curve: ErrorCurve) -> tuple[Finding, ...]:
     raw = curve.asymptote_raw
-    if curve.metric_basis is None and -raw > curve.asymptote_interval[1]:
-        cautions.append(f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0.")
-    return tuple(cautions)
+    if curve.metric_basis is not None or not -raw > curve.asymptote_interval[1]:
+        return ()
+    sentence = f"The error of the infinite ensemble was estimated at {raw:.4g} and is reported as 0."
+    return (finding("error-below-zero", sentence, estimate=raw),)
 
 
 def _may_move_error(share: float, curve: ErrorCurve, n_members: int) -> bool:
@@ -442,15 +500,15 @@ def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
     """Return training rows with doubts where bags are unequal, and where rows belong together."""
     if rows.bags is None:
         return rows
-    rows = replace(rows, doubts=(*rows.doubts, *unequal_bag_doubts(rows.adapter, sample)))
+    rows = replace(rows, findings=(*rows.findings, *unequal_bag_doubts(rows.adapter, sample)))
     assert rows.bags is not None
     if rows.groups is not None or rows.positions is not None:
         return rows
-    doubts, warnings = order_findings(rows.adapter, sample, rows.bags, sorted_rows=rows.is_sorted)
-    if rows.table is not None and not rows.doubts and not doubts:
-        doubts = subject_doubts(rows.adapter, sample, rows.table)
-    doubts = with_reach((*rows.doubts, *doubts), rows.bags)
-    return replace(rows, doubts=doubts, warnings=(*rows.warnings, *warnings))
+    findings = (*rows.findings, *order_findings(rows.adapter, sample, rows.bags, sorted_rows=rows.is_sorted))
+    # What other checks doubt may look like subjects.
+    if rows.table is not None and not sentences(findings, "doubt"):
+        findings = (*subject_doubts(rows.adapter, sample, rows.table), *findings)
+    return replace(rows, findings=with_reach(findings, rows.bags))
 
 
 def report_on_rows(rows: ModelRows, evidence: TalliedRows, settings: ResolvedOptions) -> EnsembleReport:
@@ -458,24 +516,19 @@ def report_on_rows(rows: ModelRows, evidence: TalliedRows, settings: ResolvedOpt
     adapter, sampled = rows.adapter, evidence.sample.rows
     if settings.data == "oob" and rows.groups is None:
         compare_with_stored(adapter, evidence.sample, rows.place(sampled))
-    report = build_report(
-        adapter,
-        evidence,
-        settings,
-        sampled_labels=rows.labels.reshape(-1)[evidence.rows_of_metric.rows],
-        repeats=rows.likeness.repeats,
-        target=rows.target,
-    )
-    report = with_distinct_rows(report, adapter, evidence, rows.likeness, settings)
-    groups = None if rows.groups is None else rows.groups[sampled]
     assert isinstance(evidence.tally, AnyTally)
-    report = with_label_errors(report, adapter, evidence.sample, take_rows(evidence.tally, sampled), groups)
-    own = None
+    own: tuple[Finding, ...] = ()
     if settings.data == "holdout":
-        own = own_prediction_doubt(adapter, evidence.sample, evidence.tally, evidence.weight.total)
-    doubts = (*rows.doubts, *report.basis.doubts)
-    basis = replace(report.basis, doubts=doubts if own is None else (own, *doubts))
-    return replace(report, basis=basis, warnings=(*rows.warnings, *report.warnings))
+        own = own_prediction_doubts(adapter, evidence.sample, evidence.tally, evidence.weight.total)
+    known = KnownRows(
+        sampled_labels=rows.labels.reshape(-1)[evidence.rows_of_metric.rows],
+        sample_tally=take_rows(evidence.tally, sampled),
+        sample_groups=None if rows.groups is None else rows.groups[sampled],
+        likeness=rows.likeness,
+        target=rows.target,
+        findings=(*own, *rows.findings),
+    )
+    return build_report(adapter, evidence, settings, known)
 
 
 def analyze(
@@ -626,7 +679,14 @@ def run_analysis(
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
         report = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
-        return with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
+        return _with_doubts_about_steps(report, model, y)
+
+
+def _with_doubts_about_steps(report: EnsembleReport, model: Any, y: Any) -> EnsembleReport:
+    """Return a report of training rows with doubts about steps that were fitted to the target; others as they are."""
+    if report.data != "oob":
+        return report
+    return with_findings(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
 
 
 def _has_columns(y: Any) -> bool:
@@ -662,7 +722,7 @@ def _analyzed(
         evidence = tally_model_rows(rows, settings, progress)
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings)
-        report = with_supervised_steps(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
+        report = _with_doubts_about_steps(report, model, y)
         if not judges:
             return report, None
         from ens_plugin.analysis.judged import judge_metric, judge_rows
@@ -908,12 +968,8 @@ def _mean_report(
     )
     if stack.classes is not None:
         tallied = tallied.sort_samples()
-    return build_report(
-        stack,
-        _with_groups(tallied, outputs),
-        settings,
-        sampled_labels=tallied.rows_of_metric.rows[:, None],
-    )
+    known = KnownRows(sampled_labels=tallied.rows_of_metric.rows[:, None])
+    return build_report(stack, _with_groups(tallied, outputs), settings, known)
 
 
 def _with_groups(tallied: TalliedRows, outputs: Sequence[_Output]) -> TalliedRows:
@@ -933,14 +989,15 @@ def _joined(
     """Return the report of the mean with those of the outputs, and with what casts doubt on any of them."""
     used = np.unique(np.concatenate([output.rows for output in outputs])).size
     considered = max(report.n_rows + report.rows_without_oob for report in reports.values())
-    doubts = _merged([report.basis.doubts for report in reports.values()], list(reports))
-    warnings = _merged([report.warnings for report in reports.values()], list(reports))
+    merged = _merged([report.findings for report in reports.values()], list(reports))
+    # Notes on the outputs' rows together repeat those on each.
+    of_mean = [found for found in mean.findings if found.kind == "doubt"]
     basis = replace(
         mean.basis,
         # A label belongs to one output.
         labels=(),
         n_groups=None if options.groups is None else mean.basis.n_groups,
-        doubts=tuple(dict.fromkeys((*doubts, *mean.basis.doubts))),
+        findings=distinct((*_size_notes(mean, reports), *_scale_notes(reports), *merged, *of_mean)),
     )
     return replace(
         mean,
@@ -949,7 +1006,6 @@ def _joined(
         n_rows=used,
         rows_without_oob=max(considered - used, 0),
         basis=basis,
-        warnings=tuple(dict.fromkeys((*_size_warnings(mean, reports), *_scale_warnings(reports), *warnings))),
         outputs=reports,
     )
 
@@ -994,17 +1050,21 @@ def _mean_parts(parts: Sequence[BiasVariance]) -> BiasVariance:
     return BiasVariance(**means, loss=parts[0].loss)
 
 
-def _merged(found: Sequence[tuple[str, ...]], names: Sequence[str]) -> list[str]:
-    """Return the sentences of all outputs: those that all have as they are, the others with the output's name."""
-    common = [text for text in found[0] if all(text in own for own in found)]
+def _merged(found: Sequence[tuple[Finding, ...]], names: Sequence[str]) -> list[Finding]:
+    """Return the findings on all outputs: those that all have as they are, the others with the output's name."""
+    in_all = set.intersection(*({each.sentence for each in own} for own in found))
+    common = [each for each in found[0] if each.sentence in in_all]
     named = [
-        f"Output {name!r}: {text}" for name, own in zip(names, found, strict=True) for text in own if text not in common
+        each.with_sentence(f"Output {name!r}: {each}")
+        for name, own in zip(names, found, strict=True)
+        for each in own
+        if each.sentence not in in_all
     ]
     return [*common, *named]
 
 
-def _size_warnings(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> list[str]:
-    """Return a warning for the outputs that need far more members than the mean."""
+def _size_notes(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> list[Finding]:
+    """Return a note on the outputs that need far more members than the mean."""
     size = mean.recommended_size
     if size is None or not mean.recommendation.is_known:
         return []
@@ -1020,15 +1080,16 @@ def _size_warnings(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> 
     listed = ", ".join(
         f"{name!r} {'more than' if name in open_ended else 'about'} {own}" for name, own in list(many.items())[:5]
     )
-    return [
+    sentence = (
         f"The recommended size of {counted(size, 'member')} is that of the mean over outputs, and "
         f"{counted(len(many), 'needs', 'need', of=f'{len(reports)} outputs')} more than twice "
         f"as many: {listed}. Their reports are in `outputs`."
-    ]
+    )
+    return [finding("demanding-outputs", sentence, n_outputs=len(many))]
 
 
-def _scale_warnings(reports: dict[str, EnsembleReport]) -> list[str]:
-    """Return a warning where one output has nearly all of the summed mean squared error."""
+def _scale_notes(reports: dict[str, EnsembleReport]) -> list[Finding]:
+    """Return a note where one output has nearly all of the summed mean squared error."""
     errors = {name: report.error for name, report in reports.items()}
     total = sum(errors.values())
     if next(iter(reports.values())).task != "regression" or not total > 0:
@@ -1036,11 +1097,12 @@ def _scale_warnings(reports: dict[str, EnsembleReport]) -> list[str]:
     name = max(errors, key=lambda own: errors[own])
     if not errors[name] > DOMINANT * total:
         return []
-    return [
+    sentence = (
         f"Output {name!r} has {100 * errors[name] / total:.3g} % of the mean squared error of all outputs, so the mean "
         "over outputs, as scikit-learn's uniform_average, is about this output alone. Train on targets of one "
         "scale, or read the reports in `outputs`."
-    ]
+    )
+    return [finding("dominant-output", sentence, share=errors[name] / total)]
 
 
 def _named(error: EnsPluginError, name: str) -> EnsPluginError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,11 +53,12 @@ from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import AnyTally, RowBlock, ValueTally, member_labels
 from ens_plugin.core.validation import FloatArray, counted, printable, with_article
 from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError
-from ens_plugin.report.result import EnsembleReport, SizeRecommendation
+from ens_plugin.findings import Finding, finding
+from ens_plugin.report.result import SizeRecommendation
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.blocks import TalliedRows
-    from ens_plugin.analysis.estimates import ResolvedOptions
+    from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
 
 __all__ = [
     "LIKE_TRAINING_ROWS",
@@ -68,8 +69,9 @@ __all__ = [
     "changed_rows_share",
     "compared_number",
     "compared_rows",
+    "count_distinct_rows",
     "cross_fitting_explained",
-    "doubt_about_changed_rows",
+    "doubts_about_changed_rows",
     "doubts_about_training",
     "doubts_about_transformed_rows",
     "is_sorted",
@@ -79,14 +81,13 @@ __all__ = [
     "numbers",
     "numeric_columns",
     "order_findings",
-    "own_prediction_doubt",
+    "own_prediction_doubts",
+    "resize_by_distinct_rows",
     "row_cells",
     "row_likeness",
     "subject_doubts",
     "training_bags",
     "unequal_bag_doubts",
-    "with_distinct_rows",
-    "with_supervised_steps",
 ]
 
 QUERIES = 200
@@ -112,7 +113,7 @@ FEWEST_INTERPOLATED = 0.05
 SEPARATE_CASES = "If the rows are separate cases, state that with groups=np.arange(len(y))."
 
 
-def near_copy_doubts(table: Any, target: NDArray[Any]) -> tuple[str, ...]:
+def near_copy_doubts(table: Any, target: NDArray[Any]) -> tuple[Finding, ...]:
     """Return doubts about training rows that are nearly copies of each other or were interpolated."""
     values, is_real = _compared_columns(table)
     if len(values) < FEWEST_LOOKED_AT or is_real.size < FEWEST_COLUMNS or target.ndim > 1:
@@ -209,7 +210,7 @@ def _is_numeric(dtype: Any) -> bool:
     return pd.api.types.is_numeric_dtype(dtype) and not isinstance(dtype, pd.SparseDtype)
 
 
-def _doubt_about_companions(found: _Alike, target: NDArray[Any]) -> str | None:
+def _doubt_about_companions(found: _Alike, target: NDArray[Any]) -> Finding | None:
     n_near, neighbours, queries = found.companions, found.neighbours, found.rows
     has_labels = target.dtype.kind in "iu"
     if has_labels:
@@ -234,23 +235,31 @@ def _doubt_about_companions(found: _Alike, target: NDArray[Any]) -> str | None:
         else f"their target differs by {inside.mean():.3g} on average, and that of the next rows beyond by "
         f"{outside.mean():.3g}"
     )
-    return (
-        f"{100 * near.size / queries.size:.0f} % of the rows lie far closer to a few others (mostly "
-        f"{np.median(n_near[near]):.0f}) than to all the rest: {differ}. If these are measurements of one subject, or "
-        "copies with small changes, members that were trained on some of them have fitted the others, and the error is "
-        f"far too low. Name what belongs together with groups=. {SEPARATE_CASES}"
+    share, n_companions = near.size / queries.size, float(np.median(n_near[near]))
+    return finding(
+        "near-copies",
+        f"{100 * share:.0f} % of the rows lie far closer to a few others (mostly {n_companions:.0f}) than to all the "
+        f"rest: {differ}. If these are measurements of one subject, or copies with small changes, members that were "
+        "trained on some of them have fitted the others, and the error is far too low. Name what belongs together with "
+        f"groups=. {SEPARATE_CASES}",
+        share=share,
+        n_companions=n_companions,
+        difference_inside=float(inside.mean()),
+        difference_outside=float(outside.mean()),
     )
 
 
-def _doubt_about_lines(is_interpolated: NDArray[np.bool_]) -> str | None:
+def _doubt_about_lines(is_interpolated: NDArray[np.bool_]) -> Finding | None:
     share = float(is_interpolated.mean())
     if share < FEWEST_INTERPOLATED:
         return None
-    return (
+    return finding(
+        "interpolated-rows",
         f"{100 * share:.0f} % of the rows lie exactly on a line with two of their neighbours, as rows that an "
         "oversampler such as SMOTE made, or rows that were filled in. The members were then trained on what their rows "
         "were made of, so the error is too low. Pass held-out rows, neither trained on nor oversampled, or train "
-        f"without the made rows. {SEPARATE_CASES}"
+        f"without the made rows. {SEPARATE_CASES}",
+        share=share,
     )
 
 
@@ -362,7 +371,7 @@ class _Look(NamedTuple):
         return None if losses is None else cls(columns, found[0], losses)
 
 
-def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[str, ...]:
+def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[Finding, ...]:
     """Return a doubt where members err less on a row whose nearest row they drew, and columns tell of subjects.
 
     Notes
@@ -379,7 +388,7 @@ def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tupl
     return _doubt_by_members(adapter, sample, table) or _doubt_by_values(sample, table)
 
 
-def _doubt_by_members(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[str, ...]:
+def _doubt_by_members(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[Finding, ...]:
     first = _Look.at(adapter, sample.some_rows(FIRST_ROWS), table, FIRST_QUERIES, FIRST_MEMBERS)
     if first is None or first.losses.standard_errors < FIRST_STANDARD_ERRORS:
         return ()
@@ -397,7 +406,7 @@ def _doubt_by_members(adapter: EnsembleAdapter, sample: Sample, table: Any) -> t
     return ()
 
 
-def _doubt_by_values(sample: Sample, table: Any) -> tuple[str, ...]:
+def _doubt_by_values(sample: Sample, table: Any) -> tuple[Finding, ...]:
     """Return a doubt where rows of one value share more of the target than similar rows of the next value do.
 
     So do rows of a category with an effect; but those of a subject are alike in other columns too, or each subject has
@@ -423,11 +432,12 @@ def _doubt_by_values(sample: Sample, table: Any) -> tuple[str, ...]:
     )  # fmt: skip
     if losses.standard_errors < VALUE_STANDARD_ERRORS or losses.rise < VALUE_RISE:
         return ()
-    return (
+    sentence = (
         f"Rows with the same value of column {columns.names[place]} have more alike targets than similar rows with the "
         f"next value: predicted from similar rows, the error is {100 * losses.rise:.0f} % larger without rows "
-        f"of the same value. {_advice('it is larger')}",
+        f"of the same value. {_advice('it is larger')}"
     )
+    return (finding("subjects", sentence, rise=losses.rise),)
 
 
 def _rows_of_neighbouring(places: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -443,11 +453,15 @@ def _scaled_target(block: RowBlock) -> NDArray[np.float32]:
     return scaled[:, scaled.any(axis=0)]
 
 
-def _doubt_about_mates(losses: MateLosses, finding: str) -> str:
+def _doubt_about_mates(losses: MateLosses, sign: str) -> Finding:
     rise = f"it is larger, for one member by {100 * losses.rise:.0f} % at least"
-    return (
-        f"{finding} Members that were not trained on the row nearest to a row err more on it: by {losses.without:.3g} "
-        f"on average, the others by {losses.beside:.3g}. {_advice(rise)}"
+    return finding(
+        "subjects",
+        f"{sign} Members that were not trained on the row nearest to a row err more on it: by {losses.without:.3g} "
+        f"on average, the others by {losses.beside:.3g}. {_advice(rise)}",
+        rise=losses.rise,
+        error_without=losses.without,
+        error_beside=losses.beside,
     )
 
 
@@ -522,35 +536,34 @@ SMALLEST_RISE = 0.05
 LEAST_CHANGES = 0.6
 
 
-def order_findings(
-    adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sorted_rows: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def order_findings(adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sorted_rows: bool) -> tuple[Finding, ...]:
     """Return a doubt, or of sorted rows a warning, where members predict rows better whose neighbours they drew."""
     if isinstance(adapter, JudgedByLoss) or bags.n_members != sample.block.counted.shape[0]:
-        return (), ()
+        return ()
     part = compared_rows(adapter, sample)
     found = adjacent_losses(member_losses(adapter, part.block), part.block.counted, part.rows, bags)
     if found is None or found.standard_errors < FEWEST_STANDARD_ERRORS_OF_ORDER:
-        return (), ()
+        return ()
     if found.without <= (1.0 + SMALLEST_RISE) * found.beside:
-        return (), ()
-    if sorted_rows:
-        return (), (
-            _finding(found) + " The rows are sorted, and the error is for rows between these, not beyond them.",
-        )
-    doubt = (
-        f"{_finding(found)} Rows that follow each other then belong together: measurements of one subject, a time "
-        "series, windows that overlap. The error is too low for other subjects and later times. Name what belongs "
-        f"together with groups=, or pass later rows as held-out rows. {SEPARATE_CASES}"
-    )
-    return (doubt,), ()
+        return ()
+    return (_finding_on_order(found, sorted_rows),)
 
 
-def _finding(found: AdjacentLosses) -> str:
-    return (
+def _finding_on_order(found: AdjacentLosses, sorted_rows: bool) -> Finding:
+    told = (
         "Members that were trained on neither of the rows before and after a row err more on it: by "
         f"{found.without:.3g} on average, the others by {found.beside:.3g}."
     )
+    numbers = {"error_without": found.without, "error_beside": found.beside}
+    if sorted_rows:
+        between = "The rows are sorted, and the error is for rows between these, not beyond them."
+        return finding("sorted-rows", f"{told} {between}", **numbers)
+    together = (
+        "Rows that follow each other then belong together: measurements of one subject, a time series, windows that "
+        "overlap. The error is too low for other subjects and later times. Name what belongs together with groups=, or "
+        f"pass later rows as held-out rows. {SEPARATE_CASES}"
+    )
+    return finding("neighbouring-rows", f"{told} {together}", **numbers)
 
 
 def is_sorted(table: Any, target: NDArray[Any]) -> bool:
@@ -579,7 +592,7 @@ FEWEST_STANDARD_ERRORS = 4.0
 FEWEST_MEMBERS = 4
 
 
-def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[str, ...]:
+def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[Finding, ...]:
     """Return a doubt where members that leave out more rows, and so count for more, err more or less than others."""
     if isinstance(adapter, JudgedByLoss):
         return ()
@@ -602,12 +615,13 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[str, .
     correlation = float(np.corrcoef(share, loss)[0, 1])
     if abs(correlation) * math.sqrt((loss.size - 2) / max(1.0 - correlation**2, 1e-12)) < FEWEST_STANDARD_ERRORS:
         return ()
-    return (
+    sentence = (
         "The members were trained on unequal numbers of rows, and those of small bags are out of bag for more rows: "
         f"their errors are {counting:.3g} on average as they count here, and {all_alike:.3g} as they count in the "
         "ensemble. So these figures are of another ensemble. Train all members on as many rows, or pass held-out rows, "
-        "which none was trained on.",
+        "which none was trained on."
     )
+    return (finding("unequal-bags", sentence, error_here=counting, error_in_ensemble=all_alike),)
 
 
 # Rows that are looked at for those which no member tells apart.
@@ -663,32 +677,36 @@ def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], dat
     return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell, all_differ)
 
 
-def with_distinct_rows(
-    report: EnsembleReport,
+def count_distinct_rows(evidence: TalliedRows, likeness: RowLikeness) -> int | None:
+    """Return the number of different rows of features among those used; None where it was not counted."""
+    used = _used(evidence)
+    if likeness.cell is not None:
+        return int(np.count_nonzero(np.bincount(likeness.cell[used])))
+    return int(np.count_nonzero(used)) if likeness.all_differ else None
+
+
+def resize_by_distinct_rows(
+    estimates: Estimates,
     adapter: EnsembleAdapter,
     evidence: TalliedRows,
     likeness: RowLikeness,
     settings: ResolvedOptions,
-) -> EnsembleReport:
-    """Return the report with the number of distinct rows, and with another recommended size if they are few.
+) -> Estimates:
+    """Return the estimates with another recommended size if few rows are distinct, or told apart by members.
 
     That size is computed from the members' votes on each distinct row, not from a distribution fitted to all rows.
     """
-    if likeness.cell is None and not likeness.all_differ:
-        return _with_alike_rows(report, evidence, settings)
-    used = (evidence.tally.trials >= 1) & (evidence.weight.total > 0)
-    if likeness.cell is None:
-        report = replace(report, basis=replace(report.basis, n_distinct=int(np.count_nonzero(used))))
-        return _with_alike_rows(report, evidence, settings)
-    cell = likeness.cell[used]
+    if adapter.info.task != "classification":
+        return estimates
+    used = _used(evidence)
+    cell = None if likeness.cell is None else likeness.cell[used]
+    if cell is None or not has_few_cells(cell):
+        return _resized_by_alike_rows(estimates, adapter, evidence, settings)
     n_distinct = int(np.count_nonzero(np.bincount(cell)))
-    basis = replace(report.basis, n_distinct=n_distinct)
-    if report.task != "classification" or not has_few_cells(cell):
-        return _with_alike_rows(replace(report, basis=basis), evidence, settings)
     weight = evidence.weight.select(used)
     sample = evidence.sample.keep(used)
     cells = gather_cells(sample, cell, weight.total, weight.n_effective)
-    by_agreement = _by_agreement(report, cells, settings)
+    by_agreement = _by_agreement(estimates, adapter.n_members, cells, settings)
     by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
     note = (
         f"The size rests on the members' outputs for {counted(n_distinct, 'different row')} of features "
@@ -697,34 +715,41 @@ def with_distinct_rows(
     found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
     by_name = {found.criterion: _with_note(as_told(found, settings.interval_level), note) for found in found_sizes}
     criteria = tuple(
-        replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in report.criteria
+        replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in estimates.criteria
     )
     advice = choose_criterion(criteria, settings)
+    findings = estimates.findings
     if advice.criterion == "agreement" and advice.interval[1] is None:
-        basis = replace(basis, doubts=(*basis.doubts, _doubt(advice, n_distinct)))
-    return replace(report, recommendation=advice, criteria=criteria, basis=basis)
+        findings = (*findings, _doubt_about_distinct_rows(advice, n_distinct))
+    return replace(estimates, recommendation=advice, criteria=criteria, findings=findings)
 
 
-def _with_alike_rows(report: EnsembleReport, evidence: TalliedRows, settings: ResolvedOptions) -> EnsembleReport:
-    """Return the report with another agreement if no member tells most rows with close votes from several others."""
-    if report.task != "classification":
-        return report
-    sample = evidence.sample.keep((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
+def _used(evidence: TalliedRows) -> NDArray[np.bool_]:
+    """Return which rows have weight and a member that counts."""
+    return np.asarray((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
+
+
+def _resized_by_alike_rows(
+    estimates: Estimates, adapter: EnsembleAdapter, evidence: TalliedRows, settings: ResolvedOptions
+) -> Estimates:
+    """Return estimates with another agreement if no member tells most rows with close votes from several others."""
+    sample = evidence.sample.keep(_used(evidence))
     if not are_alike(sample):
-        return report
+        return estimates
     part = sample.some_rows(ALIKE_ROWS)
     cell = output_cells(part.block)
     if cell is None:
-        return report
+        return estimates
     part = replace(part, rows=np.arange(cell.size))
-    by_agreement = _by_agreement(report, gather_cells(part, cell, part.weight, evidence.weight.n_effective), settings)
+    cells = gather_cells(part, cell, part.weight, evidence.weight.n_effective)
+    by_agreement = _by_agreement(estimates, adapter.n_members, cells, settings)
     note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
     by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
     criteria = tuple(
         replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
-        for found in report.criteria
+        for found in estimates.criteria
     )
-    return replace(report, recommendation=choose_criterion(criteria, settings), criteria=criteria)
+    return replace(estimates, recommendation=choose_criterion(criteria, settings), criteria=criteria)
 
 
 def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
@@ -732,31 +757,35 @@ def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
     return replace(advice, reason=f"{advice.reason} {note}".strip())
 
 
-def _by_agreement(report: EnsembleReport, cells: CellVotes, settings: ResolvedOptions) -> SizeRecommendation:
+def _by_agreement(
+    estimates: Estimates, n_members: int, cells: CellVotes, settings: ResolvedOptions
+) -> SizeRecommendation:
     confidence, max_size = settings.confidence, settings.max_size
-    before = next(found for found in report.criteria if found.criterion == "agreement")
+    before = next(found for found in estimates.criteria if found.criterion == "agreement")
     size = cell_size(cells, confidence, max_size)
     draws = cell_size_draws(cells, confidence, max_size, settings.random_state)
     low, high = size_interval(draws, settings.interval_level, max_size)
     # The expected agreement can need a larger size than nearly all draws.
     low = min(low, size or max_size)
     high = None if high is None or size is None else max(high, size)
-    agreement = float(cell_agreement(cells, [report.n_members])[0])
+    agreement = float(cell_agreement(cells, [n_members])[0])
     return replace(
         before,
         size=size,
         agreement=agreement,
         interval=(low, high),
-        reason=agreement_reason(size, agreement, report.n_members, settings),
+        reason=agreement_reason(size, agreement, n_members, settings),
         values=cell_agreement(cells, before.sizes),
     )
 
 
-def _doubt(advice: SizeRecommendation, n_distinct: int) -> str:
-    return (
+def _doubt_about_distinct_rows(advice: SizeRecommendation, n_distinct: int) -> Finding:
+    return finding(
+        "few-distinct-rows",
         f"The recommended size is not known: there {'is' if n_distinct == 1 else 'are'} only "
         f"{counted(n_distinct, 'different row')} of features, and the members are so evenly split over one of them "
-        f"that any size from {advice.interval[0]} to more than {advice.max_size} may be needed. Train more members."
+        f"that any size from {advice.interval[0]} to more than {advice.max_size} may be needed. Train more members.",
+        n_distinct=n_distinct,
     )
 
 
@@ -764,16 +793,7 @@ def _doubt(advice: SizeRecommendation, n_distinct: int) -> str:
 MOST_BY_CHANCE = 0.02
 
 
-def with_supervised_steps(report: EnsembleReport, doubts: Sequence[str]) -> EnsembleReport:
-    """Return a report of training rows, and those of its outputs, with more doubts; any other report as it is."""
-    if report.data != "oob" or not doubts:
-        return report
-    outputs = {name: with_supervised_steps(part, doubts) for name, part in report.outputs.items()}
-    basis = replace(report.basis, doubts=(*report.basis.doubts, *doubts))
-    return replace(report, basis=basis, outputs=outputs)
-
-
-def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[str, ...]:
+def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[Finding, ...]:
     """Return a doubt for each step that may have learned much about the target of the training rows themselves.
 
     Such a step has seen the target of a row that is out of bag, so the row is not new to the ensemble.
@@ -781,7 +801,7 @@ def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[str, ...]:
     return _doubts(supervised_steps(model), n_rows)
 
 
-def doubts_about_training(model: Any, n_rows: int) -> tuple[str, ...]:
+def doubts_about_training(model: Any, n_rows: int) -> tuple[Finding, ...]:
     """Return the doubts about rows as they reached the ensemble in training, where some steps are cross-fitted.
 
     Parameters are those of :func:`doubts_about_transformed_rows`.
@@ -822,23 +842,26 @@ def chance_share(step: SupervisedStep, n_rows: int) -> float:
     return min(2 * step.n_parameters * z * float(norm.pdf(z)) / n_rows, 1.0)
 
 
-def _doubts(steps: list[SupervisedStep], n_rows: int) -> tuple[str, ...]:
+def _doubts(steps: list[SupervisedStep], n_rows: int) -> tuple[Finding, ...]:
     return tuple(_doubt_about_steps(step, n_rows) for step in steps if chance_share(step, n_rows) > MOST_BY_CHANCE)
 
 
-def _doubt_about_steps(step: SupervisedStep, n_rows: int) -> str:
+def _doubt_about_steps(step: SupervisedStep, n_rows: int) -> Finding:
     learned = (
         f"It learned {counted(step.n_parameters, 'number')} from it"
         if step.n_chosen is None
         else f"It chose {step.n_chosen} of {counted(step.n_parameters, 'column')}"
     )
-    share = 100 * chance_share(step, n_rows)
-    return (
+    share = chance_share(step, n_rows)
+    return finding(
+        "target-steps",
         f"Step {printable(step.name, 60)!r} of the pipeline, {with_article(printable(step.kind, 60))}, was fitted to "
         "the target of all rows, so no row is new to the ensemble, and the out-of-bag error may be far too low. "
-        f"{learned}: in {counted(n_rows, 'row')}, that explains {share:.2g} % of the target's variance even where all "
-        "columns are noise. Fit the step within each member, as BaggingClassifier(make_pipeline(step, tree)) does, or "
-        "pass held-out rows."
+        f"{learned}: in {counted(n_rows, 'row')}, that explains {100 * share:.2g} % of the target's variance even "
+        "where all columns are noise. Fit the step within each member, as BaggingClassifier(make_pipeline(step, tree)) "
+        "does, or pass held-out rows.",
+        share=share,
+        n_parameters=step.n_parameters,
     )
 
 
@@ -849,23 +872,24 @@ MOST_CELLS = 100_000_000
 MOST_OUTPUTS = 2_000_000
 
 
-def doubt_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> str | None:
+def doubts_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> tuple[Finding, ...]:
     """Return a doubt about rows that members predict better where they drew the training row at the same position."""
     share = changed_rows_share(adapter, features, target)
     if share is None:
-        return None
-    return (
+        return ()
+    sentence = (
         "These rows seem to be the training rows, with values changed since: rounded, scaled or filled in. Members "
         f"that drew the training row at the same position have {100 * share:.0f} % of the error of the others. If "
         "they are, the error is far too low. Pass the values the model was trained on, not as held-out rows, or pass "
         "rows that were not used for training."
     )
+    return (finding("changed-training-rows", sentence, share_of_error=share),)
 
 
 def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> float | None:
     """Return the error of members that drew the row at the same position, as a share of the error of the others.
 
-    Parameters are those of :func:`doubt_about_changed_rows`.
+    Parameters are those of :func:`doubts_about_changed_rows`.
     """
     chosen = spread_rows(len(target), COMPARED_ROWS)
     own = target[chosen] if adapter.classes is None else target[chosen].astype(np.int64)
@@ -912,75 +936,79 @@ def _errors(adapter: EnsembleAdapter, outputs: NDArray[Any], target: NDArray[Any
     return np.asarray(outputs != target, dtype=np.float64)
 
 
-UNKNOWN_ROWS = (
+UNKNOWN_ROWS = finding(
+    "unknown-rows",
     "Nothing in this model shows whether its members were trained on these rows. If they were, the error is far too "
-    "low."
+    "low.",
 )
 # Some moved columns, such as dates, are usual for later rows; several with many splits are not.
 FEW_COLUMNS, LARGE_SHARE = 3, 0.25
 SHOWN_COLUMNS = 3
-LIKE_TRAINING_ROWS = (
+LIKE_TRAINING_ROWS = finding(
+    "like-training-rows",
     "These rows may be the ones the model was trained on, in another order or with others among them: every leaf of "
     "every tree holds at least as many of them as of its training rows. If they are, the members have fitted them, and "
-    "every error here is far too low. Pass only rows that were not used for training."
+    "every error here is far too low. Pass only rows that were not used for training.",
 )
 
-OWN_LABELS = (
+OWN_LABELS = finding(
+    "predicted-target",
     "y seems to be what this model predicts, and not what was observed: the ensemble is right about nearly all rows on "
     "which its members are most divided. If y is predicted, the error is far too low. Pass the labels that were "
-    "observed."
+    "observed.",
 )
-OWN_VALUES = (
+OWN_VALUES = finding(
+    "predicted-target",
     "y seems to be what this model predicts, or another version of it, and not what was observed: it is nearer to the "
     "ensemble's predictions than those of another such ensemble would be. If y is predicted, the error is far too low. "
-    "Pass the values that were observed."
+    "Pass the values that were observed.",
 )
 
 
-def judge_held_out_rows(
-    adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return doubts and warnings about held-out rows that may be training rows, or have columns in other units."""
+def judge_held_out_rows(adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]) -> tuple[Finding, ...]:
+    """Return findings on held-out rows that may be training rows, or have columns in other units."""
     if not isinstance(adapter, VerifiesRows):
-        return (), (UNKNOWN_ROWS,)
+        return (UNKNOWN_ROWS,)
     origin = adapter.verify_rows(features, labels)
     if origin == "training":
         raise _training_rows()
-    doubts, warnings = _findings_on_units(adapter, columns_outside(*adapter.column_splits(features)))
-    if origin == "like_training":
-        return (LIKE_TRAINING_ROWS, *doubts), warnings
-    return doubts, (*warnings, UNKNOWN_ROWS) if origin == "unknown" else warnings
+    units = _findings_on_units(adapter, columns_outside(*adapter.column_splits(features)))
+    of_origin = {"like_training": (LIKE_TRAINING_ROWS,), "unknown": (UNKNOWN_ROWS,)}.get(origin, ())
+    return (*units, *of_origin) if origin == "unknown" else (*of_origin, *units)
 
 
-def own_prediction_doubt(adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray) -> str | None:
+def own_prediction_doubts(
+    adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray
+) -> tuple[Finding, ...]:
     """Return a doubt about held-out targets that the model itself predicted, or another version of it."""
     if isinstance(adapter, JudgedByLoss):
-        return None
+        return ()
     if adapter.info.task == "regression":
         assert isinstance(tally, ValueTally)
-        return OWN_VALUES if are_own_values(tally, weight) else None
-    return OWN_LABELS if adapter.n_members > 1 and are_own_labels(sample) else None
+        return (OWN_VALUES,) if are_own_values(tally, weight) else ()
+    return (OWN_LABELS,) if adapter.n_members > 1 and are_own_labels(sample) else ()
 
 
-def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a doubt about columns outside of the members' splits where these matter, a warning where they are few."""
+def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple[Finding, ...]:
+    """Return a doubt about columns outside of the members' splits where these matter, a note where they are few."""
     n_columns = len(found.columns)
     if n_columns == 0:
-        return (), ()
+        return ()
     names, are = _named_columns(adapter, found.columns), "lies" if n_columns == 1 else "lie"
+    numbers = {"n_columns": n_columns, "n_compared": found.n_compared}
     if n_columns >= min(FEW_COLUMNS, found.n_compared) and found.share >= LARGE_SHARE:
-        doubt = (
+        other_units = (
             f"{n_columns} of the {found.n_compared} columns compared {are} outside of the values at which the members "
             f"split ({names}). These rows seem to have other units or another scale than the training rows. Pass them "
             "as the model's predict takes them."
         )
-        return (doubt,), ()
-    warning = (
+        return (finding("other-units", other_units, **numbers),)
+    moved = (
         f"{names[0].upper()}{names[1:]} {are} outside of the values at which the members split, so that nearly all "
         "rows go the same way there. If the unit is another than that of the training rows, convert it. If the values "
         "have moved since training, members cannot follow them."
     )
-    return (), (warning,)
+    return (finding("moved-columns", moved, **numbers),)
 
 
 def _named_columns(adapter: EnsembleAdapter, columns: tuple[int, ...]) -> str:

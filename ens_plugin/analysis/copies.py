@@ -29,6 +29,7 @@ from ens_plugin.core.repeated_rows import (
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import AnyIntArray, FloatArray, counted
 from ens_plugin.errors import InputError
+from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
@@ -287,8 +288,8 @@ def refuse_copies(repeats: RepeatedRows, weight: FloatArray) -> None:
 
 def copies_findings(
     repeats: RepeatedRows, losses: FloatArray, target: NDArray[Any], weight: FloatArray
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return doubts where copies may bias the error by more than a standard error, and warnings where by less.
+) -> tuple[Finding, ...]:
+    """Return a doubt where copies may bias the error by more than a standard error, and a note where by less.
 
     Notes
     -----
@@ -298,33 +299,37 @@ def copies_findings(
     copied = repeats.copied
     n_copied = int(np.count_nonzero(copied))
     if n_copied == 0:
-        return (), ()
+        return ()
     share = weight / weight.sum()
     standard_error = float(np.sqrt(share @ (losses - share @ losses) ** 2 * (share @ share)))
     alike = counted(n_copied, "looks like a copy", "look like copies", of=f"{copied.size} rows")
     found = f"{alike} of another row: same features, same target."
-    if _hidden_loss(copied, losses, target, share) <= standard_error:
-        return (), (f"{found} They may bias the error, by less than its own standard error.",)
-    if not repeats.is_sure:
-        return (f"{found} {UNSURE}{REMEDIES} {repeats.reach} {SEPARATE}",), ()
-    return (
-        f"{found} Members that were trained on a copy of a row have fitted it too, so the error may be far too low. "
-        f"{REMEDIES} {repeats.reach} {SEPARATE}",
-    ), ()
+    bias = _hidden_loss(copied, losses, target, share)
+    numbers = {"n_copied": n_copied, "largest_bias": bias, "standard_error": standard_error}
+    if bias <= standard_error:
+        few = f"{found} They may bias the error, by less than its own standard error."
+        return (finding("few-copies", few, **numbers),)
+    why = (
+        "Members that were trained on a copy of a row have fitted it too, so the error may be far too low. "
+        if repeats.is_sure
+        else UNSURE
+    )
+    return (finding("copies", f"{found} {why}{REMEDIES} {repeats.reach} {SEPARATE}", **numbers),)
 
 
-def held_out_copies(rows: HashedRows | None, target: NDArray[Any], weight: FloatArray) -> tuple[str, ...]:
+def held_out_copies(rows: HashedRows | None, target: NDArray[Any], weight: FloatArray) -> tuple[Finding, ...]:
     """Return a doubt if many held-out rows are copies of each other: training rows may then be copies of them too."""
     repeats = find_repeats(rows, target)
     if weight[repeats.copied].sum() < DOUBTED_HELD_OUT * weight.sum() or weight.size < FEWEST_ROWS:
         return ()
     unsure = "" if repeats.is_sure else "Rows of so few different values can also be equal by chance. "
-    return (
+    sentence = (
         f"{np.count_nonzero(repeats.copied)} of {repeats.copied.size} held-out rows look like copies of another one: "
         "same features, same target. If rows were copied before some were held out, as an oversampler or a join "
         "copies them, members were trained on copies of these rows, and the error is far too low. Hold rows out first, "
-        f"and copy training rows alone. {unsure}{SEPARATE}",
+        f"and copy training rows alone. {unsure}{SEPARATE}"
     )
+    return (finding("copied-held-out-rows", sentence, n_copied=int(np.count_nonzero(repeats.copied))),)
 
 
 def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[Any], share: FloatArray) -> float:
@@ -341,14 +346,16 @@ def _hidden_loss(copied: NDArray[np.bool_], losses: FloatArray, target: NDArray[
     return hidden
 
 
-def appended_doubt(n_appended: int, label: Any) -> str:
+def appended_doubt(n_appended: int, label: Any) -> Finding:
     """Return the doubt about rows that look like those an oversampler appends."""
-    return (
+    return finding(
+        "appended-rows",
         f"The last {n_appended} rows all have the label {label!r} and make all labels equally frequent, as "
         "oversamplers such as SMOTE leave them. The members were then trained on near-copies of the rows that they are "
         "judged by, so the error is too low. Pass rows that were neither trained on nor oversampled with "
         "data='holdout', or balance inside each bag (class_weight='balanced_subsample', or imbalanced-learn's "
-        "BalancedRandomForestClassifier)."
+        "BalancedRandomForestClassifier).",
+        n_appended=n_appended,
     )
 
 

@@ -78,6 +78,7 @@ from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
 from ens_plugin.core.votes import Mixture
 from ens_plugin.core.weights import RowWeight, as_row_weight, bounds_by_members
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.findings import Finding, distinct, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = [
@@ -119,7 +120,7 @@ def estimate_classification(
     slopes, own_variance = _row_noise(models[0], n_members)
     sd = algorithmic_sd(outputs, sample, slopes * sign, own_variance, weight, n_members, groups, of_members)
     member_sd = _member_sd((outputs, sign), sample, weight.n_rows, settings, ties_to, sd) if has_scores else sd
-    curve, cautions = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
+    curve, notes = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
     draws = draw_errors(models, anchor, settings.max_size, drawn)
@@ -144,7 +145,7 @@ def estimate_classification(
     recommendation = without_lower_end(recommendation, sample)
     doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
     doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
-    return Estimates(curve, recommendation, bias_variance, sd, cautions, doubts, error_draws=draws)
+    return Estimates(curve, recommendation, bias_variance, sd, (*doubts, *notes), error_draws=draws)
 
 
 def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
@@ -210,8 +211,8 @@ def _classification_curve(
     settings: ResolvedOptions,
     ties_to: float,
     seed_sd: float | FloatArray,
-) -> tuple[ErrorCurve, tuple[str, ...]]:
-    """Return the error curve with its intervals, and warnings about them.
+) -> tuple[ErrorCurve, tuple[Finding, ...]]:
+    """Return the error curve with its intervals, and notes on them.
 
     An interval includes the uncertainty from the rows, from the members trained, and from the models' corrections.
     """
@@ -232,7 +233,7 @@ def _classification_curve(
     lower, upper = wilson_interval(np.nan_to_num(error), sd, n_rows, settings.interval_level)
     unknown = np.isnan(error)
     lower[unknown] = upper[unknown] = np.nan
-    lower, upper, cautions = _widened(lower, upper, check, of_models)
+    lower, upper, notes = _widened(lower, upper, check, of_models)
     curve = ErrorCurve(
         sizes=settings.sizes,
         error=error[:-1],
@@ -247,7 +248,7 @@ def _classification_curve(
         check=check,
         ties_to=ties_to,
     )
-    return curve, cautions
+    return curve, notes
 
 
 def _member_sd(
@@ -299,8 +300,8 @@ def _share_of_models(anchor: Anchor, sizes: FloatArray) -> FloatArray:
 
 def _widened(
     lower: FloatArray, upper: FloatArray, check: float | None, of_models: FloatArray
-) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Return the intervals, widened where models and subsets differ much by that difference, and a warning."""
+) -> tuple[FloatArray, FloatArray, tuple[Finding, ...]]:
+    """Return the intervals, widened where models and subsets differ much by that difference, and a note."""
     if check is None or check <= CONTRADICTION * (upper[-1] - lower[-1]) / 2.0:
         return lower, upper, ()
     extra = check * of_models
@@ -308,7 +309,8 @@ def _widened(
         f"The fitted distribution differs from subsets of the members by {100.0 * check:.2g} points of error, which is "
         "much compared with the interval. The intervals are widened by it. Train more members for narrower ones."
     )
-    return np.maximum(lower - extra, 0.0), np.minimum(upper + extra, 1.0), (sentence,)
+    note = finding("contradicting-subsets", sentence, difference=check)
+    return np.maximum(lower - extra, 0.0), np.minimum(upper + extra, 1.0), (note,)
 
 
 def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArray:
@@ -442,8 +444,7 @@ def combine_estimates(
         recommendation=_recommendation([part.recommendation for part in estimates], share, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=float(share @ [part.algorithmic_sd for part in estimates]),
-        cautions=tuple(dict.fromkeys(caution for part in estimates for caution in part.cautions)),
-        doubts=tuple(dict.fromkeys(doubt for part in estimates for doubt in part.doubts)),
+        findings=distinct(found for part in estimates for found in part.findings),
         error_draws=combine_draws([part.error_draws for part in estimates if part.error_draws is not None], share),
     )
 
@@ -585,8 +586,7 @@ def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOpt
         recommendation=_regression_size(loss, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
-        cautions=_concentration(moments),
-        doubts=_tail_doubts(moments, loss.tails[0]),
+        findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
     )
 
 
@@ -602,34 +602,37 @@ def _luck_of_members(sample: Sample, weight: RowWeight) -> float:
     return math.sqrt(shared_luck_variance(deviations, part.block.counted, relative, weight.n_rows))
 
 
-def _concentration(moments: LossMoments) -> tuple[str, ...]:
-    """Return a warning where one row in a hundred, or a single row, has half of the squared error."""
+def _concentration(moments: LossMoments) -> tuple[Finding, ...]:
+    """Return a note where one row in a hundred, or a single row, has half of the squared error."""
     carriers = moments.carriers()
     if carriers is None or carriers > max(1.0, CONCENTRATED * moments.n_rows):
         return ()
     rows = counted(carriers, "row has", "rows have")
-    return (
+    sentence = (
         f"{rows} more than half of the squared error of all {counted(moments.n_rows, 'row')}: the mean squared error "
         "depends on them more than on all others. Check these rows, or model a transformed target such as its "
-        "logarithm.",
+        "logarithm."
     )
+    return (finding("concentrated-error", sentence, n_carriers=carriers),)
 
 
-def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[str, ...]:
+def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[Finding, ...]:
     """Return a doubt about the intervals where the largest losses are too few, or have no finite variance."""
     carriers = moments.carriers()
     if carriers is not None and carriers <= min(FEWEST_CARRIERS, FEWEST_SHARE * moments.n_rows):
-        return (
+        few = (
             f"Half of the squared error lies on {carriers} of {counted(moments.n_rows, 'row')}, and how often such "
             "rows occur cannot be estimated from so few: use more rows, or another target or loss that these rows do "
-            "not dominate.",
+            "not dominate."
         )
+        return (finding("few-large-errors", few, n_carriers=carriers),)
     if tail is not None and tail.shape > LONGEST_TAIL:
-        return (
+        heavy = (
             "The tail of the squared errors is too heavy for an interval of their mean (the fitted shape is "
             f"{tail.shape:.2f}; from 0.5 on there is no variance, from 1 on no mean). Model a transformed target such "
-            "as its logarithm, or use another loss.",
+            "as its logarithm, or use another loss."
         )
+        return (finding("heavy-tail", heavy, shape=tail.shape),)
     return ()
 
 

@@ -28,6 +28,7 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.votes import Mixture, as_rough_as_known, fit_mixture, fixed_mixture
 from ens_plugin.core.weights import RowWeight, effective_groups
 from ens_plugin.errors import InputError
+from ens_plugin.findings import Finding, finding
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
@@ -106,7 +107,7 @@ class ResolvedOptions:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Error curve, size, bias, variance and deviation of an ensemble, with warnings and doubts.
+    """Error curve, size, bias, variance and deviation of an ensemble, with findings.
 
     Attributes
     ----------
@@ -122,8 +123,7 @@ class Estimates:
     recommendation: SizeRecommendation
     bias_variance: BiasVariance
     algorithmic_sd: float
-    cautions: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     criteria: tuple[SizeRecommendation, ...] = ()
     error_draws: ErrorDraws | None = None
     metric_size: SizeRecommendation | None = None
@@ -309,7 +309,9 @@ def shift_errors(model: RowModel, sizes: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(1.0 - 1.0 / len(left_out)) * (left_out - left_out.mean(axis=0)))
 
 
-def rival_doubts(models: list[RowModel], largest_subset: int, tally: AnyTally, weight: RowWeight) -> tuple[str, ...]:
+def rival_doubts(
+    models: list[RowModel], largest_subset: int, tally: AnyTally, weight: RowWeight
+) -> tuple[Finding, ...]:
     """Return a doubt where rows have too few members to tell which label is the strongest rival of the true one.
 
     The error of three members and fewer is known from subsets.  Beyond, it then rests on the correction for rivals that
@@ -324,13 +326,15 @@ def rival_doubts(models: list[RowModel], largest_subset: int, tally: AnyTally, w
     if abs(corrected - uncorrected) < LARGE_CORRECTION * max(corrected, uncorrected):
         return ()
     n_members = weight.row_sum(tally.trials) / weight.n_rows
-    return (
+    sentence = (
         f"Each row is judged by {n_members:.1f} members on average, too few to tell which label is the strongest rival "
         f"of the true one. A correction for this moves the error of the infinite ensemble from "
         f"{100 * uncorrected:.3g} to {100 * corrected:.3g} %, so that the error beyond {MOST_DOUBTED_SUBSET} members, "
         "its interval and its spread over seeds may be wrong. Train about "
-        f"{np.ceil(ENOUGH_MEMBERS / n_members):.0f} times as many members.",
+        f"{np.ceil(ENOUGH_MEMBERS / n_members):.0f} times as many members."
     )
+    numbers = {"members_per_row": n_members, "uncorrected_error": uncorrected, "corrected_error": corrected}
+    return (finding("uncertain-rival", sentence, **numbers),)
 
 
 def _without_correction(models: list[RowModel]) -> RowModel | None:

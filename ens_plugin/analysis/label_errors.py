@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.estimates import are_votes, counts_hard_votes, fit_support
+from ens_plugin.analysis.estimates import Estimates, are_votes, counts_hard_votes, fit_support
 from ens_plugin.core.anchoring import LabelVotes, mean_error, tie_probability, tied_label_shift
 from ens_plugin.core.comparison import shared_luck_variance
 from ens_plugin.core.intervals import density_error_sd, posterior_error_sd, wilson_interval
@@ -27,9 +27,9 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.core.weights import RowWeight, effective_groups
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, LabelErrors
+from ens_plugin.report.result import FEWEST_ROWS, LabelErrors
 
-__all__ = ["with_label_errors"]
+__all__ = ["label_errors"]
 
 # The outputs of one member have no variance, which the distribution over rows is fitted with.
 MIN_MEMBERS = 2
@@ -44,36 +44,36 @@ JACKKNIFE_ROWS, LEAST_OF_LABEL = 2_000, 300
 LEAST_LUCK = 0.25
 
 
-def with_label_errors(
-    report: EnsembleReport,
+def label_errors(
+    estimates: Estimates,
     adapter: EnsembleAdapter,
     sample: Sample,
     tally: AnyTally,
     groups: NDArray[np.integer] | None,
-) -> EnsembleReport:
-    """Return the report with the error of each label at its sizes and at infinity, and the confusion matrix.
+) -> tuple[LabelErrors, ...]:
+    """Return the error of each label at the current and recommended size and at infinity, and the confusion matrix.
 
     The distribution over rows is fitted label by label: one of all rows would draw a rare label's errors towards the
     others'.  All errors are then multiplied so that their mean is the error of the report, which is corrected by
     subsets of the members.
     """
     if adapter.classes is None:
-        return report
+        return ()
     block = sample.block
     predicted = np.argmax(block.support, axis=1)
     is_used = (block.trials >= MIN_MEMBERS) & (sample.weight > 0)
     rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
-    sizes = np.array([report.n_members, report.recommended_size or np.nan, np.inf])
+    sizes = np.array([adapter.n_members, estimates.recommendation.size or np.nan, np.inf])
     error, n_worth = _errors(sample, tally, groups, rows_of, predicted, sizes)
     share = np.bincount(block.target, sample.weight, minlength=block.n_labels).astype(np.float64)
-    level = np.array([report.bias_variance.ensemble_error, np.nan, report.bias_variance.asymptotic_error])
+    level = np.array([estimates.bias_variance.ensemble_error, np.nan, estimates.bias_variance.asymptotic_error])
     error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
     # The members that happened to be trained move a label's error by at least as much as the error of all rows.
     of_rows = np.sqrt(error[0] * (1.0 - error[0]) / n_worth)
-    of_members = np.maximum(_sd_over_members(sample, rows_of, groups, adapter, of_rows), report.algorithmic_sd)
+    of_members = np.maximum(_sd_over_members(sample, rows_of, groups, adapter, of_rows), estimates.algorithmic_sd)
     sd = np.hypot(of_rows, of_members)
-    lower, upper = wilson_interval(error[0], sd, n_worth, report.error_curve.interval_level)
-    found = tuple(
+    lower, upper = wilson_interval(error[0], sd, n_worth, estimates.error_curve.interval_level)
+    return tuple(
         LabelErrors(
             label=str(label),
             error=float(error[0, code]),
@@ -84,7 +84,6 @@ def with_label_errors(
         )
         for code, label in enumerate(adapter.classes.tolist())
     )
-    return replace(report, label_errors=found)
 
 
 def _errors(

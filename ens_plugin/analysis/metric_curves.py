@@ -23,17 +23,17 @@ from ens_plugin.analysis.metric_rows import (
     ZeroRows,
     expected_outputs,
     expected_zeros,
+    findings_on_zeros,
+    large_tolerance_notes,
     low_row_variance,
-    low_score_caution,
-    low_score_doubt,
+    low_score_doubts,
     metric_rows,
     rare_label_doubts,
     refuse_no_value,
     with_chance,
     zero_findings,
-    zero_probability_texts,
 )
-from ens_plugin.analysis.metrics import ResolvedMetric, ranking_caution
+from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
 from ens_plugin.analysis.sizes import as_told, metric_reason
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
@@ -47,6 +47,7 @@ from ens_plugin.core.tally import MarginTally, SupportTally
 from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
+from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
 
 __all__ = [
@@ -981,29 +982,23 @@ def with_metric_curve(
     level = rows.linked_value(rows.finite[rows.known], rows.known)
     size = metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings)
     of_zeros = zero_findings(zeros, curve, finite_from, adapter.n_members, settings.max_size)
-    zero_cautions, zero_doubts = zero_probability_texts(
-        of_zeros, curve, rows.known.size, adapter.n_members, settings.max_size
-    )
+    about_zeros = findings_on_zeros(of_zeros, curve, rows.known.size, adapter.n_members, settings.max_size)
     curve = _with_zeros(curve, of_zeros)
     return replace(
         estimates,
         error_curve=curve,
         algorithmic_sd=seed_sd,
-        cautions=(
-            *estimates.cautions,
-            *zero_cautions,
-            *([metric.caution] if metric.caution else []),
-            *_perfect_caution(curve, found.limits),
-            *low_score_caution(curve, settings, rows.chance_level),
-            *rows.library_warnings(),
-            *ranking_caution(metric, sample.block),
-        ),
-        doubts=(
-            *estimates.doubts,
+        findings=(
+            *estimates.findings,
             *rare_label_doubts(rows, curve.asymptote_interval),
-            *low_score_doubt(curve, settings, level),
-            *zero_doubts,
-            *_unchecked_line_doubt(found, metric),
+            *low_score_doubts(curve, settings, level),
+            *about_zeros,
+            *_unchecked_line_doubts(found, metric),
+            *metric.findings,
+            *_perfect_notes(curve, found.limits),
+            *large_tolerance_notes(curve, settings, rows.chance_level),
+            *rows.library_warnings(),
+            *ranking_notes(metric, sample.block),
         ),
         metric_size=size,
     )
@@ -1038,7 +1033,7 @@ def estimate_own_loss(
         recommendation=size,
         bias_variance=_parts(found, metric, adapter.n_members),
         algorithmic_sd=seed_sd,
-        cautions=_perfect_caution(curve, found.limits),
+        findings=_perfect_notes(curve, found.limits),
         criteria=(size,),
         metric_size=size,
     )
@@ -1185,27 +1180,29 @@ def _with_zeros(curve: ErrorCurve, found: ZeroProbabilities | None) -> ErrorCurv
     )
 
 
-def _unchecked_line_doubt(found: _Curve, metric: ResolvedMetric) -> tuple[str, ...]:
+def _unchecked_line_doubts(found: _Curve, metric: ResolvedMetric) -> tuple[Finding, ...]:
     """Return a doubt about a line through two averages, as of subsets of 1 and 3, which no parabola checks."""
     if not isinstance(found.change, MetricChange) or found.change.law.sizes.size >= FEWEST_OF_PARABOLA:
         return ()
     first, last = found.change.law.sizes[[0, -1]]
-    return (
+    sentence = (
         f"The {metric.name} is known for subsets of {first} and {last} members only: most rows are judged by too few "
         "for more. What it is for more members, the size by it and its interval are a guess. Train more members, about "
-        "twice as many.",
+        "twice as many."
     )
+    return (finding("two-subset-sizes", sentence, smallest=first, largest=last),)
 
 
-def _perfect_caution(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[str, ...]:
+def _perfect_notes(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[Finding, ...]:
     raw, limit = curve.asymptote_raw, curve.asymptote
     low, high = curve.asymptote_interval
     if limits[0] - 1e-12 <= raw <= limits[1] + 1e-12 or abs(raw - limit) <= high - low:
         return ()
-    return (
+    sentence = (
         f"The {curve.metric} of the infinite ensemble was estimated at {raw:.4g} and is reported as {limit:.4g}, "
-        "that of perfect outputs.",
+        "that of perfect outputs."
     )
+    return (finding("better-than-perfect", sentence, estimate=raw, reported=limit),)
 
 
 def _range(rows: MetricRows, law: Extrapolation) -> tuple[float, float]:

@@ -44,6 +44,7 @@ from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outp
 from ens_plugin.core.tally import RowBlock, count_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, shown
 from ens_plugin.errors import InputError
+from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
 from ens_plugin.report.text import error_text, interval_text
 
@@ -55,9 +56,10 @@ __all__ = [
     "ZeroRows",
     "expected_outputs",
     "expected_zeros",
+    "findings_on_zeros",
+    "large_tolerance_notes",
     "low_row_variance",
-    "low_score_caution",
-    "low_score_doubt",
+    "low_score_doubts",
     "metric_rows",
     "rank_chances",
     "ranking_offset",
@@ -65,7 +67,6 @@ __all__ = [
     "refuse_no_value",
     "with_chance",
     "zero_findings",
-    "zero_probability_texts",
 ]
 
 LEAST_SCALE = 1e-9
@@ -340,7 +341,7 @@ class MetricRows:
             return self.of_counts(output, rows)(np.ones(rows.size))
         return self.metric.value(self.target[rows], output, None if self.weight is None else self.weight[rows])
 
-    def library_warnings(self) -> tuple[str, ...]:
+    def library_warnings(self) -> tuple[Finding, ...]:
         """Return the warnings that scikit-learn issues where the metric is computed on the rows with members."""
         rows = self.known
         weight = None if self.weight is None else self.weight[rows]
@@ -690,16 +691,16 @@ def zero_findings(
     )
 
 
-def zero_probability_texts(
+def findings_on_zeros(
     found: ZeroProbabilities | None, curve: ErrorCurve, n_rows: int, n_members: int, max_size: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return warnings and doubts about probabilities of 0.
+) -> tuple[Finding, ...]:
+    """Return findings on probabilities of 0.
 
-    There is a warning where the log loss is finite only of more members than there are, and a doubt where it is not of
+    There is a note where the log loss is finite only of more members than there are, and a doubt where it is not of
     as many as are considered.
     """
     if found is None or (found.finite_from is not None and n_members >= found.finite_from):
-        return (), ()
+        return ()
     metric = curve.metric
     printed = f"{error_text(found.clipped, metric)} ({interval_text(found.clipped_interval, metric)})"
     here = (
@@ -707,23 +708,29 @@ def zero_probability_texts(
         f"label probability 0, which makes the {metric} infinite. scikit-learn would print about {printed}, because it "
         "replaces 0 by 2e-16"
     )
-    if found.finite_from is not None:
-        return (
-            f"{here}. From {counted(found.finite_from, 'member')} on, that of {n_rows} rows is finite with a chance of "
-            f"{100.0 * found.chance:.0f} % or more; the curve begins there.",
-        ), ()
-    return (), (
-        f"{here}. Even of {max_size} members it would be on about {100.0 * found.share_at_most:.1g} % of rows, so no "
+    numbers = {"share": found.share, "chance": found.chance}
+    if found.finite_from is None:
+        return (finding("infinite-log-loss", f"{here}. {_never_finite(found, max_size)}", **numbers),)
+    finite = (
+        f"From {counted(found.finite_from, 'member')} on, that of {n_rows} rows is finite with a chance of "
+        f"{100.0 * found.chance:.0f} % or more; the curve begins there."
+    )
+    return (finding("zero-probabilities", f"{here}. {finite}", **numbers),)
+
+
+def _never_finite(found: ZeroProbabilities, max_size: int) -> str:
+    return (
+        f"Even of {max_size} members it would be on about {100.0 * found.share_at_most:.1g} % of rows, so no "
         "size makes it finite, and the curve is of what scikit-learn would print. Train members whose leaves are not "
         "pure (min_samples_leaf), calibrate the probabilities (sklearn.calibration.CalibratedClassifierCV), or choose "
-        "'neg_brier_score'.",
+        "'neg_brier_score'."
     )
 
 
 FEWEST_OF_LABEL = 10
 
 
-def rare_label_doubts(rows: MetricRows, interval: tuple[float, float]) -> tuple[str, ...]:
+def rare_label_doubts(rows: MetricRows, interval: tuple[float, float]) -> tuple[Finding, ...]:
     """Return a doubt for each label whose few rows can move the metric further than its interval is wide.
 
     Bootstrap samples of three rows that are all predicted wrong have no spread, and the interval no width.  So the
@@ -743,7 +750,7 @@ def rare_label_doubts(rows: MetricRows, interval: tuple[float, float]) -> tuple[
 
 def _doubt(
     rows: MetricRows, target: IntArray, output: FloatArray, code: int, interval: tuple[float, float]
-) -> tuple[str, ...]:
+) -> tuple[Finding, ...]:
     of_label = target == code
     others = np.bincount(target[~of_label], minlength=output.shape[1])
     right, wrong = output.copy(), output.copy()
@@ -758,10 +765,11 @@ def _doubt(
     label = shown(rows.target[rows.known][of_label].tolist()[0])
     n_rows = int(np.count_nonzero(of_label))
     have = "row has" if n_rows == 1 else "rows have"
-    return (
+    sentence = (
         f"Only {n_rows} out-of-bag {have} the label {label}, and the {rows.metric.name} depends on them: it is "
-        f"{worst:.3g} if all of them are predicted wrong, and {best:.3g} if right. Add rows of that label.",
+        f"{worst:.3g} if all of them are predicted wrong, and {best:.3g} if right. Add rows of that label."
     )
+    return (finding("few-rows-of-label", sentence, n_rows=n_rows, worst=worst, best=best),)
 
 
 # Share of what a score has above chance that a tolerance may be without a warning.
@@ -775,7 +783,7 @@ def with_chance(settings: ResolvedOptions, chance: float) -> ResolvedOptions:
     return replace(settings, metric_reference=chance)
 
 
-def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[str, ...]:
+def low_score_doubts(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[Finding, ...]:
     """Return a doubt where the score is within the tolerance of its lowest value, else nothing.
 
     Every size is then within the tolerance of it: F1 is 0 at all of them where no row is predicted to have the rare
@@ -798,19 +806,21 @@ def low_score_doubt(curve: ErrorCurve, settings: ResolvedOptions, level: float) 
     else:
         return ()
     advice = "Train a model that does better by this metric, or choose a metric of rankings or probabilities"
-    return (f"{found} {advice}, such as 'roc_auc'.",)
+    numbers = {"limit": curve.asymptote, "on_these_rows": level}
+    return (finding("lowest-score", f"{found} {advice}, such as 'roc_auc'.", **numbers),)
 
 
-def low_score_caution(curve: ErrorCurve, settings: ResolvedOptions, chance: float) -> tuple[str, ...]:
-    """Return a warning where a given tolerance is a large share of what the limit of a score has above chance."""
+def large_tolerance_notes(curve: ErrorCurve, settings: ResolvedOptions, chance: float) -> tuple[Finding, ...]:
+    """Return a note where a given tolerance is a large share of what the limit of a score has above chance."""
     if settings.metric is None or not settings.metric.is_absolute:
         return ()
     tolerance, height = float(settings.metric_distances(curve.asymptote)), curve.asymptote - chance
     is_doubted = curve.asymptote - settings.metric.lowest <= tolerance
     if is_doubted or height <= 0.0 or tolerance <= LARGE_SHARE * height:
         return ()
-    return (
+    sentence = (
         f"The tolerance of {tolerance:g} is {100 * tolerance / height:.0f} % of what the {curve.metric} of the "
         f"infinite ensemble, {curve.asymptote:.3g}, has above that of chance, {chance:.3g}. Pass a smaller one, "
-        f"tolerance={0.01 * height:.1g} for example, for a size that keeps more of it.",
+        f"tolerance={0.01 * height:.1g} for example, for a size that keeps more of it."
     )
+    return (finding("large-tolerance", sentence, tolerance=tolerance, above_chance=height),)

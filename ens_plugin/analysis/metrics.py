@@ -23,6 +23,7 @@ from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, counted, label_text, one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "AREA",
@@ -48,7 +49,7 @@ __all__ = [
     "is_scorer",
     "mean_over_outputs",
     "of_labels",
-    "ranking_caution",
+    "ranking_notes",
     "resolve_metric",
     "resolve_scorer",
     "resolve_scorer_of_label",
@@ -249,7 +250,7 @@ class ResolvedMetric:
     chance : callable or None
         ``chance(y, sample_weight)`` returns what predictions score that know of the rows only how often each label
         occurs, or the mean; None where the default tolerance is relative to the metric itself.
-    caution : str
+    findings : tuple of Finding
         What a report must say of how the metric was chosen; mostly empty.
     """
 
@@ -265,7 +266,7 @@ class ResolvedMetric:
     is_share: bool = False
     positive_label: str | None = None
     chance: Chance | None = None
-    caution: str = ""
+    findings: tuple[Finding, ...] = ()
 
     def chance_level(self, target: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the score of chance on the weighted rows, which a default tolerance is relative to; 0 of losses."""
@@ -299,13 +300,15 @@ class ResolvedMetric:
 
     def warnings_on(
         self, target: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None = None
-    ) -> tuple[str, ...]:
+    ) -> tuple[Finding, ...]:
         """Return the warnings that scikit-learn issues where the metric is computed on these rows, each once."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.filterwarnings("always", category=UserWarning, module=LIBRARY)
             self.evaluate(target, mean, weight)
         texts = dict.fromkeys(one_line(str(each.message)) for each in caught if "sklearn" in each.filename)
-        return tuple(f"scikit-learn warns of the {self.name}: {text}" for text in texts)
+        return tuple(
+            finding("warning-of-scikit-learn", f"scikit-learn warns of the {self.name}: {text}") for text in texts
+        )
 
 
 def accepts_weights(function: Callable[..., Any]) -> bool:
@@ -316,19 +319,20 @@ def accepts_weights(function: Callable[..., Any]) -> bool:
         return False
 
 
-def ranking_caution(metric: ResolvedMetric, block: RowBlock) -> tuple[str, ...]:
-    """Return a warning where few out-of-bag rows of a label are ranked, each by members of its own."""
+def ranking_notes(metric: ResolvedMetric, block: RowBlock) -> tuple[Finding, ...]:
+    """Return a note where few out-of-bag rows of a label are ranked, each by members of its own."""
     if not metric.compares_rows or block.counted.all():
         return ()
     n_rows = np.bincount(block.target, minlength=block.n_labels)
     fewest = int(n_rows[n_rows > 0].min())
     if fewest >= FEWEST_RANKED:
         return ()
-    return (
+    sentence = (
         f"Only {counted(fewest, 'row has', 'rows have')} the rarest label, and {metric.name} ranks rows that "
         "different out-of-bag members predict: its level may be far from that on fresh rows. Compare it with that on "
-        "held-out rows.",
+        "held-out rows."
     )
+    return (finding("few-ranked-rows", sentence, n_rows=fewest),)
 
 
 # Returns the metric for label codes or values, shape (n_rows,), and probabilities or values of the rows.
@@ -1016,11 +1020,11 @@ def with_positive_label(
     counts = [int(np.count_nonzero(np.asarray(y).reshape(-1) == label)) for label in labels]
     place = 0 if counts[0] < counts[1] else 1
     found = resolve_scorer_of_label(ScorerOfLabel(scorer, str(labels[place])), classes, output_kind)
-    caution = (
+    sentence = (
         f"The {metric.name} is that of the label {labels[place]!r}, the rarer one: it is about one of two labels, and "
         f"neither is 1. For the other, pass positive_label={labels[1 - place]!r}, at the prompt --positive-label."
     )
-    return replace(found, caution=caution)
+    return replace(found, findings=(finding("assumed-positive-label", sentence),))
 
 
 def _named(scorer: str | Callable[..., float]) -> tuple[str | None, Callable[..., float]]:

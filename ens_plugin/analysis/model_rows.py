@@ -14,7 +14,7 @@ from ens_plugin.analysis.arguments import row_weights
 from ens_plugin.analysis.blocks import BlockReader
 from ens_plugin.analysis.checks import (
     RowLikeness,
-    doubt_about_changed_rows,
+    doubts_about_changed_rows,
     is_sorted,
     judge_held_out_rows,
     near_copy_doubts,
@@ -33,6 +33,7 @@ from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown
 from ens_plugin.errors import InputError
+from ens_plugin.findings import Finding
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
@@ -74,8 +75,8 @@ class ModelRows:
         Whether the target or a column of training rows is in order.
     table : ndarray of two dimensions, CSR matrix, DataFrame or None
         Training rows without groups, as far as they are a table.
-    doubts, warnings : tuples of str
-        What casts doubt on the rows.
+    findings : tuple of Finding
+        On the rows.
     """
 
     adapter: EnsembleAdapter
@@ -90,8 +91,7 @@ class ModelRows:
     positions: NDArray[np.intp] | None = None
     is_sorted: bool = False
     table: Any = None
-    doubts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def groups(self) -> NDArray[np.int64] | None:
@@ -147,17 +147,16 @@ def read_rows(
     adapter.check_members(features)
     rows = ModelRows(adapter, features, labels, target, weight, likeness)
     if options.data == "holdout":
-        doubts, warnings = judge_held_out_rows(adapter, features, labels)
-        changed = doubt_about_changed_rows(adapter, features, target)
-        if options.groups is None:
-            doubts = (*held_out_copies(hashed, target, weight), *doubts)
-        return replace(rows, doubts=doubts if changed is None else (changed, *doubts), warnings=warnings)
+        of_origin = judge_held_out_rows(adapter, features, labels)
+        changed = doubts_about_changed_rows(adapter, features, target)
+        copies = held_out_copies(hashed, target, weight) if options.groups is None else ()
+        return replace(rows, findings=(*changed, *copies, *of_origin))
     del hashed
     given = None if options.sample_weight is None else weight
     rows = _with_bags(rows, training_bags(adapter, X, features, labels, target, given))
     if table is None or likeness.groups is not None:
         return rows
-    return replace(rows, doubts=near_copy_doubts(table, target), is_sorted=is_sorted(table, target), table=table)
+    return replace(rows, findings=near_copy_doubts(table, target), is_sorted=is_sorted(table, target), table=table)
 
 
 def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:

@@ -44,6 +44,7 @@ from ens_plugin.core.weights import (
     small_number_factor,
 )
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError, spelled
+from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS, LabelBasis
 
 __all__ = [
@@ -384,12 +385,13 @@ def largest_group(bags: Bags) -> int:
     return int(np.log(bags.n_members) / -np.log(min(left_out, 1.0 - 1e-9)))
 
 
-def with_reach(findings: tuple[str, ...], bags: Bags) -> tuple[str, ...]:
+def with_reach(findings: tuple[Finding, ...], bags: Bags) -> tuple[Finding, ...]:
     """Return findings, the first of which that advises to name groups states for which ones this model allows that."""
-    first = next((place for place, found in enumerate(findings) if ADVICE.search(found)), None)
+    first = next((place for place, found in enumerate(findings) if ADVICE.search(found.sentence)), None)
     if first is None:
         return findings
-    return (*findings[:first], f"{findings[first]} {reach_of_groups(bags)}", *findings[first + 1 :])
+    longer = findings[first].with_sentence(f"{findings[first]} {reach_of_groups(bags)}")
+    return (*findings[:first], longer, *findings[first + 1 :])
 
 
 def reach_of_groups(bags: Bags) -> str:
@@ -410,25 +412,27 @@ def reach_of_groups(bags: Bags) -> str:
     )
 
 
-def group_doubts(weight: RowWeight, usable: NDArray[np.bool_], missing: float) -> list[str]:
+def group_doubts(weight: RowWeight, usable: NDArray[np.bool_], missing: float) -> tuple[Finding, ...]:
     """Return doubts about estimates from groups: too few groups, or large ones that no usable rows represent."""
     if weight.groups is None:
-        return []
-    found = []
+        return ()
+    found: list[Finding] = []
     n_groups = np.unique(weight.groups[usable]).size
     if n_groups < FEWEST_GROUPS:
-        found.append(
+        sentence = (
             f"Only {counted(n_groups, 'group')} of rows: too few to estimate how much groups differ. Pass more groups."
         )
+        found.append(finding("few-groups", sentence, n_groups=n_groups))
     sizes = np.bincount(weight.groups)[weight.groups]
     lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
     if min(missing, lost) > DOUBTED_WEIGHT:
-        found.append(
+        sentence = (
             f"Rows with {100 * lost:.3g} % of the weight have too few members whose bags hold no row of their group; "
             f"their groups have {sizes[~usable].mean():.3g} rows on average, the others {sizes[usable].mean():.3g}. "
             f"The figures are of the smaller groups. {spelled(_remedies(weight, usable))}"
         )
-    return found
+        found.append(finding("large-groups", sentence, missing_weight=lost))
+    return tuple(found)
 
 
 def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[np.intp]) -> None:
@@ -514,8 +518,7 @@ class RowShares:
     change : float
         Mean relative change of a usable row's weight.
     labels : tuple of LabelBasis
-    cautions, doubts : tuple of str
-        Warnings, and reasons not to rely on the estimates.
+    findings : tuple of Finding
     unevenness : str
         A sentence on how often the rows of each label are left out; empty where `is_even`.
     """
@@ -524,8 +527,7 @@ class RowShares:
     is_even: bool
     change: float = 0.0
     labels: tuple[LabelBasis, ...] = ()
-    cautions: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     unevenness: str = ""
 
 
@@ -547,11 +549,11 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         _refuse_partial_labels(found, refuse)
     factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
     labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
-    cautions = handfuls
+    notes = handfuls
     if adapter.info.aggregation == "mean_score" and trials.min() < adapter.n_members:
-        cautions += _few_scored_rows(labels)
+        notes += _few_scored_rows(labels)
     if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
-        return RowShares(evidence, True, 0.0, labels, cautions, doubts)
+        return RowShares(evidence, True, 0.0, labels, (*doubts, *notes))
     unevenness = _unevenness(found, names)
     if evidence.by_label is not None:
         raise InputError(
@@ -565,8 +567,8 @@ def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[
         said = [unevenness, *measures]
         if evidence.chance is not None and evidence.weight.groups is None and not np.ptp(evidence.weight.total):
             said.append(BY_WEIGHT)
-        cautions = (" ".join(said), *cautions)
-    return RowShares(_weighed(evidence, found.factor), False, change, labels, cautions, doubts, unevenness)
+        notes = (finding("unevenly-drawn-rows", " ".join(said), mean_change=change), *notes)
+    return RowShares(_weighed(evidence, found.factor), False, change, labels, (*doubts, *notes), unevenness)
 
 
 def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: str | None) -> None:
@@ -621,33 +623,41 @@ def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
 
 def _refuse_scarce_labels(
     found: Representation, names: list[str], needed: int, refuse: Callable[[int], NoReturn]
-) -> tuple[str, ...]:
-    """Raise an error for labels with too few members or rows; return warnings about labels of few rows, left out."""
+) -> tuple[Finding, ...]:
+    """Raise an error for labels with too few members or rows; return notes on labels of few rows, left out."""
     is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
     is_scarce &= found.n_usable * found.usable_members < LEAST_IN_SUM
     is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
     is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
     for label in np.flatnonzero(is_scarce & ~is_handful):
         refuse(int(label))
-    return tuple(
-        f"Label {names[label]!r} has {counted(round(found.n_rows[label]), 'row, which has', 'rows, which have')} "
+    return tuple(_handful(found, names, int(label)) for label in np.flatnonzero(is_scarce & is_handful))
+
+
+def _handful(found: Representation, names: list[str], label: int) -> Finding:
+    n_rows, share = round(found.n_rows[label]), float(found.weight[label])
+    return finding(
+        "handful-of-label",
+        f"Label {names[label]!r} has {counted(n_rows, 'row, which has', 'rows, which have')} "
         f"{found.members[label]:.2g} out-of-bag members on average: its error cannot be estimated "
-        f"({100 * found.weight[label]:.2g} % of weight)."
-        for label in np.flatnonzero(is_scarce & is_handful)
+        f"({100 * share:.2g} % of weight).",
+        n_rows=n_rows,
+        share=share,
     )
 
 
-def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[str, ...]:
-    """Return a warning about a rare label whose few rows determine the raw scores of all rows."""
+def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[Finding, ...]:
+    """Return a note on a rare label whose few rows determine the raw scores of all rows."""
     usable = [basis for basis in labels if basis.n_usable]
     rarest = min(usable, key=lambda basis: basis.n_usable)
     if rarest.n_usable >= FEWEST_SCORED or rarest.n_usable > LARGEST_RARE_SHARE * sum(each.n_usable for each in usable):
         return ()
-    return (
+    sentence = (
         f"Only {counted(rarest.n_usable, 'row has', 'rows have')} label {rarest.label!r}, and with raw scores a "
         "single one of them can decide the label of many others. Out-of-bag rows estimate the average error of models "
-        "trained on as many rows; this model's own error may lie outside the interval. Check it on held-out rows.",
+        "trained on as many rows; this model's own error may lie outside the interval. Check it on held-out rows."
     )
+    return (finding("few-scored-rows", sentence, n_rows=rarest.n_usable),)
 
 
 def _refuse_partial_labels(found: Representation, refuse: Callable[[int], NoReturn]) -> None:
@@ -702,21 +712,21 @@ def _is_enough(
     return np.asarray((n_rows * usable >= LEAST_IN_SUM) | (mean >= LEAST_MEMBERS[needed]))
 
 
-def _missing_weight(found: Representation) -> tuple[str, ...]:
+def _missing_weight(found: Representation) -> tuple[Finding, ...]:
     """Return a doubt, or raise an error, if much of the weight lies on rows that no usable row represents."""
     missing = float(found.missing @ found.weight)
     if missing <= MOST_MISSING:
         return ()
     n_rows, n_dropped = found.n_rows.sum(), (found.n_rows - found.n_usable).sum()
-    finding = (
+    reason = (
         f"{counted(round(n_dropped), 'has', 'have', of=f'{round(n_rows)} rows')} too few "
         f"out-of-bag members to be judged by, and {100 * missing:.3g} % of the weight lies on rows that are in nearly "
         f"every bag and that no others represent. More than {100 * MOST_MISSING:g} % leaves the error in doubt"
     )
-    sentence = f"{finding}. {LARGE_WEIGHTS} {REMEDIES}"
+    sentence = f"{reason}. {LARGE_WEIGHTS} {REMEDIES}"
     if missing > REFUSED_MISSING:
-        raise TooFewMembersError(sentence, finding)
-    return (spelled(sentence),)
+        raise TooFewMembersError(sentence, reason)
+    return (finding("missing-weight", spelled(sentence), missing_weight=missing),)
 
 
 def _label_basis(found: Representation, names: list[str], factors: FloatArray) -> list[LabelBasis]:

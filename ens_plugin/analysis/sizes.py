@@ -22,6 +22,7 @@ from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
+from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import LabelBasis, SizeRecommendation
 from ens_plugin.report.text import criterion_words, level_text, size_interval_text
 
@@ -39,7 +40,7 @@ __all__ = [
     "member_variance",
     "metric_reason",
     "probability_size",
-    "rare_label_caution",
+    "rare_label_notes",
     "size_model",
     "with_criteria",
     "without_lower_end",
@@ -257,7 +258,7 @@ def gap_doubts(
     weight: RowWeight,
     n_members: int,
     settings: ResolvedOptions,
-) -> tuple[str, ...]:
+) -> tuple[Finding, ...]:
     """Return a doubt where too few votes leave open whether rows have close votes at all.
 
     The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
@@ -275,17 +276,19 @@ def gap_doubts(
     if rough is None or not _are_fewer_close(model, rough, n_members) or are_alike(sample):
         return ()
     smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (model, rough))
-    return (
+    sentence = (
         f"The agreement of {100 * (1 - smooth_apart):.4g} % and the size by it assume that the members' votes are "
         f"distributed smoothly over the rows, which {votes:.3g} votes a row cannot confirm. Under a weaker assumption "
         f"the agreement is {100 * (1 - rough_apart):.4g} %, and if no row has close votes it is higher still, and the "
-        "size much too large. Train four times as many members, or use criterion='probability'.",
+        "size much too large. Train four times as many members, or use criterion='probability'."
     )
+    numbers = {"agreement": 1.0 - smooth_apart, "weaker_agreement": 1.0 - rough_apart, "votes_per_row": votes}
+    return (finding("unknown-roughness", sentence, **numbers),)
 
 
 def _gap_doubts_of_labels(
     tally: MarginTally, sample: Sample, weight: RowWeight, n_members: int, votes: float
-) -> tuple[str, ...]:
+) -> tuple[Finding, ...]:
     """Return a doubt where fewer rows than assumed may have as many votes for the true label as for all others."""
     if not are_votes(sample.block):
         return ()
@@ -295,12 +298,13 @@ def _gap_doubts_of_labels(
     rough = rougher_than_known(known) or known
     if smooth.density is None or not _are_fewer_close(smooth, rough, n_members) or are_alike(sample):
         return ()
-    return (
+    sentence = (
         "The agreement and the size by it assume that the members' votes are distributed smoothly over the rows, which "
         f"{votes:.3g} votes a row do not confirm: fewer rows may have about as many votes for their label as for the "
         "others. The agreement may then be higher, and the size much too large. Train four times as many members, or "
-        "use criterion='probability'.",
+        "use criterion='probability'."
     )
+    return (finding("unknown-roughness", sentence, votes_per_row=votes),)
 
 
 def _are_fewer_close(smooth: Mixture, rough: Mixture, n_members: int) -> bool:
@@ -393,10 +397,10 @@ def _error_size(
     return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
 
 
-def rare_label_caution(
+def rare_label_notes(
     found: SizeRecommendation, criteria: Sequence[SizeRecommendation], labels: Sequence[LabelBasis]
-) -> tuple[str, ...]:
-    """Return a warning where the wanted agreement hardly depends on the rarest label."""
+) -> tuple[Finding, ...]:
+    """Return a note where the wanted agreement hardly depends on the rarest label."""
     n_rows = sum(basis.n_rows for basis in labels)
     if found.confidence is None or not n_rows:
         return ()
@@ -406,11 +410,12 @@ def rare_label_caution(
         return ()
     has_better = any(other.criterion == "probability" and other.is_known for other in criteria)
     advice = " Use criterion='probability'." if has_better else ""
-    return (
+    sentence = (
         f"Only {100 * share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
         f"{100 * found.confidence:.4g} % hardly depends on it: the recommended size may be far too small for this "
-        f"label, for rankings and for probabilities.{advice}",
+        f"label, for rankings and for probabilities.{advice}"
     )
+    return (finding("rare-label", sentence, share=share),)
 
 
 def probability_size(

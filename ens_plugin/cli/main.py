@@ -30,8 +30,9 @@ from ens_plugin.cli.inputs import KINDS, AnalysisRequest, analysis_arguments, an
 from ens_plugin.cli.oob import oob
 from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError, spelled
+from ens_plugin.findings import CHECKS, explain
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import markdown_summary
+from ens_plugin.report.text import markdown_summary, wrapped
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials, without_secrets
 from ens_plugin.tracking.log import DEFAULT_PREFIX
 
@@ -93,6 +94,17 @@ def demo(tracking_uri: str | None) -> None:
     log_demonstrations(shown, uri, experiments)
     click.echo(f"\nLogged {len(shown)} runs to MLflow, each to an experiment of its own.\nTo see the first curve:\n")
     click.echo(browse_hint(uri, next(iter(experiments.values()))))
+
+
+@cli.command("explain", epilog="\b\nExample:\n  ens-plugin explain near-copies\n")
+@click.argument("code", required=False)
+def explain_code(code: str | None) -> None:
+    """Say what the CODE of a warning means.
+
+    Each warning of a report ends with a code in brackets. Without CODE, all of them are listed.
+    """
+    lines = list(CHECKS) if code is None else explain(code.strip("[]")).splitlines()
+    click.echo("\n".join(part for line in lines for part in wrapped(line)))
 
 
 @cli.command(

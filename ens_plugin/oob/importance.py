@@ -20,7 +20,8 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.intervals import dyadic_variance
 from ens_plugin.core.validation import FloatArray, as_array, as_count, counted, with_article
 from ens_plugin.errors import InputError
-from ens_plugin.oob.predictions import TrainingRows, left_out_cautions, mean_outputs, read_training_rows, usable_rows
+from ens_plugin.findings import Finding
+from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
 from ens_plugin.report.plots import axes_or_new, inks_of, legend_label, merge_legend
 from ens_plugin.report.text import printable, wrapped
 
@@ -301,7 +302,7 @@ def oob_permutation_importance(
         feature_names=judged.columns.names,
         error=judged.error(judged.mean),
         n_rows=judged.share.size,
-        warnings=(*rows.cautions(), *judged.cautions),
+        warnings=tuple(found.sentence for found in (*rows.findings, *judged.findings)),
     )
 
 
@@ -333,7 +334,7 @@ class _JudgedRows:
         Of the weight.
     unit : ndarray of int, shape (n_judged,)
         Number of the row, or of its group.
-    cautions : tuple of str
+    findings : tuple of Finding
     """
 
     model: Any
@@ -345,7 +346,7 @@ class _JudgedRows:
     labels: NDArray[Any]
     share: FloatArray
     unit: NDArray[np.integer]
-    cautions: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
     def importance(self, column: int, n_repeats: int, seed: int) -> tuple[FloatArray, float]:
         """Return the rise of the error by repetition, and the standard error of its mean."""
@@ -411,7 +412,7 @@ def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows:
         labels=rows.labels[kept],
         share=weight / weight.sum(),
         unit=units,
-        cautions=left_out_cautions(chosen.size - kept.size, chosen.size),
+        findings=left_out_notes(chosen.size - kept.size, chosen.size),
     )
 
 

@@ -16,7 +16,7 @@ from ens_plugin.adapters.custom import CustomEnsemble, EstimatorEnsemble
 from ens_plugin.adapters.members import in_threads, model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis.analyze import UNCHECKED_ROWS, UNPROVED_TARGET, with_member_findings
+from ens_plugin.analysis.analyze import UNCHECKED_ROWS, proof_notes, with_member_findings
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.blocks import block_rows, label_count, row_blocks
 from ens_plugin.analysis.checks import (
@@ -53,13 +53,14 @@ from ens_plugin.errors import (
     WeakEstimateWarning,
     warn_user,
 )
+from ens_plugin.findings import Finding, finding
 from ens_plugin.report.text import first_rows
 
 __all__ = [
     "MeanOutputs",
     "OobPredictions",
     "TrainingRows",
-    "left_out_cautions",
+    "left_out_notes",
     "mean_outputs",
     "oob_predictions",
     "read_training_rows",
@@ -141,7 +142,7 @@ class TrainingRows:
     bags : Bags
         With groups, a row counts as drawn if any row of its group was.
     metric : ResolvedMetric or None
-    doubts : tuple of str
+    findings : tuple of Finding
         As in a report: about rows that are nearly copies of each other or belong together with those before and after
         them, about bags of unequal size, and about steps that were fitted to the target.
     """
@@ -155,13 +156,7 @@ class TrainingRows:
     groups: NDArray[np.int64] | None
     bags: Bags
     metric: ResolvedMetric | None
-    doubts: tuple[str, ...]
-
-    def cautions(self) -> tuple[str, ...]:
-        """Return what casts doubt on these rows, and what the model does not prove of them."""
-        if not self.bags.proof.rows:
-            return (*self.doubts, UNCHECKED_ROWS)
-        return self.doubts if self.bags.proof.target else (*self.doubts, UNPROVED_TARGET)
+    findings: tuple[Finding, ...]
 
 
 def read_training_rows(
@@ -186,7 +181,11 @@ def read_training_rows(
     rows = with_member_findings(rows, outputs_of_some(adapter, rows.features, rows.bags, rows.target, number))
     assert rows.bags is not None
     labels, features = rows.labels.reshape(-1), rows.features
-    findings = (*doubts_about_transformed_rows(model, rows.target.size), *rows.doubts, *rows.warnings)
+    findings = (
+        *doubts_about_transformed_rows(model, rows.target.size),
+        *rows.findings,
+        *proof_notes(rows.bags.proof),
+    )
     return TrainingRows(
         adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved, findings
     )
@@ -208,15 +207,16 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
     return has_members & (weight > 0)
 
 
-def left_out_cautions(n_left_out: int, n_rows: int) -> tuple[str, ...]:
-    """Return a warning about rows that no member can predict, if they may move a mean by more than chance does.
+def left_out_notes(n_left_out: int, n_rows: int) -> tuple[Finding, ...]:
+    """Return a note on rows that no member can predict, if they may move a mean by more than chance does.
 
     A mean of losses between 0 and 1 over n rows has a standard error of at most 1 / (2 sqrt(n)), and a share s of rows
     moves it by at most s.
     """
     if n_left_out <= np.sqrt(n_rows) / 2.0:
         return ()
-    return (f"{n_left_out} of {counted(n_rows, 'row was', 'rows were')} left out, being in the bag of every member.",)
+    sentence = f"{n_left_out} of {counted(n_rows, 'row was', 'rows were')} left out, being in the bag of every member."
+    return (finding("dropped-rows", sentence, n_dropped=n_left_out),)
 
 
 def _refuse_missing(weight: FloatArray, has_members: BoolArray, most: float, what: str) -> None:
@@ -395,7 +395,7 @@ def oob_predictions(
             if groups is None and target is not None:
                 _warn_of_doubts(adapter, features, bags, hash_rows(features, rows), target)
     for doubt in doubts_about_transformed_rows(model, n_members.size):
-        warn_user(doubt, WeakEstimateWarning)
+        warn_user(doubt.sentence, WeakEstimateWarning)
     index = X.index if isinstance(X, pd.DataFrame) else None
     return OobPredictions(values, n_members, adapter.classes, index)
 
@@ -419,7 +419,7 @@ def _read(
 ) -> tuple[FloatArray, IntArray]:
     """Return values and numbers of members, after the rows were compared with what the library stored."""
     if not bags.proof.rows:
-        warn_user(UNCHECKED_ROWS, EnsPluginWarning)
+        warn_user(UNCHECKED_ROWS.sentence, EnsPluginWarning)
     if group is None or adapter.stored_oob_outputs() is not None:
         values, n_members = _combined_outputs(adapter, features, bags)
         # Before grouping: the library stored the means of the bags as they were drawn.
@@ -483,6 +483,5 @@ def _warn_of_doubts(
     sample = outputs_of_some(adapter, features, bags, target, compared_number(adapter))
     in_order = order_findings(adapter, sample, bags, sorted_rows=is_sorted(values, target))
     near_copies = () if table is None else near_copy_doubts(values, target)
-    for doubts in (near_copies, unequal_bag_doubts(adapter, sample), *in_order):
-        for doubt in doubts:
-            warn_user(doubt, WeakEstimateWarning)
+    for found in (*near_copies, *unequal_bag_doubts(adapter, sample), *in_order):
+        warn_user(found.sentence, WeakEstimateWarning)

@@ -19,7 +19,8 @@ from ens_plugin.core.losses import residual_limits, residuals_at_size
 from ens_plugin.core.tally import ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
-from ens_plugin.oob.predictions import TrainingRows, left_out_cautions, mean_outputs, read_training_rows, usable_rows
+from ens_plugin.findings import Finding
+from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
 from ens_plugin.report.text import first_rows, printable, wrapped
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def predict_with_uncertainty(
         upper=None if limits is None else prediction + limits[1],
         interval_level=level,
         classes=adapter.classes,
-        warnings=(*rows.cautions(), *left_out, *spread.cautions),
+        warnings=(*(found.sentence for found in (*rows.findings, *left_out)), *spread.cautions),
         index=getattr(X_new, "index", None) if hasattr(X_new, "iloc") else None,
     )
 
@@ -209,8 +210,8 @@ def _new_rows(model: Any, adapter: EnsembleAdapter, X_new: Any) -> Any:
         raise type(error)(f"X_new cannot be predicted. {error.template}") from error
 
 
-def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tuple[str, ...]]:
-    """Return the quantiles of the residuals of the whole ensemble, and warnings about them."""
+def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tuple[Finding, ...]]:
+    """Return the quantiles of the residuals of the whole ensemble, and notes on them."""
     adapter = rows.adapter
     rng = np.random.default_rng(0)  # of a sample that is not used
     evidence = tally_rows(
@@ -223,7 +224,7 @@ def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tupl
     groups = None if rows.groups is None else rows.groups[usable]
     limits = residual_limits(residuals_at_size(tally, weight, adapter.n_members), level, weight, groups)
     n_weighted = int(np.count_nonzero(rows.weight > 0))
-    return limits, left_out_cautions(n_weighted - weight.size, n_weighted)
+    return limits, left_out_notes(n_weighted - weight.size, n_weighted)
 
 
 def _spread(model: Any, rows: TrainingRows, X_train: Any, X_new: Any, shape: tuple[int, ...]) -> PredictionSpread:

@@ -29,7 +29,7 @@ from ens_plugin.errors import (
 )
 from ens_plugin.registry.policy import BASELINE_SCALARS, REPORT_SCALARS, Check, Policy, Requirement, apart
 from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
-from ens_plugin.report.text import label_words, printable
+from ens_plugin.report.text import first_doubt, label_words, printable, with_code
 from ens_plugin.tracking.connection import scratch_folder
 from ens_plugin.tracking.log import (
     Point,
@@ -848,12 +848,13 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
 
 def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
     """Raise GateError for a report with doubts, which warn not to rely on its figures."""
-    if not report.basis.doubts:
+    doubt = first_doubt(report)
+    if doubt is None:
         return
     raise GateError(
         f"The gate does not act on the report of version {version.version} of {printable(version.name, 80)}, which "
         "warns not to rely on its figures: "
-        f"{printable(report.basis.doubts[0], DOUBT_LIMIT)}"
+        f"{with_code(doubt, DOUBT_LIMIT)}"
     )
 
 

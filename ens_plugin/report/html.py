@@ -152,18 +152,18 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     seed_sd, seed_unit = text.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     root = text.root_texts(report)
-    headline = text.headline(report)
+    headline, doubt = text.headline(report), text.first_doubt(report)
     return {
         "model": _shown(report.model, 80),
         "verdict": headline,
         "headline": headline[:1].upper() + headline[1:],
-        "doubt": _shown(report.basis.doubts[0]) if report.basis.doubts else "",
+        "doubt": "" if doubt is None else text.with_code(doubt, _LONGEST_TEXT),
         "gain": text.gain_sentence(report),
         "root": text.root_sentence(report),
         "root_error": root.error,
         "root_interval": root.interval,
         "root_limit": root.limit,
-        "warnings": [_shown(line) for line in text.all_cautions(report)],
+        "warnings": [text.with_code(each, _LONGEST_TEXT) for each in text.further_findings(report)],
         "metric": _shown(curve.metric, 40),
         "metric_title": "Mean squared error" if report.is_squared else _shown(curve.metric, 40),
         "is_share": curve.metric == "0-1 error",
@@ -289,7 +289,7 @@ def comparison_card(reports: Mapping[str, ReportContent]) -> str:
         level=text.level_text(first.interval_level),
         plain="\n".join("  ".join([row["name"], row["members"], row["error"], row["size"]]) for row in rows),
         doubts=[
-            (printable(name, 48), [printable(line, 1000) for line in report.basis.doubts])
+            (printable(name, 48), [printable(line, _LONGEST_TEXT) for line in report.basis.doubts])
             for name, report in reports.items()
             if report.basis.doubts
         ],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray, counted, label_text, printable
 from ens_plugin.errors import InputError
+from ens_plugin.findings import Finding, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ __all__ = [
     "ZeroProbabilities",
     "brief",
     "check_report",
+    "with_findings",
 ]
 
 LONGEST_TEXT = 40
@@ -133,7 +135,7 @@ class LabelErrors:
 
 @dataclass(frozen=True, repr=False)
 class EstimateBasis:
-    """Numbers of rows, labels and groups that the estimates of a report are computed from, and doubts about them.
+    """What the estimates of a report are computed from: numbers of rows, labels and groups, and findings on them.
 
     Attributes
     ----------
@@ -149,9 +151,9 @@ class EstimateBasis:
         Rows whose features and target occur in the data more than once.
     n_groups : int or None
         Number of groups of dependent rows; None where no groups were given.
-    doubts : tuple of str
-        Reasons not to rely on the figures, each a sentence.  The headline states the first; the gate and
-        ``rightsize`` refuse a report that has any.
+    findings : tuple of Finding
+        Doubts, which are reasons not to rely on the figures, and notes.  The headline states the first doubt; the gate
+        and ``rightsize`` refuse a report that has any.
     """
 
     labels: tuple[LabelBasis, ...] = ()
@@ -160,7 +162,12 @@ class EstimateBasis:
     n_distinct: int | None = None
     n_repeated: int = 0
     n_groups: int | None = None
-    doubts: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return the sentences of all doubts."""
+        return sentences(self.findings, "doubt")
 
     def __repr__(self) -> str:
         found = brief(self, "n_effective", "usable_weight", "n_distinct", "n_repeated", "n_groups")
@@ -570,7 +577,6 @@ class ReportContent:
     bias_variance: BiasVariance
     algorithmic_sd: float
     algorithmic_sd_is_bound: bool
-    warnings: tuple[str, ...] = ()
     created: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     basis: EstimateBasis = field(default_factory=EstimateBasis)
@@ -579,6 +585,16 @@ class ReportContent:
     outputs: Mapping[str, ReportContent] = field(default_factory=dict)
     model_id: str | None = None
     fingerprint: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what a reader has to know beside the numbers, in the order in which it was found."""
+        return self.basis.findings
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return the sentences of all notes, which change no decision."""
+        return sentences(self.findings, "note")
 
     @property
     def recommended_size(self) -> int | None:
@@ -688,6 +704,19 @@ class ReportContent:
         if not self.recommendation.is_known:
             values["recommended_size"] = values["size_capped"] = None
         return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
+
+
+ReportKind = TypeVar("ReportKind", bound=ReportContent)
+
+
+def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind:
+    """Return a report, and those of its outputs, with further findings after its own."""
+    further = tuple(findings)
+    if not further:
+        return report
+    outputs = {name: with_findings(part, further) for name, part in report.outputs.items()}
+    basis = replace(report.basis, findings=(*report.findings, *further))
+    return replace(report, basis=basis, outputs=outputs)
 
 
 # Relative difference that sums in another order may have.
@@ -832,6 +861,8 @@ def _check_basis(basis: EstimateBasis) -> None:
         _in_order(label.n_usable, label.n_rows, f"{name}.n_usable", f"{name}.n_rows")
         _at_least(label.mean_members, 0, f"{name}.mean_members")
         _at_least(label.weight_factor, 0, f"{name}.weight_factor")
+    for index, found in enumerate(basis.findings):
+        _finite(list(found.numbers.values()), f"basis.findings[{index}].numbers")
 
 
 def _check_label_errors(found: tuple[LabelErrors, ...]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
+from ens_plugin.findings import finding
 from ens_plugin.report.result import ReportContent, check_report
 
 __all__ = ["indented_json", "report_from_dict", "report_to_dict"]
@@ -46,7 +47,7 @@ _AS_THEY_ARE = frozenset({int, str, bool})
 
 def report_to_dict(report: ReportContent) -> dict[str, Any]:
     """Return a report as nested dictionaries, lists, strings, numbers, booleans and None."""
-    return {_VERSION_KEY: SCHEMA_VERSION, **_plain(report)}
+    return {_VERSION_KEY: SCHEMA_VERSION, **_with_sentences(_plain(report))}
 
 
 def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
@@ -61,7 +62,7 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
             f"This report has {_VERSION_KEY} {_shown(version)}, and this version of ens_plugin reads {SCHEMA_VERSION}; "
             "read it with the version of ens_plugin that wrote it, or analyse the model again."
         )
-    body = {key: value for key, value in content.items() if key != _VERSION_KEY}
+    body = _with_findings({key: value for key, value in content.items() if key != _VERSION_KEY})
     report: Report = _read_dataclass(kind, body, "report")
     check_report(report)
     return report
@@ -80,6 +81,43 @@ def indented_json(value: Any, margin: str = "\n") -> str:
         text = json.dumps(value, allow_nan=False, separators=(f",{inner}", ": "))
         return f"[{inner}{text[1:-1]}{margin}]"
     return json.dumps(value, allow_nan=False)
+
+
+def _with_sentences(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a written report with the sentences of its findings, which reports had before their codes.
+
+    Programs read ``warnings`` and ``basis.doubts``, and no field of a schema is ever removed.
+    """
+    findings = content["basis"]["findings"]
+    notes, doubts = ([each["sentence"] for each in findings if each["kind"] == kind] for kind in ("note", "doubt"))
+    written = {**content, "warnings": notes, "basis": {**content["basis"], "doubts": doubts}}
+    if "outputs" in content:
+        written["outputs"] = {name: _with_sentences(part) for name, part in content["outputs"].items()}
+    return written
+
+
+def _with_findings(content: dict[str, Any], name: str = "report") -> dict[str, Any]:
+    """Return a report that is to be read with its findings alone, made of sentences where it is older than codes."""
+    body = {key: value for key, value in content.items() if key != "warnings"}
+    basis = body.get("basis", {})
+    if isinstance(basis, Mapping):
+        basis = {key: value for key, value in basis.items() if key != "doubts"}
+        if "findings" not in basis:
+            doubts = _read_sentences(content.get("basis", {}).get("doubts", []), _below(name, "basis.doubts"))
+            notes = _read_sentences(content.get("warnings", []), _below(name, "warnings"))
+            found = [finding("unnamed-doubt", each) for each in doubts]
+            basis["findings"] = _plain(found + [finding("unnamed-note", each) for each in notes])
+        body["basis"] = basis
+    if isinstance(outputs := body.get("outputs"), Mapping):
+        body["outputs"] = {
+            key: _with_findings(part, _below(name, f"outputs[{_shown(key)}]")) if isinstance(part, dict) else part
+            for key, part in outputs.items()
+        }
+    return body
+
+
+def _read_sentences(value: Any, name: str) -> tuple[str, ...]:
+    return _read_tuple(tuple[str, ...], value, name)
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
+from ens_plugin.findings import Finding
 from ens_plugin.report.result import FEWEST_ROWS, LabelErrors, MetricBasis, ReportContent, SizeRecommendation
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ __all__ = [
     "LabelRow",
     "OutputRow",
     "aggregation_words",
-    "all_cautions",
     "axis_name",
     "bag_words",
     "confusion_lines",
@@ -37,7 +37,9 @@ __all__ = [
     "escaped_markdown",
     "estimator_words",
     "finite_words",
+    "first_doubt",
     "first_rows",
+    "further_findings",
     "gain_sentence",
     "group_words",
     "headline",
@@ -72,6 +74,7 @@ __all__ = [
     "variance_sentence",
     "verdict",
     "wanted_text",
+    "with_code",
     "wrapped",
 ]
 
@@ -588,9 +591,15 @@ class RootTexts(NamedTuple):
     limit: str
 
 
-def all_cautions(report: ReportContent) -> tuple[str, ...]:
-    """Return the warnings of a report, preceded by all its doubts but the first, which the headline states."""
-    return (*report.basis.doubts[1:], *report.warnings)
+def further_findings(report: ReportContent) -> list[Finding]:
+    """Return the doubts of a report but the first, which the headline states, and its notes."""
+    doubts = [found for found in report.findings if found.kind == "doubt"]
+    return doubts[1:] + [found for found in report.findings if found.kind != "doubt"]
+
+
+def with_code(found: Finding, limit: int | None = None) -> str:
+    """Return the sentence of a finding, shortened to `limit`, with its code, by which it can be looked up."""
+    return f"{printable(found.sentence, limit)} [{printable(found.code, 40)}]"
 
 
 def gain_sentence(report: ReportContent) -> str:
@@ -639,8 +648,8 @@ def verdict(report: ReportContent) -> str:
     recommendation = report.recommendation
     now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
     members = counted(now, "member is", "members are")
-    if report.basis.doubts:
-        return f"{DOUBTED} {printable(report.basis.doubts[0])}"
+    if (doubt := first_doubt(report)) is not None:
+        return f"{DOUBTED} {with_code(doubt)}"
     if not report.has_enough_rows:
         return f"{report.too_few_rows_text} to decide whether {members} enough."
     if not recommendation.is_known and recommendation.has_interval:
@@ -682,6 +691,11 @@ def _by_interval(recommendation: SizeRecommendation, now: int) -> str:
     )
 
 
+def first_doubt(report: ReportContent) -> Finding | None:
+    """Return the doubt that the headline states; None where there is none."""
+    return next((found for found in report.findings if found.kind == "doubt"), None)
+
+
 def headline(report: ReportContent) -> str:
     """Return the verdict without the reason of a doubt, which may be several sentences."""
     return DOUBTED if report.basis.doubts else verdict(report)
@@ -689,9 +703,9 @@ def headline(report: ReportContent) -> str:
 
 def markdown_verdict(report: ReportContent) -> str:
     """Return the name of the model and the verdict as a line of Markdown, with the headline in bold."""
-    doubts = report.basis.doubts[:1]
+    doubt = first_doubt(report)
     bold = f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(headline(report), 600)}**"
-    return " ".join([bold, *(escaped_markdown(doubt, 600) for doubt in doubts)])
+    return bold if doubt is None else f"{bold} {escaped_markdown(with_code(doubt, 600), 650)}"
 
 
 def variance_sentence(report: ReportContent) -> str:
@@ -749,7 +763,7 @@ def summarize(report: ReportContent) -> str:
             *wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
             *wrapped(gain_sentence(report)),
             *wrapped(output_sentence(report)),
-            *(line for text in all_cautions(report) for line in wrapped(f"Warning: {printable(text)}", later="  ")),
+            *(line for each in further_findings(report) for line in wrapped(f"Warning: {with_code(each)}", later="  ")),
             "",
             *wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
             *(_row(*line) for line in error_lines(report)),
@@ -775,7 +789,7 @@ def markdown_summary(report: ReportContent) -> str:
         gain_sentence(report),
         root_sentence(report),
         output_sentence(report),
-        *(f"Warning: {text}" for text in all_cautions(report)),
+        *(f"Warning: {with_code(each, 350)}" for each in further_findings(report)),
         _size_sentence(report),
         report.recommendation.reason,
         *_sentences(report),

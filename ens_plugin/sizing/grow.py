@@ -20,7 +20,7 @@ from ens_plugin.adapters.members import GROWABLE
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.checks import doubts_about_training, with_supervised_steps
+from ens_plugin.analysis.checks import doubts_about_training
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.core.validation import (
     MOST_MEMBERS,
@@ -32,7 +32,7 @@ from ens_plugin.core.validation import (
     with_article,
 )
 from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError, warn_user
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, with_findings
 from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
 
@@ -519,7 +519,8 @@ def grow(
     if report is not None:
         # Models before the last one may be of another class.
         report = replace(report, model=type(model).__name__)
-        report = with_supervised_steps(report, doubts_about_training(grown, report.n_rows))
+        if report.data == "oob":
+            report = with_findings(report, doubts_about_training(grown, report.n_rows))
     return Growth(
         model=grown,
         n_members=outcome.n_members,

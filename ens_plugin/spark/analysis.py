@@ -17,17 +17,16 @@ from ens_plugin.adapters.contract import EnsembleAdapter, VerifiesRows, distribu
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, is_spark_model, java_reason, stages_and_model
-from ens_plugin.analysis.analyze import build_report
+from ens_plugin.analysis.analyze import KnownRows, build_report
 from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_options
 from ens_plugin.analysis.blocks import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
-from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.analysis.rows import compare_with_stored, refuse_own_loss, refuse_own_weights
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.result import EnsembleReport, with_findings
 from ens_plugin.spark.columns import (
     Columns,
     RowCounts,
@@ -372,15 +371,13 @@ def analyze_frame(
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, tallied.sample, kept.row)
-        report = build_report(
-            adapter,
-            tallied,
-            settings,
+        known = KnownRows(
             sampled_labels=target_labels(kept.target, adapter.classes),
+            sample_tally=tally_block(tallied.sample.block, adapter),
         )
-        report = with_label_errors(report, adapter, tallied.sample, tally_block(tallied.sample.block, adapter), None)
-    basis = replace(report.basis, n_repeated=n_repeated, doubts=(*report.basis.doubts, *doubts))
-    return replace(report, basis=basis)
+        report = build_report(adapter, tallied, settings, known)
+    report = with_findings(report, doubts)
+    return replace(report, basis=replace(report.basis, n_repeated=n_repeated))
 
 
 def _proved(

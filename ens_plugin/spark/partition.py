@@ -49,6 +49,7 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "EXACT_ROWS",
@@ -160,7 +161,7 @@ def _lone_share(marks: Marks) -> float:
 
 def copies_finding(
     marks: Marks | None, n_rows: int, look_again: Callable[[], RepeatedRows | None] = lambda: None
-) -> tuple[int, tuple[str, ...]]:
+) -> tuple[int, tuple[Finding, ...]]:
     """Return the number of repeated rows, and a doubt where more than one row in a hundred looks like a copy."""
     if marks is None:
         return 0, ()
@@ -173,7 +174,10 @@ def copies_finding(
     if copied >= REFUSED_SHARE and is_sure:
         raise InputError(f"{found} {REMEDIES}")
     unsure = "" if is_sure else "Rows of so few different values can also be equal by chance. "
-    return round(repeated * n_rows), (f"{found} {unsure}{REMEDIES}",) if copied > DOUBTED_SHARE else ()
+    n_repeated = round(repeated * n_rows)
+    if copied <= DOUBTED_SHARE:
+        return n_repeated, ()
+    return n_repeated, (finding("copies", f"{found} {unsure}{REMEDIES}", n_copied=copied * n_rows),)
 
 
 BY_MEMBER = ("outputs", "counted")

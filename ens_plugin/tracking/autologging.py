@@ -28,7 +28,7 @@ from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refus
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import NO_METRIC, check_options
 from ens_plugin.analysis.blocks import BlockReader
-from ens_plugin.analysis.checks import doubts_about_training, row_cells, with_supervised_steps
+from ens_plugin.analysis.checks import doubts_about_training, row_cells
 from ens_plugin.analysis.copies import find_repeats, hash_rows
 from ens_plugin.analysis.metric_rows import metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
@@ -36,7 +36,8 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.analysis.rows import encode_target, target_array
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.findings import Finding, finding
+from ens_plugin.report.result import EnsembleReport, with_findings
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import FitEvents, MlflowState, autologging_is_suspended, state_of_thread
 from ens_plugin.tracking.digest import data_digest
@@ -479,7 +480,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     deadline -= SENDING_S
     allowance = settings.seconds_for(fit.seconds)
     options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
-    cautions: list[str] = []
+    about_rows: list[Finding] = []
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
         rng, metric = np.random.default_rng(options.random_state), resolve_metric(options.metric, adapter, data.y)
@@ -492,10 +493,11 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
         left = deadline - time.perf_counter()
         rows = affordable_rows(adapter, features, bags, left, allowance, options.random_state, metric_pace=metric_pace)
         if rows is not None:
-            cautions.append(
+            sentence = (
                 f"Only {rows.size} of the {features.shape[0]} training rows were analysed, drawn at random, to keep "
                 f"within the time that autologging may take (max_overhead={settings.max_overhead:g})."
             )
+            about_rows.append(finding("part-of-rows", sentence, n_rows=rows.size))
         return rows
 
     if settings.log_artifacts:
@@ -510,8 +512,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             options,
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
-    report = with_supervised_steps(report, doubts_about_training(fit.model, len(data.y)))
-    return replace(report, warnings=(*cautions, *report.warnings))
+    return with_findings(report, (*about_rows, *doubts_about_training(fit.model, len(data.y))))
 
 
 def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOptions) -> float:

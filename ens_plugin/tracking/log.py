@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError, TrackingError
+from ens_plugin.findings import codes_of
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary, printable
 from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors
@@ -697,8 +698,16 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
     tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, model_id)
     log_parts(tracker, content.parts)
     tracker.describe(content.parts.summary, prefix)
+    _tag_findings(client, run, content.report, prefix)
     if model_id is not None and content.parts.directory is not None:
         link_model(client, record)
+
+
+def _tag_findings(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
+    """Write the codes of a report's findings into a tag of its run, by which runs can be searched."""
+    key, codes = f"{prefix}.findings", ", ".join(codes_of(report.findings))
+    if codes != run.data.tags.get(key, ""):
+        client.set_tag(run.info.run_id, key, codes)
 
 
 def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, directory: Path, prefix: str) -> None:

@@ -42,7 +42,8 @@ FRESH_ROWS = 2000
 HALF_WIDTHS = 2.0
 VALID_SHARE = 0.25
 # Of warnings, only those that are about the rows or y count.
-SENTENCES = (UNPROVED_TARGET[:60], UNKNOWN_ROWS[:60], UNCHECKED_ROWS[:60], LIKE_TRAINING_ROWS[:60])
+OF_ROWS = (UNPROVED_TARGET, UNKNOWN_ROWS, UNCHECKED_ROWS, LIKE_TRAINING_ROWS)
+SENTENCES = tuple(found.sentence[:60] for found in OF_ROWS)
 
 
 @dataclass(frozen=True)

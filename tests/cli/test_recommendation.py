@@ -13,9 +13,8 @@ import pytest
 from ens_plugin import EnsembleReport
 from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of, is_decided
 from ens_plugin.errors import InputError
-from ens_plugin.report import EstimateBasis
 from ens_plugin.sizing import Savings
-from tests.reports import classification_report, regression_report
+from tests.reports import classification_report, regression_report, with_doubts
 
 ROOT = Path(__file__).parents[2]
 SAVINGS = Savings(
@@ -104,7 +103,7 @@ def test_few_rows_meet_no_demand_on_the_size(n_rows: int, passed: bool) -> None:
 
 def test_a_doubted_report_meets_no_demand_on_the_size() -> None:
     doubt = "Copies hide the error."
-    answer = answer_to(report(basis=EstimateBasis(doubts=(doubt,))), Limits(max_size_ratio=100.0))
+    answer = answer_to(with_doubts(report(), doubt), Limits(max_size_ratio=100.0))
     assert not answer.passed
     assert [check.text for check in answer.checks] == [f"FAILED: {doubt}"] * 2
     assert doubt in as_text(answer)

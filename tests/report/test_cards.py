@@ -10,9 +10,10 @@ import pytest
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.report import EstimateBasis, LabelErrors
+from ens_plugin.report import LabelErrors
 from tests import reports
 from tests.report.test_html import ALLOWED_ATTRIBUTES, ALLOWED_TAGS, Outline
+from tests.reports import with_doubts, with_notes
 
 REPORTS = reports.all_reports()
 TAGS = ALLOWED_TAGS | {"details", "summary", "table", "tr", "th", "td", "pre", "strong"}
@@ -34,7 +35,7 @@ def several_outputs() -> EnsembleReport:
 
 def doubted() -> EnsembleReport:
     doubts = ("Only 3 rows of label <b>rare</b> are out of bag.", "The second doubt is <i>here</i>.")
-    return replace(REPORTS["classification"], basis=EstimateBasis(doubts=doubts), warnings=("A warning.",))
+    return with_notes(with_doubts(REPORTS["classification"], *doubts), "A warning.")
 
 
 SHOWN = {**REPORTS, "labelled": labelled(), "several outputs": several_outputs(), "doubted": doubted()}

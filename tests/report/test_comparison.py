@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 import ens_plugin
 from ens_plugin.errors import InputError
 from tests import reports
+from tests.reports import with_doubts
 
 REPORTS = reports.all_reports()
 FOREST, DIGITS, CAPPED = (REPORTS[name] for name in ("classification", "large_classification", "capped"))
@@ -46,7 +47,7 @@ def test_a_score_has_its_own_name() -> None:
 
 def test_an_unknown_size_is_missing_and_doubts_are_in_the_table() -> None:
     advice = replace(FOREST.recommendation, size=None, values=np.full(FOREST.recommendation.sizes.size, np.nan))
-    unknown = replace(FOREST, recommendation=advice, basis=replace(FOREST.basis, doubts=("Few.", "Copies.")))
+    unknown = with_doubts(replace(FOREST, recommendation=advice), "Few.", "Copies.")
     row = ens_plugin.compare([unknown]).to_frame().iloc[0]
     assert [row[f"recommended_{end}"] is pd.NA for end in ("size", "lower", "upper")] == [True] * 3
     assert row["doubts"] == "Few. Copies."

@@ -21,6 +21,7 @@ import pytest
 from ens_plugin.errors import InputError
 from ens_plugin.report import default_style, render_page, write_page
 from tests import reports
+from tests.reports import with_doubts
 
 REPORTS = reports.all_reports()
 
@@ -242,10 +243,10 @@ def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, is_known: bool) -> 
 @pytest.mark.slow
 def test_a_doubt_stands_below_a_short_headline_and_the_chart_calls_the_size_guessed() -> None:
     report = REPORTS["classification"]
-    doubted = render_page(replace(report, basis=replace(report.basis, doubts=("Many rows are copies. Name groups.",))))
+    doubted = render_page(with_doubts(report, "Many rows are copies. Name groups."))
     top = doubted[doubted.index("<h1>") : doubted.index("<figure>")]
     assert top.startswith("<h1>Do not rely on these figures.</h1>")
-    assert '<p class="doubt"><bdi>Many rows are copies. Name groups.</bdi></p>' in top
+    assert '<p class="doubt"><bdi>Many rows are copies. Name groups. [unnamed-doubt]</bdi></p>' in top
     assert ("guessed 59" in doubted, "recommended 59" in doubted) == (True, False)
     assert ("guessed 59" in page("classification"), "recommended 59" in page("classification")) == (False, True)
 

@@ -18,6 +18,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.report import report_from_dict
 from tests import reports
+from tests.reports import with_notes
 
 REPORTS = reports.all_reports()
 
@@ -162,7 +163,8 @@ def test_any_values_come_back_to_the_bit(errors: list[float], scalar: float, tex
         report.error_curve, sizes=sizes, error=values, lower=values, upper=values, asymptote=scalar,
         asymptote_interval=(scalar, scalar), check=optional, metric="loss of mine",
     )  # fmt: skip
-    changed = replace(report, error_curve=curve, model=text, warnings=(text,), versions={text: text})
+    changed = replace(report, error_curve=curve, model=text, versions={text: text})
+    changed = with_notes(changed, text)
     again = EnsembleReport.from_json(changed.to_json())
     assert same_bits(again.error_curve.error, values)
     assert same_bits(again.error_curve.sizes, sizes)

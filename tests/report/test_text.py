@@ -16,6 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from ens_plugin.report import error_text, gain_sentence, interval_text, markdown_summary, printable, summarize, verdict
 from tests import reports
+from tests.reports import with_doubts
 
 REPORTS = reports.all_reports()
 
@@ -129,7 +130,7 @@ def test_verdict_on_probabilities_has_the_brier_score_where_the_error_stays(size
 
 def test_only_the_headline_of_a_doubted_report_is_bold_in_markdown() -> None:
     report = REPORTS["classification"]
-    doubted = replace(report, basis=replace(report.basis, doubts=("Many rows are copies. Name groups.",)))
+    doubted = with_doubts(report, "Many rows are copies. Name groups.")
     assert markdown_summary(doubted).splitlines()[0] == (
         "**RandomForestClassifier: do not rely on these figures.** Many rows are copies. Name groups."
     )

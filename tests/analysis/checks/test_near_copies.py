@@ -54,7 +54,7 @@ def oversampled(n_rows: int, n_columns: int, positives: float, seed: int = 0) ->
 @pytest.mark.parametrize("n_each", [2, 3, 5, 25])
 def test_rows_of_subjects_are_doubted(n_each: int) -> None:
     (doubt,) = near_copy_doubts(*subjects(1000 // n_each, n_each))
-    assert f"(mostly {n_each - 1}) than to all the rest: 0 % of these" in doubt
+    assert f"(mostly {n_each - 1}) than to all the rest: 0 % of these" in doubt.sentence
 
 
 def test_the_headline_of_an_analysis_has_the_doubt() -> None:
@@ -86,7 +86,7 @@ def test_labels_of_rows_and_not_of_subjects_are_let_pass() -> None:
 @pytest.mark.parametrize(("n_rows", "positives"), [(800, 0.1), (3000, 0.02), (600, 0.3)])
 def test_interpolated_rows_are_doubted(n_rows: int, positives: float, n_columns: int) -> None:
     doubts = near_copy_doubts(*oversampled(n_rows, n_columns, positives))
-    assert "lie exactly on a line with two of their neighbours" in doubts[-1]
+    assert "lie exactly on a line with two of their neighbours" in doubts[-1].sentence
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_rows_of_oversamplers_are_doubted(name: str, dtype: str) -> None:
         rows, labels = getattr(library, name)(random_state=seed).fit_resample(X, y)
         order = rng.permutation(labels.size)
         doubts = near_copy_doubts(rows[order].astype(dtype), labels[order])
-        assert any("on a line" in doubt for doubt in doubts)
+        assert any("on a line" in doubt.sentence for doubt in doubts)
 
 
 @pytest.mark.parametrize(

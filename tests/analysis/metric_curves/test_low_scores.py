@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.analysis.metric_rows import low_score_caution, low_score_doubt
+from ens_plugin.analysis.metric_rows import large_tolerance_notes, low_score_doubts
 
 
 def forecast(strength: float, **options: Any) -> EnsembleReport:
@@ -65,5 +65,5 @@ def test_a_doubt_ends_at_the_tolerance_and_a_caution_at_twenty_times_it(
     for is_absolute in (True, False):
         metric = SimpleNamespace(is_absolute=is_absolute, lowest=-1.0)
         settings: Any = SimpleNamespace(metric_distances=lambda limit: 0.01, metric=metric)
-        assert bool(low_score_doubt(curve, settings, curve.asymptote)) is (is_doubted and is_absolute)
-        assert bool(low_score_caution(curve, settings, -1.0)) is (is_cautioned and is_absolute)
+        assert bool(low_score_doubts(curve, settings, curve.asymptote)) is (is_doubted and is_absolute)
+        assert bool(large_tolerance_notes(curve, settings, -1.0)) is (is_cautioned and is_absolute)

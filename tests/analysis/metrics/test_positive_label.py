@@ -161,7 +161,7 @@ class TestRarerLabel:
         found = resolved(name, forest_of(labels), labels)
         rare = "z" if flip else "bad"
         assert found.positive_label == rare
-        assert f"of the label {rare!r}, the rarer one" in found.caution
+        assert f"of the label {rare!r}, the rarer one" in found.findings[0].sentence
         named = resolved(ScorerOfLabel(name, rare), forest_of(labels))
         mean = forest_of(labels).predict_proba(X)
         assert found.value(labels, mean) == named.value(labels, mean)
@@ -169,7 +169,7 @@ class TestRarerLabel:
     @pytest.mark.parametrize("labels", [CODES, 2 * CODES - 1, CODES + 1, CODES.astype(bool)])
     def test_the_label_of_scikit_learn_is_kept(self, labels: Any) -> None:
         found = resolved("average_precision", forest_of(labels), labels)
-        assert (found.positive_label, found.caution) == (None, "")
+        assert (found.positive_label, found.findings) == (None, ())
 
     @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "f1_macro", "neg_log_loss", "accuracy"])
     def test_a_metric_of_both_labels_names_none(self, name: str) -> None:

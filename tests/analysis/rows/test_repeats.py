@@ -259,13 +259,11 @@ def test_a_doubt_needs_more_than_a_standard_error() -> None:
     copied, target = np.arange(2000) < 100, np.zeros(2000, dtype=int)
     losses = (rng.random(2000) < 0.3).astype(float)
     losses[copied] = 0.0
-    doubts, warnings = copies_findings(RepeatedRows(copied, copied), losses, target, np.ones(2000))
-    assert len(doubts) == 1
-    assert not warnings
+    (found,) = copies_findings(RepeatedRows(copied, copied), losses, target, np.ones(2000))
+    assert (found.code, found.kind) == ("copies", "doubt")
     few = np.arange(2000) < 10
-    doubts, warnings = copies_findings(RepeatedRows(few, few), losses, target, np.ones(2000))
-    assert not doubts
-    assert len(warnings) == 1
+    (found,) = copies_findings(RepeatedRows(few, few), losses, target, np.ones(2000))
+    assert (found.code, found.kind) == ("few-copies", "note")
 
 
 class Oversampler(BaseEstimator):  # type: ignore[misc]

@@ -21,6 +21,7 @@ from ens_plugin.analysis.rows import RowShares, row_shares
 from ens_plugin.errors import InputError, TooFewMembersError
 from tests.extras import draws_by_weight, lightgbm, xgboost
 from tests.forests import Array
+from tests.reports import with_doubts
 
 
 def rows(n_rows: int, share: float, seed: int = 0) -> tuple[Array, Array]:
@@ -374,7 +375,7 @@ def test_grow_acts_on_no_doubtful_report(monkeypatch: pytest.MonkeyPatch) -> Non
 
     X, y = rows(400, 0.3)
     report = analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-    doubted = replace(report, basis=replace(report.basis, doubts=("Half of the rows are missing.",)))
+    doubted = with_doubts(report, "Half of the rows are missing.")
     assert growth._weakness(report) == ""
     assert growth._weakness(doubted) == "Half of the rows are missing."
 

@@ -15,7 +15,7 @@ from ens_plugin.errors import GateError, InputError
 from ens_plugin.tracking import log_report
 from tests.registry.gating.gates import LOOSE, NO_WORSE, REPORT, STRICT, UPPER, Client, holder
 from tests.registry.registry import Version, experiment_id, lines, register, report_with_error, tags_of
-from tests.reports import capped_report, score_report
+from tests.reports import capped_report, score_report, with_doubts
 from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift")]
@@ -316,7 +316,7 @@ def test_no_model_is_loaded_for_a_logged_report(embedded: Client, name: str, mon
 
 
 def doubted(report: EnsembleReport) -> EnsembleReport:
-    return replace(report, basis=replace(report.basis, doubts=("36 % of the weight lies on rows in every bag.",)))
+    return with_doubts(report, "36 % of the weight lies on rows in every bag.")
 
 
 def test_a_doubtful_report_promotes_nothing(embedded: Client, name: str) -> None:

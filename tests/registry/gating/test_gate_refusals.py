@@ -18,7 +18,7 @@ from ens_plugin import EnsembleReport, gate
 from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError
 from tests.registry.gating.gates import LOOSE, NO_WORSE, REPORT, STRICT, Client, holder
 from tests.registry.registry import Version, experiment_id, is_registered, lines, register, report_with_error, tags_of
-from tests.reports import HOSTILE_STRINGS, regression_report
+from tests.reports import HOSTILE_STRINGS, regression_report, with_notes
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift")]
@@ -265,7 +265,8 @@ def test_a_server_that_dies_between_writes_leaves_no_pass_that_was_not_earned(
 @pytest.mark.parametrize("text", HOSTILE_STRINGS)
 def test_hostile_names_and_tags_act_nowhere(text: str, embedded: Client, tmp_path: Path) -> None:
     name = text.replace("/", "").replace(":", "")[:200] + uuid4().hex[:8]
-    report = replace(REPORT, error_curve=replace(REPORT.error_curve, metric=text), model=text, warnings=(text,))
+    report = replace(REPORT, error_curve=replace(REPORT.error_curve, metric=text), model=text)
+    report = with_notes(report, text)
     version = register(embedded, name, report)
     embedded.set_model_version_tag(name, version.version, "note", text)
     policy = {**LOOSE, **NO_WORSE, "metrics": {"auc": {"max": 1.0}}}

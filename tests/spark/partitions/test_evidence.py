@@ -13,10 +13,9 @@ from ens_plugin import EnsembleReport
 from ens_plugin.adapters import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.analysis import AnalysisOptions, TalliedRows, resolve_options, tally_rows
-from ens_plugin.analysis.analyze import build_report
+from ens_plugin.analysis.analyze import KnownRows, build_report
 from ens_plugin.analysis.blocks import tally_block
 from ens_plugin.analysis.estimates import soft_spreads
-from ens_plugin.analysis.label_errors import with_label_errors
 from ens_plugin.core.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.spark.partition import Part, Plan, in_content_order, read_partition, tallied_rows
 from tests.spark.cases import fitted, in_order, largest_difference
@@ -144,8 +143,8 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     assert part.kept is not None
     kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
     evidence = tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping)
-    report = build_report(adapter, evidence, settings_, sampled_labels=kept.target)
-    return with_label_errors(report, adapter, evidence.sample, tally_block(evidence.sample.block, adapter), None)
+    known = KnownRows(sampled_labels=kept.target, sample_tally=tally_block(evidence.sample.block, adapter))
+    return build_report(adapter, evidence, settings_, known)
 
 
 @pytest.mark.fast_cases("margins row by row-True", "votes-False", "values-True", "shares row by row-False")
