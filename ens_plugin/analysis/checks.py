@@ -22,10 +22,9 @@ from ens_plugin.adapters.trees import OutsideColumns, columns_outside
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
 from ens_plugin.analysis.copies import HashedRows, RepeatedRows, find_repeats, identical_rows
 from ens_plugin.analysis.rows import encode_groups
-from ens_plugin.analysis.sizes import agreement_reason, as_told, choose_criterion, probability_size
-from ens_plugin.core.agreement import CellVotes, cell_agreement, cell_size, cell_size_draws, gather_cells, has_few_cells
+from ens_plugin.analysis.sizes import agreement_size, as_told, choose_criterion, probability_size
+from ens_plugin.core.agreement import gather_cells, has_few_cells
 from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
-from ens_plugin.core.intervals import size_interval
 from ens_plugin.core.near_rows import (
     AdjacentLosses,
     MateLosses,
@@ -705,8 +704,8 @@ def resize_by_distinct_rows(
     n_distinct = int(np.count_nonzero(np.bincount(cell)))
     weight = evidence.weight.select(used)
     sample = evidence.sample.keep(used)
-    cells = gather_cells(sample, cell, weight.total, weight.n_effective)
-    by_agreement = _by_agreement(estimates, adapter.n_members, cells, settings)
+    cells = gather_cells(sample, cell, weight.total, weight.n_effective, settings.random_state)
+    by_agreement = agreement_size(cells, adapter.n_members, settings)
     by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
     note = (
         f"The size rests on the members' outputs for {counted(n_distinct, 'different row')} of features "
@@ -741,8 +740,8 @@ def _resized_by_alike_rows(
     if cell is None:
         return estimates
     part = replace(part, rows=np.arange(cell.size))
-    cells = gather_cells(part, cell, part.weight, evidence.weight.n_effective)
-    by_agreement = _by_agreement(estimates, adapter.n_members, cells, settings)
+    cells = gather_cells(part, cell, part.weight, evidence.weight.n_effective, settings.random_state)
+    by_agreement = agreement_size(cells, adapter.n_members, settings)
     note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
     by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
     criteria = tuple(
@@ -755,28 +754,6 @@ def _resized_by_alike_rows(
 def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
     """Return the recommendation with how its size was estimated, which changes nothing about its use."""
     return replace(advice, reason=f"{advice.reason} {note}".strip())
-
-
-def _by_agreement(
-    estimates: Estimates, n_members: int, cells: CellVotes, settings: ResolvedOptions
-) -> SizeRecommendation:
-    confidence, max_size = settings.confidence, settings.max_size
-    before = next(found for found in estimates.criteria if found.criterion == "agreement")
-    size = cell_size(cells, confidence, max_size)
-    draws = cell_size_draws(cells, confidence, max_size, settings.random_state)
-    low, high = size_interval(draws, settings.interval_level, max_size)
-    # The expected agreement can need a larger size than nearly all draws.
-    low = min(low, size or max_size)
-    high = None if high is None or size is None else max(high, size)
-    agreement = float(cell_agreement(cells, [n_members])[0])
-    return replace(
-        before,
-        size=size,
-        agreement=agreement,
-        interval=(low, high),
-        reason=agreement_reason(size, agreement, n_members, settings),
-        values=cell_agreement(cells, before.sizes),
-    )
 
 
 def _doubt_about_distinct_rows(advice: SizeRecommendation, n_distinct: int) -> Finding:

@@ -26,16 +26,15 @@ from ens_plugin.analysis.estimates import (
     shift_errors,
 )
 from ens_plugin.analysis.sizes import (
-    SizeLuck,
     agreement_reason,
     agreement_size,
-    excess_recommendation,
+    excess_size,
     gap_doubts,
     member_variance,
     size_model,
     without_lower_end,
 )
-from ens_plugin.core.agreement import fit_contests
+from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests
 from ens_plugin.core.anchoring import (
     Anchor,
     anchor_first_size,
@@ -141,7 +140,8 @@ def estimate_classification(
     )
     relative = sample.weight / sample.weight.mean()
     luck = SizeLuck(outputs, sample.block.counted, sign * relative, weight.n_rows)
-    recommendation = agreement_size(agreeing, drawn[0], n_members, settings, luck)
+    law = AgreementLaw(agreeing, drawn[0], luck, settings.random_state)
+    recommendation = agreement_size(law, n_members, settings)
     recommendation = without_lower_end(recommendation, sample)
     doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
     doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
@@ -583,7 +583,7 @@ def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOpt
     )
     return Estimates(
         error_curve=_regression_curve(loss, data.path, settings),
-        recommendation=_regression_size(loss, n_members, settings),
+        recommendation=excess_size(loss, "excess_error", "mean squared error", None, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
         findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
@@ -662,12 +662,4 @@ def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Resol
         estimator=settings.estimator,
         metric="mean squared error",
         interval_level=settings.interval_level,
-    )
-
-
-def _regression_size(loss: SquaredLoss, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
-    size = loss.recommended_size(settings.tolerance, settings.max_size)
-    interval = loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level)
-    return excess_recommendation(
-        "excess_error", "mean squared error", size, interval, loss.excess, None, n_members, settings
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,16 @@ from ens_plugin.analysis.metric_rows import (
     zero_findings,
 )
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
-from ens_plugin.analysis.sizes import as_told, metric_reason
+from ens_plugin.analysis.sizes import Goal, as_told, metric_reason, recommend
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
 from ens_plugin.core.anchoring import tie_probability
 from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes
-from ens_plugin.core.intervals import ErrorDraws, hall_limits, size_interval, size_of_approach
+from ens_plugin.core.intervals import ErrorDraws, hall_limits, interval_of_draws, size_of_approach
 from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
+from ens_plugin.core.size_law import NoLimit, SizeLaw
 from ens_plugin.core.tally import MarginTally, SupportTally
 from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray, counted
@@ -54,6 +56,7 @@ __all__ = [
     "LabelMetricCurve",
     "MatrixMetricCurve",
     "MetricChange",
+    "MetricLaw",
     "Resampled",
     "SubsetAverages",
     "TwoErrors",
@@ -817,6 +820,45 @@ class MetricChange:
         return values[:, :-1] - values[:, -1:], signed[:, :-1] - signed[:, -1:]
 
 
+@dataclass(frozen=True, eq=False)
+class MetricLaw:
+    """The :class:`~ens_plugin.core.size_law.SizeLaw` of a metric's difference from that of the infinite ensemble.
+
+    Attributes
+    ----------
+    change : MetricChange or LabelMetricCurve
+    settings : ResolvedOptions
+    unit : float
+        What a difference is stated in: 1 for scores, the value of the infinite ensemble for losses.
+    """
+
+    change: MetricChange | LabelMetricCurve
+    settings: ResolvedOptions
+    unit: float
+
+    @cached_property
+    def draws(self) -> FloatArray:
+        """Return draws of the size, whose tolerance depends on the limit that was drawn with each."""
+        return self.change.size_draws(self.settings)
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return the signed difference at each size, shape (n_sizes,)."""
+        return np.asarray(self.change.differences(np.asarray(sizes)) / self.unit)
+
+    def size_within(self, wanted: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the metric is within a distance of its limit; None above `max_size`.
+
+        Of a metric that both errors of two labels move, the size is the typical one of the draws.
+        """
+        if isinstance(self.change, MatrixMetricCurve):
+            return typical_size(self.draws, max_size)
+        return self.change.close_size(wanted * self.unit, max_size)
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the interval of :meth:`size_within` by the draws."""
+        return interval_of_draws(self.draws, self.size_within(wanted, max_size), max_size, level)
+
+
 def metric_size(
     change: MetricChange | LabelMetricCurve, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
@@ -827,39 +869,26 @@ def metric_size(
     Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
     for the interval resamples the orders of the members, adds an error of the rows to level and slope, and continues
     the curve between the line and the parabola whose distance bounds the error of the extrapolation.
-
-    Of a metric that both errors of two labels move, the size is the typical one of the draws.
     """
     metric = settings.metric
     assert metric is not None
-    is_known = _is_apart(change, settings)
-    distance = float(settings.metric_distances(change.limit))
+    is_known, wanted = _is_apart(change, settings), settings.metric_tolerance
     if metric.is_absolute and is_known:
-        distance = float(f"{distance:.2g}")
-    is_typical = isinstance(change, MatrixMetricCurve)
-    sizes = settings.sizes
-    size: int | None = None
-    interval: tuple[int, int | None] = (1, None)
-    differences, allowed = np.full(sizes.size + 1, np.nan), np.nan
+        wanted = float(f"{float(settings.metric_distances(change.limit)):.2g}")
+    law: SizeLaw = NoLimit()
     if is_known:
-        # What a difference is stated in.
-        unit = 1.0 if metric.is_absolute else abs(change.limit)
-        draws = change.size_draws(settings)
-        most = settings.max_size
-        size = typical_size(draws, most) if is_typical else change.close_size(distance, most)
-        interval = _interval(draws, size, settings)
-        differences, allowed = change.differences(np.append(sizes, n_members)) / unit, distance / unit
-    return SizeRecommendation(
-        size=size,
-        criterion="metric",
-        confidence=None,
-        tolerance=distance if metric.is_absolute and is_known else settings.metric_tolerance,
-        agreement=agreement,
-        interval=interval,
-        reason=metric_reason(size, float(differences[-1]), allowed, n_members, settings, is_typical=is_typical),
-        max_size=settings.max_size,
-        sizes=sizes.copy(),
-        values=np.abs(differences[:-1]),
+        law = MetricLaw(change, settings, 1.0 if metric.is_absolute else abs(change.limit))
+    reason = partial(
+        metric_reason,
+        allowed=wanted,
+        n_members=n_members,
+        settings=settings,
+        is_typical=isinstance(change, MatrixMetricCurve),
+    )
+    found = recommend(law, Goal("metric", wanted, reason), agreement, n_members, settings)
+    return replace(
+        found,
+        values=np.abs(found.values),
         of_metric=metric.name,
         is_absolute=metric.is_absolute and (is_known or settings.metric_reference is None),
     )
@@ -897,13 +926,6 @@ def _grid(known: IntArray, max_size: int) -> IntArray:
     largest = min(int(known[-1]), MOST_SINGLE)
     beyond = np.geomspace(largest, max(max_size, largest + 1), N_BEYOND).astype(np.int64)
     return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))
-
-
-def _interval(draws: FloatArray, size: int | None, settings: ResolvedOptions) -> tuple[int, int | None]:
-    low, high = size_interval(draws, settings.interval_level, settings.max_size)
-    if size is None:
-        return low, None
-    return min(low, size), None if high is None else max(high, size)
 
 
 def _share_left(law: Extrapolation, sizes: FloatArray) -> FloatArray:

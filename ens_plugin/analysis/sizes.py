@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes, counts_hard_votes
-from ens_plugin.core.agreement import AnchoredAgreement, anchor_agreement, member_dissent, subset_ratio
-from ens_plugin.core.comparison import luck_variance
-from ens_plugin.core.error_curve import smallest_odd_size
-from ens_plugin.core.intervals import ErrorDraws, PosteriorDraws, size_draws, size_interval, spread_sizes
+from ens_plugin.core.agreement import anchor_agreement, member_dissent, subset_ratio
+from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.losses import brier_loss
 from ens_plugin.core.repeated_rows import are_alike
-from ens_plugin.core.row_model import RowModel, model_agreement, row_means
+from ens_plugin.core.row_model import RowModel, model_agreement
 from ens_plugin.core.sample import Sample, SubsetRates
+from ens_plugin.core.size_law import NoLimit, SizeLaw
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
-from ens_plugin.core.validation import FloatArray, counted
+from ens_plugin.core.validation import counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import LabelBasis, SizeRecommendation
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from ens_plugin.core.weights import RowWeight
 
 __all__ = [
-    "SizeLuck",
+    "Goal",
     "agreement_reason",
     "agreement_size",
     "as_told",
     "choose_criterion",
-    "excess_recommendation",
+    "excess_size",
     "gap_doubts",
     "member_variance",
     "metric_reason",
     "probability_size",
     "rare_label_notes",
+    "recommend",
     "size_model",
     "with_criteria",
     "without_lower_end",
@@ -77,39 +78,66 @@ def agreement_reason(size: int | None, agreement: float, n_members: int, setting
     return _with_size(now, f"an agreement of {100 * settings.confidence:.6g} %", size, n_members, settings)
 
 
-def excess_recommendation(
+class Goal(NamedTuple):
+    """What a size has to reach by one criterion.
+
+    Attributes
+    ----------
+    criterion : str
+        As in :class:`~ens_plugin.report.result.SizeRecommendation`.
+    wanted : float
+        The agreement, or the excess, that is wanted.
+    reason : callable
+        ``reason(size, now)`` returns one sentence with the size and the closeness of the current size.
+    """
+
+    criterion: Literal["agreement", "excess_error", "probability", "metric"]
+    wanted: float
+    reason: Callable[[int | None, float], str]
+
+
+def recommend(
+    law: SizeLaw, goal: Goal, agreement: float | None, n_members: int, settings: ResolvedOptions
+) -> SizeRecommendation:
+    """Return the size at which a law reaches a goal, with its interval and the table of the closeness by size."""
+    size = law.size_within(goal.wanted, settings.max_size)
+    is_agreement = goal.criterion == "agreement"
+    return SizeRecommendation(
+        size=size,
+        criterion=goal.criterion,
+        confidence=goal.wanted if is_agreement else None,
+        tolerance=None if is_agreement else goal.wanted,
+        agreement=agreement,
+        interval=law.size_interval(goal.wanted, settings.max_size, settings.interval_level),
+        reason=goal.reason(size, float(law.values([n_members])[0])),
+        max_size=settings.max_size,
+        sizes=settings.sizes.copy(),
+        values=law.values(settings.sizes),
+    )
+
+
+def excess_size(
+    law: SizeLaw,
     criterion: Literal["excess_error", "probability"],
     loss: str,
-    size: int | None,
-    interval: tuple[int, int | None],
-    excess: Callable[[ArrayLike], FloatArray],
     agreement: float | None,
     n_members: int,
     settings: ResolvedOptions,
 ) -> SizeRecommendation:
-    """Return the recommendation of a size by the excess of a loss over that of the infinite ensemble."""
-    return SizeRecommendation(
-        size=size,
-        criterion=criterion,
-        confidence=None,
-        tolerance=settings.tolerance,
-        agreement=agreement,
-        interval=interval,
-        reason=_excess_reason(loss, size, float(excess([n_members])[0]), n_members, settings),
-        max_size=settings.max_size,
-        sizes=settings.sizes.copy(),
-        values=excess(settings.sizes),
-    )
+    """Return the size by the excess of a loss over that of the infinite ensemble."""
+    wanted = settings.probability_tolerance if criterion == "probability" else settings.tolerance
+    reason = partial(_excess_reason, loss, wanted=wanted, n_members=n_members, settings=settings)
+    return recommend(law, Goal(criterion, wanted, reason), agreement, n_members, settings)
 
 
 def metric_reason(
     size: int | None,
     difference: float,
+    *,
     allowed: float,
     n_members: int,
     settings: ResolvedOptions,
-    *,
-    is_typical: bool = False,
+    is_typical: bool,
 ) -> str:
     """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed."""
     metric = settings.metric
@@ -130,13 +158,15 @@ def metric_reason(
     return f"{reason} The size is the geometric mean of those of many curves that these rows allow."
 
 
-def _excess_reason(loss: str, size: int | None, now: float, n_members: int, settings: ResolvedOptions) -> str:
+def _excess_reason(
+    loss: str, size: int | None, now: float, *, wanted: float, n_members: int, settings: ResolvedOptions
+) -> str:
     if np.isnan(now):
         return f"The infinite ensemble's {loss} cannot be distinguished from 0, so no relative excess exists."
     below = "below" if now < 0 else "above"
     distance = f"{100 * abs(now):.2f} % {below}"
     state = f"With {counted(n_members, 'member')}, the {loss} is {distance} that of the infinite ensemble"
-    return _with_size(state, f"an excess of {100 * settings.tolerance:.6g} %", size, n_members, settings)
+    return _with_size(state, f"an excess of {100 * wanted:.6g} %", size, n_members, settings)
 
 
 def _with_size(state: str, wanted: str, size: int | None, n_members: int, settings: ResolvedOptions) -> str:
@@ -152,8 +182,6 @@ def _with_size(state: str, wanted: str, size: int | None, n_members: int, settin
 ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
 # With fewer votes a row, either density is as likely as the other whatever the distribution.
 LEAST_VOTES = 15.0
-# The disagreement falls with the root of the size where votes are smooth, so that a size moves by twice its error.
-BY_LOG = 2.0
 
 
 def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | None, sample: Sample) -> RowModel:
@@ -166,36 +194,11 @@ def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | 
     return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
 
 
-def agreement_size(
-    model: RowModel, drawn: PosteriorDraws | None, n_members: int, settings: ResolvedOptions, luck: SizeLuck
-) -> SizeRecommendation:
+def agreement_size(law: SizeLaw, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
     """Return the recommended size by agreement, its interval, and the agreement at the current and other sizes."""
-
-    def mean_agreement(size: float) -> float:
-        return float(model_agreement(model, [size])[0])
-
-    size = smallest_odd_size(mean_agreement, settings.confidence, settings.max_size)
-    draws = size_draws(model, settings.confidence, settings.max_size, settings.random_state, drawn=drawn)
-    known = draws[np.isfinite(draws)]
-    if known.size:
-        of_ratio = _ratio_sd(model, float(np.median(known)))
-        of_seeds = 0.0 if size is None else luck.log_sd(model, size, settings.confidence)
-        draws = spread_sizes(draws, float(np.hypot(of_ratio, of_seeds)), settings.random_state)
-    agreement = mean_agreement(n_members)
-    sizes = settings.sizes
-    low, high = size_interval(draws, settings.interval_level, settings.max_size)
-    return SizeRecommendation(
-        size=size,
-        criterion="agreement",
-        confidence=settings.confidence,
-        tolerance=None,
-        agreement=agreement,
-        interval=(low, high),
-        reason=agreement_reason(size, agreement, n_members, settings),
-        max_size=settings.max_size,
-        sizes=sizes.copy(),
-        values=model_agreement(model, sizes),
-    )
+    goal = Goal("agreement", settings.confidence, partial(agreement_reason, n_members=n_members, settings=settings))
+    found = recommend(law, goal, None, n_members, settings)
+    return replace(found, agreement=float(law.values([n_members])[0]))
 
 
 def without_lower_end(found: SizeRecommendation, sample: Sample) -> SizeRecommendation:
@@ -207,48 +210,6 @@ def without_lower_end(found: SizeRecommendation, sample: Sample) -> SizeRecommen
     if sample.block.n_labels <= 2 or float(sample.block.trials.mean()) >= LEAST_VOTES:
         return found
     return replace(found, interval=(1, found.interval[1]))
-
-
-def _ratio_sd(model: RowModel, size: float) -> float:
-    """Return the standard deviation of the logarithm of the size, as far as the ratio of disagreements is not known."""
-    # The agreement of a mixture alone is not anchored, and nothing that anchors one need be loaded.
-    if isinstance(model, Mixture) or not isinstance(model, AnchoredAgreement):
-        return 0.0
-    return BY_LOG * model.ratio.sd_at(size)
-
-
-@dataclass(frozen=True, eq=False)
-class SizeLuck:
-    """What the size by agreement owes to the members that were trained: another seed gives another one.
-
-    Attributes
-    ----------
-    outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean determines the label.
-    counted : ndarray of bool, shape (n_members, n_sampled)
-    slopes_by : ndarray, shape (n_sampled,)
-        Sign of each row's outputs, times its relative weight.
-    n_rows : float
-        Number of rows of the whole data.
-    """
-
-    outputs: NDArray[Any]
-    counted: NDArray[np.bool_]
-    slopes_by: FloatArray
-    n_rows: float
-
-    def log_sd(self, model: RowModel, size: int, confidence: float) -> float:
-        """Return the standard deviation over seeds of the logarithm of a size, by the delta method."""
-        apart, further = 1.0 - model_agreement(model, [size, 2 * size + 1])
-        if not 0.0 < further < apart:
-            return 0.0
-        # Towards the infinite ensemble's label, an output makes the other label rarer on either side.
-        side = 1.0 - 2.0 * model.error_by_point([np.inf])[0]
-        slopes = row_means(model, (side * model.slope_by_point(size))[None])[0]
-        variance = luck_variance(self.outputs, self.counted, slopes * self.slopes_by, self.n_rows)
-        by_log = np.log((2 * size + 1) / size) / np.log(apart / further)
-        # Of one member, the disagreement may be far below the one that is allowed.
-        return float(by_log * np.sqrt(variance) / max(apart, 1.0 - confidence))
 
 
 def gap_doubts(
@@ -383,18 +344,8 @@ def _error_size(
     found: ErrorDraws, n_rows: float, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
     """Return the smallest size from which on the error is at most ``1 + tolerance`` times that of the infinite one."""
-    tolerance, max_size = settings.tolerance, settings.max_size
-    if found.error[-1] < UNDECIDED / n_rows:
-        return excess_recommendation(
-            "excess_error", "error", None, (1, None), _not_known, agreement, n_members, settings
-        )
-    close = found.close_size(tolerance)
-    size = None if np.isinf(close) else int(close)
-    low, high = size_interval(found.close_size_draws(tolerance), settings.interval_level, max_size)
-    if size is not None:
-        low, high = min(low, size), None if high is None else max(high, size)
-    interval = (low, high if size is not None else None)
-    return excess_recommendation("excess_error", "error", size, interval, found.excess, agreement, n_members, settings)
+    law: SizeLaw = NoLimit() if found.error[-1] < UNDECIDED / n_rows else found
+    return excess_size(law, "excess_error", "error", agreement, n_members, settings)
 
 
 def rare_label_notes(
@@ -430,7 +381,6 @@ def probability_size(
     None where the model's scores are no probabilities, or too few rows have two members.  Without a size where the
     infinite ensemble's Brier score is below that of one undecided row among them: nothing is relative to it.
     """
-    settings = replace(settings, tolerance=settings.probability_tolerance)
     inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
     if inverse_link is not None and not _are_shares(inverse_link(sample.mean_outputs())):
         return None
@@ -440,19 +390,7 @@ def probability_size(
     assert loss.moments is not None
     of_one_row = UNDECIDED / loss.moments.n_rows / (2.0 if sample.block.n_labels == 2 else 1.0)
     is_known = loss.asymptote >= of_one_row and (loss.member_variance > 0 or inverse_link is None)
-    if not is_known:
-        return excess_recommendation(
-            "probability", BRIER, None, (1, None), _not_known, agreement, adapter.n_members, settings
-        )
-    size = loss.recommended_size(settings.tolerance, settings.max_size)
-    interval = loss.size_interval(settings.tolerance, settings.max_size, settings.interval_level)
-    return excess_recommendation(
-        "probability", BRIER, size, interval, loss.excess, agreement, adapter.n_members, settings
-    )
-
-
-def _not_known(sizes: ArrayLike) -> FloatArray:
-    return np.full(np.shape(sizes), np.nan)
+    return excess_size(loss if is_known else NoLimit(), "probability", BRIER, agreement, adapter.n_members, settings)
 
 
 def _are_shares(values: NDArray[np.float64]) -> bool:

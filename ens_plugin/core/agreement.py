@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,9 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import betainc, betaincinv, betaln, digamma, expit, gammaln, ndtr, stdtrit
 from scipy.stats import poisson
 
+from ens_plugin.core.comparison import luck_variance
 from ens_plugin.core.error_curve import smallest_odd_size
+from ens_plugin.core.intervals import PosteriorDraws, interval_of_draws, size_draws, size_interval, spread_sizes
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import Density, Likelihood, RowModel, model_agreement, row_means
 from ens_plugin.core.sample import Sample, SubsetRates
@@ -21,15 +24,14 @@ from ens_plugin.core.weights import RowWeight
 
 __all__ = [
     "CLIPPED_LOSS",
+    "AgreementLaw",
     "AnchoredAgreement",
     "CellVotes",
     "LabelChances",
     "LowChances",
+    "SizeLuck",
     "SubsetRatio",
     "anchor_agreement",
-    "cell_agreement",
-    "cell_size",
-    "cell_size_draws",
     "chances_of_labels",
     "fit_contests",
     "fit_low_chances",
@@ -47,6 +49,8 @@ POWERS = np.array([0.5, 1.0, 3.0])
 PRIOR_SD = np.array([1.0, 3.0, 3.0])
 LEAST_SD = 0.02
 TINY = 1e-12
+# The disagreement falls with the root of the size where votes are smooth, so that a size moves by twice its error.
+BY_LOG = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,81 @@ class AnchoredAgreement:
     def slope_by_point(self, size: float) -> FloatArray:
         """Return the derivative of the error in the mean output at each grid point, shape (n_points,)."""
         return self.model.slope_by_point(size)
+
+
+@dataclass(frozen=True, eq=False)
+class SizeLuck:
+    """What the size by agreement owes to the members that were trained: another seed gives another one.
+
+    Attributes
+    ----------
+    outputs : ndarray, shape (n_members, n_sampled)
+        The output of each member whose mean determines the label.
+    counted : ndarray of bool, shape (n_members, n_sampled)
+    slopes_by : ndarray, shape (n_sampled,)
+        Sign of each row's outputs, times its relative weight.
+    n_rows : float
+        Number of rows of the whole data.
+    """
+
+    outputs: NDArray[Any]
+    counted: NDArray[np.bool_]
+    slopes_by: FloatArray
+    n_rows: float
+
+    def log_sd(self, model: RowModel, size: int, confidence: float) -> float:
+        """Return the standard deviation over seeds of the logarithm of a size, by the delta method."""
+        apart, further = 1.0 - model_agreement(model, [size, 2 * size + 1])
+        if not 0.0 < further < apart:
+            return 0.0
+        # Towards the infinite ensemble's label, an output makes the other label rarer on either side.
+        side = 1.0 - 2.0 * model.error_by_point([np.inf])[0]
+        slopes = row_means(model, (side * model.slope_by_point(size))[None])[0]
+        variance = luck_variance(self.outputs, self.counted, slopes * self.slopes_by, self.n_rows)
+        by_log = np.log((2 * size + 1) / size) / np.log(apart / further)
+        # Of one member, the disagreement may be far below the one that is allowed.
+        return float(by_log * np.sqrt(variance) / max(apart, 1.0 - confidence))
+
+
+@dataclass(frozen=True, eq=False)
+class AgreementLaw:
+    """The :class:`~ens_plugin.core.size_law.SizeLaw` of the agreement with the infinite ensemble, by a row model.
+
+    Attributes
+    ----------
+    model : RowModel
+    drawn : PosteriorDraws or None
+        Draws of the model's density; None for a point mass.
+    luck : SizeLuck
+    random_state : int
+    """
+
+    model: RowModel
+    drawn: PosteriorDraws | None
+    luck: SizeLuck
+    random_state: int
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return the mean agreement at each size, shape (n_sizes,)."""
+        return model_agreement(self.model, sizes)
+
+    def size_within(self, wanted: float, max_size: int) -> int | None:
+        """Return the smallest odd size whose mean agreement is at least `wanted`; None if above `max_size`."""
+        return smallest_odd_size(lambda size: float(self.values([size])[0]), wanted, max_size)
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the interval of :meth:`size_within`, over samples of the rows and seeds of the members."""
+        draws = size_draws(self.model, wanted, max_size, self.random_state, drawn=self.drawn)
+        known, size = draws[np.isfinite(draws)], self.size_within(wanted, max_size)
+        if known.size:
+            of_seeds = 0.0 if size is None else self.luck.log_sd(self.model, size, wanted)
+            log_sd = float(np.hypot(self._ratio_sd(float(np.median(known))), of_seeds))
+            draws = spread_sizes(draws, log_sd, self.random_state)
+        return size_interval(draws, level, max_size)
+
+    def _ratio_sd(self, size: float) -> float:
+        """Return the standard deviation of the size's logarithm, as far as the ratio of disagreements is not known."""
+        return BY_LOG * self.model.ratio.sd_at(size) if isinstance(self.model, AnchoredAgreement) else 0.0
 
 
 def fit_contests(sample: Sample) -> RowModel:
@@ -281,6 +360,8 @@ LEAST_SD_OF_CELL = 1e-9
 class CellVotes:
     """Mean and spread of the members' votes in each cell, a cell being the rows with equal features.
 
+    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of the agreement on these rows.
+
     Attributes
     ----------
     mean, sd : ndarray, shape (n_cells,)
@@ -293,6 +374,8 @@ class CellVotes:
         Effective number of rows of the cell.
     votes : bool
         Whether members vote for one of two labels, so that leads are -1 or 1.
+    random_state : int
+        Seed of the draws of a size.
     """
 
     mean: FloatArray
@@ -301,6 +384,45 @@ class CellVotes:
     share: FloatArray
     rows: FloatArray
     votes: bool
+    random_state: int = 0
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return the expected agreement with the infinite ensemble at each size, given the votes, shape (n_sizes,)."""
+        mean = _quantiles(self)
+        return np.asarray([1.0 - _disagreement(self, mean, size).mean() for size in as_sizes(sizes)])
+
+    def size_within(self, wanted: float, max_size: int) -> int | None:
+        """Return the smallest odd size whose expected agreement is at least `wanted`; None if above `max_size`."""
+        mean = _quantiles(self)
+
+        def mean_agreement(size: float) -> float:
+            return float(1.0 - _disagreement(self, mean, size).mean())
+
+        return smallest_odd_size(mean_agreement, wanted, max_size)
+
+    def size_draws(self, wanted: float, max_size: int) -> FloatArray:
+        """Return draws of the size from its posterior, shape (400,); infinity where above `max_size`.
+
+        For each, the cells' leads are drawn given the members' votes (from a beta distribution for votes on two labels,
+        else from Student's), and the cells' shares given the rows (Dirichlet distribution); the size solves for both.
+        """
+        rng = np.random.default_rng(self.random_state)
+        mean = _draws(self, N_DRAWS, rng)
+        shares = rng.standard_gamma(np.broadcast_to(np.maximum(self.rows, 1e-3), mean.shape))
+        shares /= shares.sum(axis=1, keepdims=True)
+        low, high = np.zeros(N_DRAWS, dtype=np.int64), np.full(N_DRAWS, (int(max_size) - 1) // 2)
+        above = _disagreement(self, mean, 2.0 * high + 1.0, shares) > 1.0 - wanted
+        while (low < high).any():
+            middle = (low + high) // 2
+            enough = _disagreement(self, mean, 2.0 * middle + 1.0, shares) <= 1.0 - wanted
+            high = np.where(enough, middle, high)
+            low = np.where(enough | (low >= high), low, middle + 1)
+        return np.where(above, np.inf, 2.0 * high + 1.0)
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the interval of :meth:`size_within` by the draws."""
+        draws = self.size_draws(wanted, max_size)
+        return interval_of_draws(draws, self.size_within(wanted, max_size), max_size, level)
 
 
 def has_few_cells(cell: NDArray[np.integer]) -> bool:
@@ -309,7 +431,9 @@ def has_few_cells(cell: NDArray[np.integer]) -> bool:
     return bool(n_cells <= MAX_CELLS and cell.size >= ROWS_PER_CELL * n_cells)
 
 
-def gather_cells(sample: Sample, cell: NDArray[np.integer], weight: FloatArray, n_effective: float) -> CellVotes:
+def gather_cells(
+    sample: Sample, cell: NDArray[np.integer], weight: FloatArray, n_effective: float, random_state: int
+) -> CellVotes:
     """Return the mean and spread of the members' votes in each cell of rows with equal features.
 
     Parameters
@@ -321,6 +445,7 @@ def gather_cells(sample: Sample, cell: NDArray[np.integer], weight: FloatArray, 
     weight : ndarray, shape (n_rows,)
     n_effective : float
         Kish's effective number of rows.
+    random_state : int
     """
     block = sample.block
     known, place = np.unique(cell[sample.rows], return_inverse=True)
@@ -348,43 +473,7 @@ def gather_cells(sample: Sample, cell: NDArray[np.integer], weight: FloatArray, 
     squares = (((leads - mean) * counted) ** 2).sum(axis=0)
     hard = bool(block.n_labels == 2 and np.isin(leads[counted > 0], (-1.0, 1.0)).all())
     sd = np.sqrt(squares / np.maximum(members - 1.0, 1.0))
-    return CellVotes(mean, sd, members, share, share * n_effective, hard)
-
-
-def cell_agreement(cells: CellVotes, sizes: ArrayLike) -> FloatArray:
-    """Return the expected agreement with the infinite ensemble at each size, given the votes, shape (n_sizes,)."""
-    mean = _quantiles(cells)
-    return np.asarray([1.0 - _disagreement(cells, mean, size).mean() for size in as_sizes(sizes)])
-
-
-def cell_size(cells: CellVotes, confidence: float, max_size: int) -> int | None:
-    """Return the smallest odd size whose expected agreement is at least `confidence`; None if above `max_size`."""
-    mean = _quantiles(cells)
-
-    def mean_agreement(size: float) -> float:
-        return float(1.0 - _disagreement(cells, mean, size).mean())
-
-    return smallest_odd_size(mean_agreement, confidence, max_size)
-
-
-def cell_size_draws(cells: CellVotes, confidence: float, max_size: int, random_state: int) -> FloatArray:
-    """Return draws of the recommended size from its posterior, shape (400,); infinity where above `max_size`.
-
-    For each, the cells' leads are drawn given the members' votes (from a beta distribution for votes on two labels,
-    else from Student's), and the cells' shares given the rows (Dirichlet distribution); the size solves for both.
-    """
-    rng = np.random.default_rng(random_state)
-    mean = _draws(cells, N_DRAWS, rng)
-    shares = rng.standard_gamma(np.broadcast_to(np.maximum(cells.rows, 1e-3), mean.shape))
-    shares /= shares.sum(axis=1, keepdims=True)
-    low, high = np.zeros(N_DRAWS, dtype=np.int64), np.full(N_DRAWS, (int(max_size) - 1) // 2)
-    above = _disagreement(cells, mean, 2.0 * high + 1.0, shares) > 1.0 - confidence
-    while (low < high).any():
-        middle = (low + high) // 2
-        enough = _disagreement(cells, mean, 2.0 * middle + 1.0, shares) <= 1.0 - confidence
-        high = np.where(enough, middle, high)
-        low = np.where(enough | (low >= high), low, middle + 1)
-    return np.where(above, np.inf, 2.0 * high + 1.0)
+    return CellVotes(mean, sd, members, share, share * n_effective, hard, random_state)
 
 
 def _quantiles(cells: CellVotes) -> FloatArray:

@@ -45,6 +45,7 @@ __all__ = [
     "dyadic_variance",
     "fit_tail",
     "hall_limits",
+    "interval_of_draws",
     "largest_values",
     "odd_grid",
     "pooled_ratio",
@@ -285,6 +286,14 @@ def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, 
     return int(min(low, max_size)), None if np.isinf(high) else int(high)
 
 
+def interval_of_draws(draws: FloatArray, size: int | None, max_size: int, level: float) -> tuple[int, int | None]:
+    """Return the interval of a size from draws of it, infinite where above `max_size`; it holds the size itself."""
+    low, high = size_interval(draws, level, max_size)
+    if size is None:
+        return low, None
+    return min(low, size), None if high is None else max(high, size)
+
+
 def algorithmic_variance(
     outputs: NDArray[Any],
     counted: NDArray[np.bool_],
@@ -358,6 +367,8 @@ def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[Floa
 class ErrorDraws:
     """The error at a grid of odd sizes, and draws of it from its posterior.
 
+    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of the error relative to that of the infinite ensemble.
+
     Attributes
     ----------
     sizes : ndarray, shape (n_sizes,)
@@ -378,7 +389,7 @@ class ErrorDraws:
         """Whether the error of the infinite ensemble is above 0, so that an excess relative to it exists."""
         return bool(self.error[-1] > 0)
 
-    def excess(self, sizes: ArrayLike) -> FloatArray:
+    def values(self, sizes: ArrayLike) -> FloatArray:
         """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
         wanted = 1.0 / np.asarray(sizes, dtype=np.float64)
         if not self.is_known:
@@ -386,23 +397,30 @@ class ErrorDraws:
         relative = self.error / self.error[-1] - 1.0
         return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], relative[::-1]))
 
-    def close_size(self, tolerance: float) -> float:
-        """Return the odd size from which on the error is at most ``1 + tolerance`` times its limit.
+    def size_within(self, wanted: float, max_size: int) -> int | None:
+        """Return the odd size from which on the error is at most ``1 + wanted`` times its limit.
 
-        Infinity if the error is above that at every size of the grid, or if the limit is 0.
+        None if the error is above that at every size up to `max_size`, or if the limit is 0.
 
         Examples
         --------
         >>> sizes = np.array([1.0, 3.0, 101.0, np.inf])
         >>> found = ErrorDraws(sizes, 0.1 + 0.05 / sizes, np.empty((0, 4)))
-        >>> found.close_size(0.1), found.close_size(0.001)
-        (5.0, inf)
+        >>> found.size_within(0.1, 1001), found.size_within(0.001, 1001)
+        (5, None)
         """
-        return float(_first_close(self.sizes, self.error[None], tolerance)[0]) if self.is_known else np.inf
+        if not self.is_known:
+            return None
+        size = float(_first_close(self.sizes, self.error[None], wanted)[0])
+        return int(size) if size <= max_size else None
 
-    def close_size_draws(self, tolerance: float) -> FloatArray:
-        """Return :meth:`close_size` of each draw, shape (n_draws,)."""
-        return _first_close(self.sizes, self.draws, tolerance)
+    def size_draws(self, wanted: float) -> FloatArray:
+        """Return :meth:`size_within` of each draw, shape (n_draws,); infinity where there is none."""
+        return _first_close(self.sizes, self.draws, wanted)
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the interval of :meth:`size_within` by the draws."""
+        return interval_of_draws(self.size_draws(wanted), self.size_within(wanted, max_size), max_size, level)
 
     def spread(self, errors: FloatArray, random_state: int) -> ErrorDraws:
         """Return the draws spread further by errors of the curve that a jackknife found, shape (n_groups, n_sizes).

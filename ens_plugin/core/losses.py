@@ -56,6 +56,8 @@ ROUNDING = 1e-12
 class SquaredLoss:
     r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
 
+    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of this error relative to that of the infinite ensemble.
+
     Attributes
     ----------
     raw_asymptote : float
@@ -122,26 +124,26 @@ class SquaredLoss:
             distances.append((below, above if tail is None else max(above, tail.upper_limit(level) - value)))
         return distances
 
-    def excess(self, sizes: ArrayLike) -> FloatArray:
+    def values(self, sizes: ArrayLike) -> FloatArray:
         """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
         wanted = as_sizes(sizes)
         if self.asymptote <= 0:
             return np.full(wanted.shape, np.nan)
         return np.asarray(self.member_variance / wanted / self.asymptote)
 
-    def recommended_size(self, tolerance: float, max_size: int) -> int | None:
-        """Return the smallest size with an excess error of at most `tolerance` times the asymptote, or None."""
-        if not tolerance > 0:
-            raise InputError(f"tolerance must be positive, got {tolerance}.")
+    def size_within(self, wanted: float, max_size: int) -> int | None:
+        """Return the smallest size with an excess error of at most `wanted` times the asymptote, or None."""
+        if not wanted > 0:
+            raise InputError(f"tolerance must be positive, got {wanted}.")
         if self.member_variance <= 0:
             return 1
         if self.asymptote <= 0:
             return None
-        size = int(np.ceil(self.member_variance / (tolerance * self.asymptote) * (1.0 - 1e-12)))
+        size = int(np.ceil(self.member_variance / (wanted * self.asymptote) * (1.0 - 1e-12)))
         return max(size, 1) if size <= max_size else None
 
-    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Return the interval of the recommended size, from the limits of both terms on the scale of logarithms."""
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the interval of :meth:`size_within`, from the limits of both terms on the scale of logarithms."""
         if self.member_variance <= 0:
             return 1, 1
         if self.asymptote <= 0:
@@ -151,7 +153,7 @@ class SquaredLoss:
         with np.errstate(divide="ignore"):
             down = np.log(estimates) - np.log(np.maximum(estimates - distances[:, 0], 0.0))
         up = np.log1p(distances[:, 1] / estimates)
-        centre = float(np.log(self.member_variance / (tolerance * self.asymptote)))
+        centre = float(np.log(self.member_variance / (wanted * self.asymptote)))
         luck = self.luck / self.member_variance * float(norm.ppf(0.5 + level / 2.0))
         low = centre - float(np.hypot(_combined(up[0], down[1], -self._correlation), luck))
         high = centre + float(np.hypot(_combined(down[0], up[1], -self._correlation), luck))

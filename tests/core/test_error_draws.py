@@ -28,14 +28,14 @@ def searched(slope: float, bend: float, tolerance: float) -> float:
 @pytest.mark.parametrize("tolerance", [0.001, 0.01, 0.02])
 @pytest.mark.parametrize(("slope", "bend"), [(0.05, 0.0), (0.2, -0.1), (0.3, -1.0), (-0.05, 0.2), (-0.1, 0.0)])
 def test_the_first_close_size(slope: float, bend: float, tolerance: float) -> None:
-    found, exact = curve(slope, bend).close_size(tolerance), searched(slope, bend, tolerance)
-    assert found == exact or abs(found / exact - 1.0) < 0.04
+    found, exact = curve(slope, bend).size_within(tolerance, 2001), searched(slope, bend, tolerance)
+    assert (found or np.inf) == exact or abs((found or np.inf) / exact - 1.0) < 0.04
 
 
 def test_the_size_of_each_draw_is_found_alone() -> None:
     shapes = [(0.05, 0.0), (0.3, -1.0), (-0.1, 0.0), (5.0, 0.0), (0.2, -0.1)]
     draws = np.array([curve(*shape).error for shape in shapes])
-    found = ErrorDraws(SIZES, draws[0], draws).close_size_draws(0.001)
+    found = ErrorDraws(SIZES, draws[0], draws).size_draws(0.001)
     exact = np.array([searched(*shape, 0.001) for shape in shapes])
     assert np.isinf(exact).sum() == 2
     np.testing.assert_array_equal(np.isinf(found), np.isinf(exact))
@@ -44,20 +44,20 @@ def test_the_size_of_each_draw_is_found_alone() -> None:
 
 
 def test_an_error_below_its_limit_is_close_enough() -> None:
-    assert curve(-0.1, 0.0).close_size(0.01) == 1.0
+    assert curve(-0.1, 0.0).size_within(0.01, 2001) == 1
 
 
 def test_the_excess_is_relative_to_the_limit_and_linear_in_the_inverse_size() -> None:
     error = np.array([0.3, 0.2, 0.1])
     found = ErrorDraws(np.array([1.0, 3.0, np.inf]), error, error[None])
-    assert found.excess([1, 2, 3, 6, 10**12]) == pytest.approx([2.0, 1.25, 1.0, 0.5, 0.0], abs=1e-9)
+    assert found.values([1, 2, 3, 6, 10**12]) == pytest.approx([2.0, 1.25, 1.0, 0.5, 0.0], abs=1e-9)
 
 
 def test_a_limit_of_zero_has_no_relative_excess() -> None:
     nothing = ErrorDraws(SIZES, 0.1 / SIZES, np.empty((0, SIZES.size)))
     assert not nothing.is_known
-    assert np.isinf(nothing.close_size(0.01))
-    assert np.isnan(nothing.excess([3, 5])).all()
+    assert nothing.size_within(0.01, 2001) is None
+    assert np.isnan(nothing.values([3, 5])).all()
 
 
 def test_parts_add_up_by_their_shares() -> None:
@@ -97,7 +97,7 @@ def test_an_anchor_moves_the_error_and_its_draws() -> None:
 def test_a_draw_whose_limit_is_below_0_is_close_where_it_is_at_most_0() -> None:
     sizes = np.array([1.0, 3.0, 5.0, 7.0, np.inf])
     draws = np.array([[0.3, 0.1, -0.002, -0.005, -0.006]])
-    assert ErrorDraws(sizes, draws[0], draws).close_size_draws(0.1).tolist() == [5.0]
+    assert ErrorDraws(sizes, draws[0], draws).size_draws(0.1).tolist() == [5.0]
 
 
 @pytest.mark.parametrize("n_members", [40, 1000])

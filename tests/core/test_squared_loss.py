@@ -104,13 +104,13 @@ def test_negative_asymptote_is_reported_as_zero_and_kept_raw() -> None:
     assert fit.asymptote == 0.0
     assert fit.error([np.inf])[0] == 0.0
     assert (fit.interval([1, 100, np.inf], 0.95)[0] >= 0).all()
-    assert fit.recommended_size(0.01, 20001) is None
+    assert fit.size_within(0.01, 20001) is None
     assert fit.size_interval(0.01, 20001, 0.95)[1] is None
 
 
 def test_size_interval_above_the_largest_size_starts_there() -> None:
     fit = SquaredLoss(1.0, 1000.0, np.diag([1e-6, 1e-6]))
-    assert fit.recommended_size(0.01, 20001) is None
+    assert fit.size_within(0.01, 20001) is None
     assert fit.size_interval(0.01, 20001, 0.95) == (20001, None)
 
 
@@ -125,19 +125,19 @@ def test_asymptote_far_inside_its_own_error_leaves_the_size_open_above() -> None
 def test_members_that_agree_need_no_company() -> None:
     fit = fit_outputs([np.full(4, 1.0), np.full(4, 2.0)], np.array([0.0, 1.0]))
     np.testing.assert_array_equal(fit.error([1, 50, np.inf]), [1.0, 1.0, 1.0])
-    assert fit.recommended_size(0.01, 20001) == 1
+    assert fit.size_within(0.01, 20001) == 1
     assert fit.size_interval(0.01, 20001, 0.95) == (1, 1)
 
 
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(1e-3, 1.0))
 def test_recommended_size_is_the_smallest_within_the_tolerance(a: float, v: float, tolerance: float) -> None:
     fit = SquaredLoss(a, v, np.zeros((2, 2)))
-    size = fit.recommended_size(tolerance, 10**9)
+    size = fit.size_within(tolerance, 10**9)
     assert size is not None
     assert v / size <= tolerance * a * (1 + 1e-9)
     assert size == 1 or v / (size - 1) > tolerance * a * (1 - 1e-9)
-    assert fit.recommended_size(tolerance, size) == size
-    assert size == 1 or fit.recommended_size(tolerance, size - 1) is None
+    assert fit.size_within(tolerance, size) == size
+    assert size == 1 or fit.size_within(tolerance, size - 1) is None
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_size_interval_covers_the_size_as_often_as_it_says() -> None:
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, np.nan])
 def test_tolerance_must_be_positive(tolerance: float) -> None:
     with pytest.raises(InputError, match="tolerance"):
-        SquaredLoss(1.0, 1.0, np.zeros((2, 2))).recommended_size(tolerance, 100)
+        SquaredLoss(1.0, 1.0, np.zeros((2, 2))).size_within(tolerance, 100)
 
 
 @pytest.mark.parametrize(

@@ -108,12 +108,15 @@ def test_a_negative_score_of_labels_is_not_reported_as_cut() -> None:
     assert not any("reported as" in text for text in report.warnings)
 
 
+def settings_of(metric: str, tolerance: float) -> Any:
+    """Return options by which the metric may differ from its limit by `tolerance`, in its own unit."""
+    ensemble, _ = members("vote" if metric == "f1" else "soft", 5, 20)
+    resolved = resolve_options(find_adapter(ensemble), AnalysisOptions(data="holdout", metric=metric))
+    return replace(resolved, metric_tolerance=tolerance, metric_reference=None)
+
+
 class TestEqualDraws:
     """Draws that are all the curve itself have its size."""
-
-    def settings(self, metric: str) -> Any:
-        ensemble, _ = members("vote" if metric == "f1" else "soft", 5, 20)
-        return resolve_options(find_adapter(ensemble), AnalysisOptions(data="holdout", metric=metric))
 
     @pytest.mark.parametrize("distance", [0.0011, 0.0041, 0.0063, 0.0113, 0.0207])
     @pytest.mark.parametrize("tie", [None, -0.02, 0.05])
@@ -122,7 +125,7 @@ class TestEqualDraws:
         values = 0.8 - 0.3 / sizes
         effects = None if tie is None else tie / (sizes + 1.0)
         change = LabelMetricCurve(sizes, values, np.tile(values, (3, 1)), 0.0, effects)
-        settings = replace(self.settings("f1"), metric_tolerance=distance, metric_reference=None)
+        settings = settings_of("f1", distance)
         assert change.size_draws(settings).tolist() == [change.close_size(distance, settings.max_size)] * 3
 
     @pytest.mark.parametrize("distance", [0.0003, 0.004, 0.02, 0.11])
@@ -131,7 +134,7 @@ class TestEqualDraws:
         by_order = np.tile(0.9 - 0.3 / sizes, (4, 1))
         law = extrapolate(sizes, by_order[0])
         change = MetricChange(law, by_order, (0.0, 1.0), (4, 6), Resampled(0.0, 0.0))
-        settings = replace(self.settings("roc_auc"), metric_tolerance=distance, metric_reference=None)
+        settings = settings_of("roc_auc", distance)
         size = change.close_size(distance, settings.max_size)
         assert size == int(np.ceil(0.3 / distance - 1e-9))
         assert set(change.size_draws(settings).tolist()) == {size}

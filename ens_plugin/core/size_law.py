@@ -1,0 +1,71 @@
+"""What a size is recommended by: any quantity of an ensemble that tends to that of the infinite ensemble."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ens_plugin.core.validation import FloatArray
+
+__all__ = ["NoLimit", "SizeLaw"]
+
+
+class SizeLaw(Protocol):
+    """How close an ensemble of each size is to the infinite ensemble, in one respect.
+
+    Agreement of labels, error, Brier score and every metric have a law each: the recommended size, its interval and the
+    table of a criterion come from these three methods alone (:func:`ens_plugin.analysis.sizes.recommend`).  A new
+    respect is a new class with them.
+
+    Examples
+    --------
+    A quantity that is known to fall as 1/B:
+
+    >>> class OneOverB:
+    ...     def values(self, sizes):
+    ...         return 1.0 / np.asarray(sizes, dtype=np.float64)
+    ...
+    ...     def size_within(self, wanted, max_size):
+    ...         size = int(np.ceil(1.0 / wanted))
+    ...         return size if size <= max_size else None
+    ...
+    ...     def size_interval(self, wanted, max_size, level):
+    ...         size = self.size_within(wanted, max_size)
+    ...         return size or max_size, size
+    >>> law: SizeLaw = OneOverB()
+    >>> law.size_within(0.01, 20_001), law.size_interval(0.01, 50, 0.95)
+    (100, (50, None))
+    """
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return the closeness at each size, shape (n_sizes,): an agreement, or an excess, which may be negative.
+
+        NaN where nothing can be relative to the infinite ensemble, whose error is 0.
+        """
+        ...
+
+    def size_within(self, wanted: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the closeness is as wanted; None if above `max_size`, or unknown."""
+        ...
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the ends of that size's interval: the lower at most `max_size`, the upper None if above it."""
+        ...
+
+
+class NoLimit:
+    """The law of a quantity that cannot be distinguished from 0 for the infinite ensemble: no size is known."""
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return NaN for each size."""
+        return np.full(np.shape(sizes), np.nan)
+
+    def size_within(self, wanted: float, max_size: int) -> None:
+        """Return None."""
+        return
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, None]:
+        """Return 1 and no upper end."""
+        return 1, None

@@ -1,0 +1,141 @@
+"""What every law of size promises, whatever it is of; a new law gets all checks by adding itself to the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, MetricLaw, Resampled
+from ens_plugin.core.agreement import AgreementLaw, CellVotes, SizeLuck
+from ens_plugin.core.error_curve import extrapolate
+from ens_plugin.core.intervals import N_DRAWS, ErrorDraws, draw_posteriors, interval_of_draws
+from ens_plugin.core.losses import SquaredLoss
+from ens_plugin.core.size_law import NoLimit, SizeLaw
+from ens_plugin.core.votes import fit_mixture
+from tests.analysis.metric_curves.test_size_of_curve import settings_of
+
+MAX_SIZE = 20_001
+
+
+def of_agreement() -> SizeLaw:
+    rng = np.random.default_rng(0)
+    wrong = rng.binomial(40, rng.beta(1.0, 4.0, 300))
+    model = fit_mixture(wrong, np.full(300, 40))
+    outputs, counted = (rng.random((40, 300)) < wrong / 40).astype(float), np.ones((40, 300), dtype=bool)
+    return AgreementLaw(model, draw_posteriors(model, 0), SizeLuck(outputs, counted, np.ones(300), 300.0), 0)
+
+
+def of_cells() -> SizeLaw:
+    ones = np.ones(3)
+    return CellVotes(np.array([0.2, 0.6, 0.9]), 0.9 * ones, 60 * ones, ones / 3, 100 * ones, votes=True)
+
+
+def of_error() -> SizeLaw:
+    sizes = np.append(np.unique((np.geomspace(1, MAX_SIZE, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
+    error = 0.1 + 0.2 / sizes
+    shift = np.random.default_rng(0).normal(0.0, 0.005, (N_DRAWS, 1))
+    return ErrorDraws(sizes, error, error + shift)
+
+
+def of_squares() -> SizeLaw:
+    return SquaredLoss(1.0, 2.0, np.diag([0.01, 0.02]))
+
+
+def of_ranking() -> SizeLaw:
+    sizes = np.array([1, 2, 3, 5, 8, 12, 20])
+    by_order = np.tile(0.9 - 0.3 / sizes, (4, 1))
+    change = MetricChange(extrapolate(sizes, by_order[0]), by_order, (0.0, 1.0), (4, 6), Resampled(0.001, 0.0))
+    return MetricLaw(change, settings_of("roc_auc", 0.01), 1.0)
+
+
+def of_labels() -> SizeLaw:
+    sizes = np.append(np.arange(1.0, 4001.0, 2.0), np.inf)
+    slopes = np.random.default_rng(0).normal(0.3, 0.05, (50, 1))
+    change = LabelMetricCurve(sizes, 0.8 - 0.3 / sizes, 0.8 - slopes / sizes, 0.0)
+    return MetricLaw(change, settings_of("f1", 0.01), 1.0)
+
+
+class Case(NamedTuple):
+    """A law, what is wanted of it, and whether its values are agreements, which grow, or excesses, which fall."""
+
+    name: str
+    make: Callable[[], SizeLaw]
+    wanted: float
+    is_agreement: bool = False
+
+
+CASES = (
+    Case("agreement", of_agreement, 0.99, True),
+    Case("cells", of_cells, 0.98, True),
+    Case("error", of_error, 0.05),
+    Case("squares", of_squares, 0.05),
+    Case("ranking", of_ranking, 0.01),
+    Case("labels", of_labels, 0.01),
+)
+
+
+@pytest.fixture(params=CASES, ids=[case.name for case in CASES])
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+def is_close(case: Case, values: np.ndarray) -> np.ndarray:
+    return values >= case.wanted - 1e-12 if case.is_agreement else np.abs(values) <= case.wanted + 1e-12
+
+
+def test_the_values_tend_to_those_of_the_infinite_ensemble(case: Case) -> None:
+    values = case.make().values([11, 101, 1001, 100_001])
+    apart = 1.0 - values if case.is_agreement else np.abs(values)
+    assert (np.diff(apart) <= 0).all()
+    assert apart[-1] < 0.01
+
+
+def test_the_size_is_the_first_from_which_on_the_values_are_as_wanted(case: Case) -> None:
+    law = case.make()
+    size = law.size_within(case.wanted, MAX_SIZE)
+    assert size is not None
+    # Laws that are known at odd sizes of a grid are interpolated between them.
+    assert is_close(case, law.values([int(1.05 * size) + 2, 10 * size])).all()
+    assert size <= 2 or not is_close(case, law.values([max(int(0.95 * size) - 2, 1)])).any()
+
+
+def test_a_size_above_the_largest_is_none(case: Case) -> None:
+    law = case.make()
+    size = law.size_within(case.wanted, MAX_SIZE)
+    assert size is not None
+    assert law.size_within(case.wanted, max(size // 2, 1)) is None
+
+
+def test_the_interval_holds_the_size_and_is_wider_at_a_higher_level(case: Case) -> None:
+    law = case.make()
+    size, low, high = law.size_within(case.wanted, MAX_SIZE), *law.size_interval(case.wanted, MAX_SIZE, 0.95)
+    assert size is not None
+    assert 1 <= low <= size <= (high or np.inf)
+    narrow_low, narrow_high = law.size_interval(case.wanted, MAX_SIZE, 0.5)
+    assert low <= narrow_low
+    assert (narrow_high or np.inf) <= (high or np.inf)
+
+
+def test_the_same_law_gives_the_same_interval_again(case: Case) -> None:
+    assert case.make().size_interval(case.wanted, MAX_SIZE, 0.9) == case.make().size_interval(
+        case.wanted, MAX_SIZE, 0.9
+    )
+
+
+def test_without_a_limit_nothing_is_known() -> None:
+    law = NoLimit()
+    assert np.isnan(law.values([1, 10, 100])).all()
+    assert law.size_within(0.01, MAX_SIZE) is None
+    assert law.size_interval(0.01, MAX_SIZE, 0.95) == (1, None)
+
+
+def test_the_interval_of_draws_is_widened_to_hold_the_size() -> None:
+    draws = np.array([11.0, 13.0, 15.0])
+    assert interval_of_draws(draws, 9, 100, 0.9) == (9, 15)
+    assert interval_of_draws(draws, 21, 100, 0.9) == (11, 21)
+    assert interval_of_draws(np.append(draws, np.inf), 13, 100, 0.9) == (11, None)
+    assert interval_of_draws(draws, None, 100, 0.9) == (11, None)
