@@ -14,6 +14,7 @@ from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
+from ens_plugin.report.answer import verdict
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
@@ -26,7 +27,6 @@ from ens_plugin.report.text import (
     recommended_text,
     root_sentence,
     size_label,
-    verdict,
     wrapped,
 )
 from ens_plugin.sizing.truncate import Check, Savings, measure_savings

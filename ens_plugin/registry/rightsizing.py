@@ -19,8 +19,9 @@ from ens_plugin.adapters.library import Flavor, Storable
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError
+from ens_plugin.report.answer import verdict
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import error_text, members_text, printable, verdict, wrapped
+from ens_plugin.report.text import error_text, members_text, printable, wrapped
 from ens_plugin.sizing.truncate import Check, Savings, first_rows, measure_savings, predict_alike, sufficient_cut
 from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors, without_secrets
 from ens_plugin.tracking.digest import DIGEST_TAG

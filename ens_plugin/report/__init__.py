@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from ens_plugin.report.answer import verdict
     from ens_plugin.report.html import render_page, write_page
     from ens_plugin.report.plots import (
         default_style,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         markdown_summary,
         printable,
         summarize,
-        verdict,
     )
 
 __all__ = [
@@ -71,7 +71,7 @@ _HOME_OF = {
     "report_figures": "ens_plugin.report.plots",
     "report_from_dict": "ens_plugin.report.serialization",
     "summarize": "ens_plugin.report.text",
-    "verdict": "ens_plugin.report.text",
+    "verdict": "ens_plugin.report.answer",
     "write_page": "ens_plugin.report.html",
 }
 

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 from ens_plugin.core.validation import printable, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.files import write_whole
-from ens_plugin.report import text
+from ens_plugin.report import answer, text
 from ens_plugin.report.plots import (
     GREEN,
     GREY,
@@ -152,7 +152,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     seed_sd, seed_unit = text.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     root = text.root_texts(report)
-    headline, doubt = text.headline(report), text.first_doubt(report)
+    headline, doubt = answer.headline(report), answer.first_doubt(report)
     return {
         "model": _shown(report.model, 80),
         "verdict": headline,
@@ -271,6 +271,7 @@ def report_card(report: ReportContent) -> str:
         plain=text.summarize(report),
         is_doubtful=bool(report.basis.doubts) or not report.is_actionable,
         errors=text.error_lines(report),
+        measure=text.measure_name(report),
         sizes=_sizes(report),
         curve_picture=_picture(partial(plot_reports, {report.model: report}), WIDE),
         parts_picture=_picture(partial(plot_bias_variance, report), LOW),

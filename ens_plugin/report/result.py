@@ -1153,7 +1153,17 @@ class EnsembleReport(ReportContent):
         return pd.DataFrame(counts, pd.Index(labels, name="true"), pd.Index(labels, name="predicted"), dtype="int64")
 
     def summary(self) -> str:
-        """Return a plain-text summary, at most 80 columns wide."""
+        """Return a plain-text summary for one screen: at most 24 lines of at most 80 columns."""
         from ens_plugin.report.text import summarize
 
         return summarize(self)
+
+    def details(self) -> str:
+        """Return what the summary leaves out, at most 80 columns wide.
+
+        That is all warnings in full, the reason of the size, the spread over seeds, bias and variance, the errors by
+        label with the confusion matrix, and how the figures are known.
+        """
+        from ens_plugin.report.text import detail
+
+        return detail(self)

@@ -99,12 +99,12 @@ def _with_sentences(content: dict[str, Any]) -> dict[str, Any]:
 def _with_findings(content: dict[str, Any], name: str = "report") -> dict[str, Any]:
     """Return a report that is to be read with its findings alone, made of sentences where it is older than codes."""
     body = {key: value for key, value in content.items() if key != "warnings"}
+    notes = _read_sentences(content.get("warnings", []), _below(name, "warnings"))
     basis = body.get("basis", {})
     if isinstance(basis, Mapping):
+        doubts = _read_sentences(basis.get("doubts", []), _below(name, "basis.doubts"))
         basis = {key: value for key, value in basis.items() if key != "doubts"}
         if "findings" not in basis:
-            doubts = _read_sentences(content.get("basis", {}).get("doubts", []), _below(name, "basis.doubts"))
-            notes = _read_sentences(content.get("warnings", []), _below(name, "warnings"))
             found = [finding("unnamed-doubt", each) for each in doubts]
             basis["findings"] = _plain(found + [finding("unnamed-note", each) for each in notes])
         body["basis"] = basis

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.findings import Finding
+from ens_plugin.report.answer import first_doubt, headline, member_noun, number_text, verdict
 from ens_plugin.report.result import FEWEST_ROWS, LabelErrors, MetricBasis, ReportContent, SizeRecommendation
 
 if TYPE_CHECKING:
@@ -27,22 +28,20 @@ __all__ = [
     "axis_name",
     "bag_words",
     "confusion_lines",
-    "criteria_lines",
     "criteria_markdown",
     "criteria_rows",
     "criterion_words",
+    "detail",
     "distance_label",
     "error_lines",
     "error_text",
     "escaped_markdown",
     "estimator_words",
     "finite_words",
-    "first_doubt",
     "first_rows",
     "further_findings",
     "gain_sentence",
     "group_words",
-    "headline",
     "independence_words",
     "interval_text",
     "label_lines",
@@ -53,6 +52,7 @@ __all__ = [
     "level_text",
     "markdown_summary",
     "markdown_verdict",
+    "measure_name",
     "members_text",
     "output_lines",
     "output_markdown",
@@ -67,12 +67,12 @@ __all__ = [
     "short_names",
     "size_interval_text",
     "size_label",
+    "size_lines",
     "size_text",
     "spread_and_unit",
     "spread_text",
     "summarize",
     "variance_sentence",
-    "verdict",
     "wanted_text",
     "with_code",
     "wrapped",
@@ -345,20 +345,6 @@ def _criterion_name(found: SizeRecommendation) -> str:
     return f"{what} within {level_text(found.tolerance or math.nan)} of the limit"
 
 
-def criteria_lines(report: ReportContent) -> list[str]:
-    """Return a small table of the sizes by every criterion; no lines where there is one criterion."""
-    rows = criteria_rows(report)
-    if len(rows) < 2:
-        return []
-    size = max(12, *(2 + len(row.size) for row in rows))
-    interval = max(24, *(2 + len(row.interval) for row in rows))
-    name = min(38, WIDTH - 2 - size - interval)
-    return [
-        "Members by criterion:",
-        *(f"  {row.name:<{name}}{row.size:>{size}}{row.interval:>{interval}}" for row in rows),
-    ]
-
-
 def criteria_markdown(report: ReportContent) -> list[str]:
     """Return the sizes by every criterion as a table of Markdown; no lines where there is one criterion."""
     rows = criteria_rows(report)
@@ -580,7 +566,7 @@ def first_rows(kind: str, table: pd.DataFrame) -> str:
 
 
 MOST_LABELS = 10  # of a table by label
-DOUBTED = "do not rely on these figures."
+SCREEN = 24  # lines of a terminal
 
 
 class RootTexts(NamedTuple):
@@ -643,64 +629,6 @@ def size_label(report: ReportContent) -> str:
     return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
 
 
-def verdict(report: ReportContent) -> str:
-    """Return one sentence on whether the ensemble is large enough, as certain as the interval allows."""
-    recommendation = report.recommendation
-    now, size, (low, high) = report.n_members, recommendation.size, recommendation.interval
-    members = counted(now, "member is", "members are")
-    if (doubt := first_doubt(report)) is not None:
-        return f"{DOUBTED} {with_code(doubt)}"
-    if not report.has_enough_rows:
-        return f"{report.too_few_rows_text} to decide whether {members} enough."
-    if not recommendation.is_known and recommendation.has_interval:
-        return _by_interval(recommendation, now)
-    if not recommendation.is_known:
-        return f"it is not known whether {members} enough."
-    if size is None and recommendation.max_size < now:
-        return (
-            f"it is not known whether {members} enough{_demand(recommendation)}: more than "
-            f"{recommendation.max_size} are needed, the largest size considered."
-        )
-    if size is None:
-        return f"{members} too few{_demand(recommendation)}, and even {recommendation.max_size} would be."
-    needed = f": about {size} {'is' if size == 1 else 'are'} needed.{_price(report, size)}"
-    if now < low:
-        return f"{members} too few{_demand(recommendation)}{needed}"
-    if now < size:
-        return f"{members} perhaps too few{_demand(recommendation)}{needed}"
-    of_labels = "" if recommendation.confidence is None else _demand(recommendation)
-    if now == size:
-        return f"{members} just enough{of_labels}."
-    if high is None or now < high:
-        return f"{members} probably enough{of_labels}{needed}"
-    return f"{members} enough{of_labels}.{_price(report, size)}"
-
-
-def _by_interval(recommendation: SizeRecommendation, now: int) -> str:
-    """Return whether the members are enough where only the interval of the size is known, in a sentence or two."""
-    (low, high), demand = recommendation.interval, _demand(recommendation)
-    members = counted(now, "member is", "members are")
-    if now < low:
-        return f"{members} too few{demand}: at least {low} are needed."
-    if high is not None and now >= high:
-        return f"{members} enough{demand}: at most {high} are needed."
-    interval = size_interval_text(recommendation.interval, recommendation.max_size)
-    return (
-        f"it cannot be told from these rows whether {members} enough{demand}: {interval} may be needed. Pass more "
-        "rows, or train more members."
-    )
-
-
-def first_doubt(report: ReportContent) -> Finding | None:
-    """Return the doubt that the headline states; None where there is none."""
-    return next((found for found in report.findings if found.kind == "doubt"), None)
-
-
-def headline(report: ReportContent) -> str:
-    """Return the verdict without the reason of a doubt, which may be several sentences."""
-    return DOUBTED if report.basis.doubts else verdict(report)
-
-
 def markdown_verdict(report: ReportContent) -> str:
     """Return the name of the model and the verdict as a line of Markdown, with the headline in bold."""
     doubt = first_doubt(report)
@@ -720,60 +648,51 @@ def variance_sentence(report: ReportContent) -> str:
     )
 
 
-def _price(report: ReportContent, size: int) -> str:
-    """Return what another size would do to the error, in a sentence; empty where the curve does not reach it."""
-    curve = report.error_curve
-    if not (curve.reaches(size) and curve.reaches(report.n_members)):
-        return ""
-    metric, there = printable(curve.metric, 40), error_text(curve.at(size), curve.metric)
-    now = error_text(report.error, curve.metric)
-    if there == now:
-        besides = _brier_price(report.recommendation, report.n_members)
-        return f" With {size}, the {metric} would still be {now}{besides}."
-    return f" With {size}, the {metric} would be {there} instead of {now}."
-
-
-def _brier_price(recommendation: SizeRecommendation, now: int) -> str:
-    """Return what the recommended size does to the Brier score, as the end of a sentence; empty for other criteria."""
-    if recommendation.criterion != "probability" or recommendation.size is None or not len(recommendation.sizes):
-        return ""
-    # The excess is proportional to 1 / size, so it is known at sizes that are not tabulated, too.
-    of_one = float(recommendation.values[-1] * recommendation.sizes[-1])
-    there, here = (f"{100.0 * of_one / size:.2f} %" for size in (recommendation.size, now))
-    return f", and the Brier score {there} instead of {here} above its limit"
-
-
-def _demand(recommendation: SizeRecommendation) -> str:
-    """Return the unmet criterion as a phrase, because the error itself may hardly change with more members, or rise."""
-    if recommendation.confidence is not None:
-        return f" for {level_text(recommendation.confidence)} agreement of labels"
-    if recommendation.of_metric is not None:
-        return f" for {printable(recommendation.of_metric, 40)} within {wanted_text(recommendation)} of the limit"
-    if recommendation.tolerance is not None:
-        what = "probabilities" if recommendation.criterion == "probability" else "an error"
-        return f" for {what} within {level_text(recommendation.tolerance)} of the limit"
-    return ""
-
-
 def summarize(report: ReportContent) -> str:
-    """Return a plain-text summary of a report for a terminal."""
+    """Return the verdict, the errors and sizes of a report for one screen of a terminal, 24 lines at most."""
     level = level_text(report.error_curve.interval_level)
+    head = wrapped(f"{printable(report.model, 60)}: {verdict(report)}")
+    title = _row("On new rows", printable(measure_name(report), 15), f"{level} interval")
+    errors = ["", title, *(_row(*line) for line in error_lines(report))]
+    # Sizes by figures that are not to be relied on are none.
+    sizes = [] if first_doubt(report) is not None else size_lines(report)
+    by_label = "errors by label, " if report.label_errors else ""
+    data = wrapped(f"{_origin(report)[0]} report.details() has {by_label}warnings in full, and how this is known.")
+    lines = [*head, *errors, *sizes, *output_lines(report)]
+    warnings = _short_warnings(report, SCREEN - len(lines) - len(data) - 2)
+    return "\n".join([*lines, *([""] if warnings else []), *warnings, "", *data])
+
+
+def _short_warnings(report: ReportContent, most: int) -> list[str]:
+    """Return the first sentence of each warning with its code, in at most so many lines; the rest as a number."""
+    found = further_findings(report)
+    lines: list[str] = []
+    for place, each in enumerate(found):
+        text = wrapped(f"Warning: {_first_sentence(each.sentence)} [{printable(each.code, 40)}]", later="  ")
+        if len(lines) + len(text) > most - (place < len(found) - 1):
+            return [*lines, f"{counted(len(found) - place, 'warning')}{' more' if place else ''}: report.details()"]
+        lines += text
+    return lines
+
+
+def _first_sentence(text: str) -> str:
+    return printable(re.split(r"(?<=[.!?:]) (?=[A-Z])", text, maxsplit=1)[0], 220)
+
+
+def detail(report: ReportContent) -> str:
+    """Return what a summary leaves out: warnings in full, reasons, errors by label, and how all is known."""
+    sentences = [
+        *(f"Warning: {with_code(each)}" for each in report.findings),
+        gain_sentence(report),
+        output_sentence(report),
+        root_sentence(report),
+        _size_sentence(report),
+        printable(report.recommendation.reason),
+        *_sentences(report),
+    ]
     return "\n".join(
         [
-            *wrapped(f"{printable(report.model, 60)}: {verdict(report)}"),
-            *wrapped(gain_sentence(report)),
-            *wrapped(output_sentence(report)),
-            *(line for each in further_findings(report) for line in wrapped(f"Warning: {with_code(each)}", later="  ")),
-            "",
-            *wrapped(f"Expected {printable(report.error_curve.metric, 40)} on fresh rows, with {level} interval:"),
-            *(_row(*line) for line in error_lines(report)),
-            *wrapped(root_sentence(report)),
-            "",
-            *wrapped(_size_sentence(report)),
-            *wrapped(printable(report.recommendation.reason), indent="  "),
-            *criteria_lines(report),
-            *output_lines(report),
-            *(line for sentence in _sentences(report) for line in wrapped(sentence)),
+            *(line for sentence in sentences if sentence for line in wrapped(sentence)),
             *_label_lines(report),
             "",
             *(line for sentence in _origin(report) for line in wrapped(sentence)),
@@ -799,7 +718,7 @@ def markdown_summary(report: ReportContent) -> str:
         [
             markdown_verdict(report),
             "",
-            f"| | {escaped_markdown(report.error_curve.metric, 40)} | {level} interval |",
+            f"| on new rows | {escaped_markdown(measure_name(report), 40)} | {level} interval |",
             "|---|---|---|",
             *rows,
             "",
@@ -812,30 +731,65 @@ def markdown_summary(report: ReportContent) -> str:
 
 
 def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
-    """Return label, error and interval at the sizes of the summary: one, the current, the recommended, and infinity."""
+    """Return label, value and interval at the sizes of the summary: one, the current, the recommended, and infinity.
+
+    The values are those of the everyday measure: the accuracy, the root of the mean squared error, or the metric.
+    """
     curve, now, recommended = report.error_curve, report.n_members, report.recommendation.size
     sizes: list[tuple[str, float]] = []
     if curve.sizes[0] == 1 and now > 1:
-        sizes.append(("one member", 1))
+        sizes.append((f"one {member_noun(report)}", 1))
     if curve.reaches(now):
-        sizes.append((f"{members_text(now)} (this ensemble)", now))
+        sizes.append((f"{number_text(report, now)} (this model)", now))
     elif now < curve.sizes[0]:
         first = int(curve.sizes[0])
-        sizes.append((f"{members_text(first)} (here the curve begins)", first))
+        sizes.append((f"{number_text(report, first)} (here the curve begins)", first))
     else:
         last = int(curve.sizes[-1])
-        sizes.append((f"{members_text(last)} (of {now}: the curve ends)", last))
+        sizes.append((f"{number_text(report, last)} (of {now}: the curve ends)", last))
     if recommended not in (None, 1, now) and curve.reaches(recommended):
         kind = "recommended" if report.is_actionable else "a guess"
-        sizes.append((f"{members_text(recommended)} ({kind})", recommended))
+        sizes.append((f"{number_text(report, recommended)} ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])
-    lines = [
-        (label, error_text(curve.at(size), curve.metric), interval_text(curve.interval_at(size), curve.metric))
-        for label, size in sizes
-    ]
-    limit = error_text(curve.asymptote, curve.metric)
-    known = "" if limit == NOT_KNOWN else interval_text(curve.asymptote_interval, curve.metric)
-    return [*lines, ("infinitely many members", limit, known)]
+    lines = [(label, *_measured(report, curve.at(size), curve.interval_at(size))) for label, size in sizes]
+    limit = (f"infinitely many {member_noun(report)}s", *_measured(report, curve.asymptote, curve.asymptote_interval))
+    return [*lines, limit]
+
+
+def measure_name(report: ReportContent) -> str:
+    """Return the name of the everyday measure of a report's error: accuracy, RMSE, or the metric itself."""
+    if report.error_curve.metric in SHARES:
+        return "accuracy"
+    return "RMSE" if report.is_squared else printable(report.error_curve.metric, 24)
+
+
+def _measured(report: ReportContent, value: float, interval: tuple[float, float]) -> tuple[str, str]:
+    """Return an error and its interval as text, in the everyday measure; no interval where no error is known."""
+    metric, (low, high) = report.error_curve.metric, interval
+    if math.isnan(value):
+        return NOT_KNOWN, ""
+    if metric in SHARES:
+        value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
+    elif report.is_squared:
+        value, low, high = (math.sqrt(max(each, 0.0)) if each == each else each for each in (value, low, high))
+    return error_text(value, metric), interval_text((low, high), metric)
+
+
+def size_lines(report: ReportContent) -> list[str]:
+    """Return a small table of how many members each purpose takes; no lines where no size was estimated."""
+    found = report.criteria or (report.recommendation,)
+    rows = [(_purpose(each), recommended_text(each), recommended_interval_text(each)) for each in found]
+    rows = [(purpose, size, interval if interval != NOT_KNOWN else "") for purpose, size, interval in rows]
+    return ["", _row(f"{member_noun(report).capitalize()}s needed for", "", ""), *(_row(*row) for row in rows)]
+
+
+def _purpose(found: SizeRecommendation) -> str:
+    if found.confidence is not None:
+        return f"labels, {level_text(found.confidence)} of them final"
+    if found.of_metric is not None:
+        return f"{printable(found.of_metric, 14)} within {wanted_text(found)} of limit"
+    what = "probabilities" if found.criterion == "probability" else "error"
+    return f"{what} within {level_text(found.tolerance or math.nan)} of limit"
 
 
 def _size_sentence(report: ReportContent) -> str:
@@ -906,7 +860,7 @@ def _origin(report: ReportContent) -> list[str]:
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     return [
         f"Data: {counted(report.n_rows, kind)}{independence_words(report.basis.n_groups)}{left_out}, "
-        f"{report.mean_oob_members:.1f} members per row on average.",
+        f"{report.mean_oob_members:.1f} {member_noun(report)}s per row on average.",
         *own,
         *([f"Groups: {groups}."] if groups else []),
         f"In-bag rows: {bag_words(report)}.",
@@ -916,4 +870,4 @@ def _origin(report: ReportContent) -> list[str]:
 
 
 def _row(label: str, error: str, interval: str) -> str:
-    return f"  {label:<36}{error:>14}  {interval:>24}".rstrip()
+    return f"  {label:<37}{error:>15}  {interval:>24}".rstrip()

@@ -21,7 +21,7 @@ def report_with(n_labels: int) -> EnsembleReport:
 
 
 def test_few_labels_are_listed_in_their_order_with_their_matrix() -> None:
-    text = report_with(3).summary()
+    text = report_with(3).details()
     lines = text.splitlines()
     start = lines.index("Error by label:")
     assert [line.split()[:2] for line in lines[start + 2 : start + 5]] == [["label", str(code)] for code in range(3)]
@@ -33,7 +33,7 @@ def test_few_labels_are_listed_in_their_order_with_their_matrix() -> None:
 def test_of_many_labels_those_with_the_largest_errors_are_listed() -> None:
     report = report_with(26)
     assert [row.label for row in label_rows(report, 3)] == ["label 25", "label 24", "label 23"]
-    text = report.summary()
+    text = report.details()
     assert "16 more labels have smaller errors" in text
     assert "Rows by label" not in text
     assert max(map(len, text.splitlines())) <= 80
@@ -53,11 +53,11 @@ DASH = "That is too few for the error at another size, which is shown as a dash.
 def test_unknown_errors_are_dashes_that_every_surface_explains() -> None:
     report = report_with_rows(29, 500)
     assert [row.recommended for row in label_rows(report, 10)] == ["-", "0.05 %"]
-    for text in (report.summary(), markdown_summary(report), render_page(report)):
+    for text in (report.details(), markdown_summary(report), render_page(report)):
         words = " ".join(text.replace("\xa0", " ").split())
         assert FEW_ROWS in words
         assert DASH in words
-    assert max(map(len, report.summary().splitlines())) <= 80
+    assert max(map(len, report.details().splitlines())) <= 80
 
 
 def test_only_dashes_that_are_shown_are_explained() -> None:
@@ -74,7 +74,7 @@ def test_without_a_recommended_size_there_is_no_column_for_it() -> None:
     assert "| label | rows | error | interval |\n" in markdown_summary(sizeless)
     page = render_page(sizeless)
     assert page.count("<th>error with") == 0 < render_page(report).count("<th>error with")
-    for text in (sizeless.summary(), markdown_summary(sizeless), page):
+    for text in (sizeless.details(), markdown_summary(sizeless), page):
         words = " ".join(text.split())
         assert FEW_ROWS in words
         assert DASH not in words
@@ -88,7 +88,7 @@ def test_long_labels_that_begin_alike_stay_distinct() -> None:
     report = replace(report, label_errors=tuple(named))
     shown = [row.label for row in label_rows(report, 10)]
     assert shown == ["the same…, first", "the same… second", "short"]
-    assert max(map(len, report.summary().splitlines())) <= 80
+    assert max(map(len, report.details().splitlines())) <= 80
 
 
 @pytest.mark.parametrize("render", [markdown_summary, render_page])
@@ -103,5 +103,5 @@ def test_names_of_labels_are_no_markup(render: object) -> None:
 @pytest.mark.slow
 def test_reports_without_labels_have_no_table() -> None:
     report = replace(classification_report(), label_errors=())
-    assert "Error by label" not in report.summary()
+    assert "Error by label" not in report.details()
     assert "Label by label" not in render_page(report)
