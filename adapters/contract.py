@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.members import DrawCounts, in_threads
 from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import IntArray, with_article
-from ens_plugin.errors import BagError
+from ens_plugin.core.validation import IntArray, counted, with_article
+from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
 if TYPE_CHECKING:
@@ -22,25 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregation",
-    "CombinesMembers",
-    "CountsDraws",
-    "Distributable",
     "DistributedBags",
     "EnsembleAdapter",
     "EnsembleInfo",
-    "HeldOutOnly",
-    "JudgedByLoss",
     "OutputKind",
     "ProofStatistics",
     "Provenance",
-    "ProvesWeights",
     "RowOrigin",
-    "SettlesRows",
-    "SumsValues",
     "Task",
-    "Truncatable",
-    "VerifiesRows",
-    "distributed_bags",
     "draw_bags",
     "merge_sums",
     "outputs_by_member",
@@ -250,10 +239,8 @@ class EnsembleInfo:
 class EnsembleAdapter(ABC):
     """Base class of adapters, which read the outputs and the bags of one kind of trained ensemble.
 
-    To support another library, subclass this, implement :meth:`accepts`, :meth:`describe`, :meth:`prepare`,
-    :meth:`outputs` and :meth:`bags`, and call :func:`ens_plugin.register_adapter`.  The other methods have defaults
-    that fit most ensembles.  Operations that only some ensembles support are in the mixins of
-    :mod:`ens_plugin.adapters.contract`.
+    To support another library, subclass this, write the five methods :meth:`accepts`, :meth:`describe`,
+    :meth:`prepare`, :meth:`outputs` and :meth:`bags`, and call :func:`ens_plugin.register_adapter`.
 
     An adapter never guesses: for what is neither stored nor proved, it raises an error of :mod:`ens_plugin.errors`
     that states what was found and what to do instead.  It never modifies the model.
@@ -267,6 +254,50 @@ class EnsembleAdapter(ABC):
     ----------
     model : object
     info : EnsembleInfo
+
+    Notes
+    -----
+    All other methods are optional, and an adapter overrides those that its kind of ensemble needs or supports.  They
+    are called in this order:
+
+    ==============================  ===================================================================
+    Before the members predict
+    ---------------------------------------------------------------------------------------------------
+    :meth:`check_form`              refuses ensembles that no error curve describes
+    :meth:`encode_target`           targets that are neither labels nor numbers, such as censored times
+    :meth:`target_weights`          weights that follow from the target
+    :meth:`check_members`           refuses members that are not drawn alike
+    :meth:`with_training_weight`    bags whose proof needs the weights of training
+    :meth:`left_out_chances`        rows that are drawn by weight
+    :meth:`verify_rows`             refuses training rows that are passed as held-out rows
+    :meth:`column_splits`           warns of held-out columns in other units
+    :meth:`block`                   members that have another bag for each of their trees
+    :attr:`reads_few_rows_fast`     blocks of rows that fit into a cache
+    :meth:`value_sums`              compiled sums over members of one number each
+    :meth:`margin_sums`             compiled sums over members of several numbers each
+    After the members predicted
+    ---------------------------------------------------------------------------------------------------
+    :meth:`mean_of_sum`             the division as the library rounds it
+    :meth:`stored_oob_outputs`      a comparison with what the library computed at training
+    :meth:`inverse_link`            the way from mean scores to what is predicted
+    :meth:`combined`                members whose mean is not what is predicted
+    :meth:`loss`                    a loss of the ensemble's own, with its :attr:`loss_name`
+    :meth:`cautions`                warnings that every report contains
+    :meth:`doubts`                  members that are no draws of one learner
+    :meth:`fingerprint`             how the gate recognises files of the model
+    For other functions
+    ---------------------------------------------------------------------------------------------------
+    :meth:`truncated`               :func:`ens_plugin.truncate`, ``ens-plugin rightsize``
+    :meth:`draw_counts`             :func:`ens_plugin.training_variance`
+    :meth:`settled_sums`            :class:`ens_plugin.DynamicPruningClassifier`
+    :meth:`portable`                processes and machines that get the model
+    :meth:`distributed_bags`        training rows on a cluster, :func:`ens_plugin.spark.analyze`
+    :meth:`are_training_outputs`    refuses training rows on a cluster that are passed as held-out rows
+    ==============================  ===================================================================
+
+    By default most of them return what fits most ensembles.  Where nothing does (:meth:`truncated`,
+    :meth:`draw_counts`, :meth:`distributed_bags`, :meth:`loss`), they raise UnsupportedModelError, with what to do
+    instead.  :meth:`offers` tells whether an adapter has a method of its own.
 
     Examples
     --------
@@ -303,68 +334,6 @@ class EnsembleAdapter(ABC):
             If this form of the model is not covered (several outputs, for example).
         """
 
-    @abstractmethod
-    def prepare(self, X: Any) -> Any:
-        """Return X in the form in which the library's own ``predict`` passes it to the members.
-
-        The result is sliced by rows (``prepared[slice]``, ``prepared[indices]``) and has ``.shape``.
-
-        Raises
-        ------
-        DataMismatchError
-            If the columns are not the ones the model was trained on.
-        """
-
-    @abstractmethod
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any]:
-        """Return the members' outputs for one block of prepared rows.
-
-        :func:`outputs_by_member` computes them with a function that predicts with one member.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        members : range, optional
-            At least one member, in steps of 1; all by default.
-        wanted : ndarray of bool, shape (n_members, n_rows), optional
-            True for outputs that will be read, given with all members only.  The others may have any finite value.
-
-        Returns
-        -------
-        ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-            By `output_kind`: label codes into `classes`, integer; probabilities or raw scores of every label, float64
-            (raw scores of two labels may be the score of ``classes[1]`` alone, without a label axis); values, float64.
-        """
-
-    @abstractmethod
-    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bag of each member: which training rows it was trained on, packed as bits.
-
-        ``Bags.proof`` states what was compared with the model.
-
-        Parameters
-        ----------
-        X : the training rows as the user gave them, in training order
-        features : the same rows, prepared
-        y : array-like of shape (n_rows,) or None
-            Training target, where a check needs it.
-
-        Raises
-        ------
-        BagError
-            If the bags cannot be determined (no bootstrap, for example).
-        DataMismatchError
-            If these are not the training rows, in training order, as far as this can be checked.  The message has the
-            words "not the rows the model was trained on" or, for another target, "not the target the model was
-            trained on", which the page of frequent questions explains.
-
-        Notes
-        -----
-        Bags are taken as unproved, and a report warns of it, until :meth:`Bags.with_proof` states what was compared.
-        """
-
     @property
     def classes(self) -> NDArray[Any] | None:
         """Return the labels, shape (n_labels,); None for regression."""
@@ -380,43 +349,30 @@ class EnsembleAdapter(ABC):
         """Return the kind of output that :meth:`outputs` returns, as in :class:`EnsembleInfo`."""
         return self.info.output_kind
 
-    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the members' outputs for a block of prepared rows, and for which of these each is out of bag.
-
-        Override it where the trees of one member have different bags, so that a member differs from row to row.
+    def offers(self, name: str) -> bool:
+        """Return whether this adapter overrides an optional method.
 
         Parameters
         ----------
-        features : the block's prepared rows
-        bags : Bags or None
-            Of all rows; None for held-out rows, which are in no bag.
-        rows : slice
-            Positions of the block among all rows.
+        name : str
+            Name of a method of EnsembleAdapter.
 
-        Returns
-        -------
-        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-        counted : ndarray of bool, shape (n_members, n_rows)
-            True where the row is held out, or out of the member's bag.
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> from ens_plugin.adapters import find_adapter
+        >>> adapter = find_adapter(RandomForestRegressor(10).fit(*load_diabetes(return_X_y=True)))
+        >>> adapter.offers("truncated"), adapter.offers("loss")
+        (True, False)
         """
-        if bags is None:
-            outputs = self.outputs(features)
-            return outputs, np.ones(outputs.shape[:2], dtype=bool)
-        is_oob = ~bags.in_bag(rows)
-        return self.outputs(features, wanted=is_oob), is_oob
+        return getattr(type(self), name) is not getattr(EnsembleAdapter, name)
 
-    def fingerprint(self) -> tuple[bytes, ...]:
-        """Return parts of the members that are found again, byte by byte, in every file that the model is stored in.
+    def check_form(self) -> None:  # noqa: B027  (for most adapters, the class is enough)
+        """Raise UnsupportedModelError if no error curve describes the ensemble, whatever its rows.
 
-        By them the gate recognises the files of the model that a report is about.  Empty, as by default, where there
-        are none; a stored model is then recognised by its run alone.
+        Called before the rows of an analysis are prepared, not where only the bags are wanted.
         """
-        return ()
-
-    @property
-    def reads_few_rows_fast(self) -> bool:
-        """Whether outputs of few rows take no longer, by row, than of many, so that blocks may fit into a cache."""
-        return False
 
     def encode_target(self, y: NDArray[Any]) -> NDArray[Any] | None:
         """Return the target as label codes or values if it has a form of the library's own; else None, as by default.
@@ -451,10 +407,16 @@ class EnsembleAdapter(ABC):
         """
         return None
 
-    def check_form(self) -> None:  # noqa: B027  (for most adapters, the class is enough)
-        """Raise UnsupportedModelError if no error curve describes the ensemble, whatever its rows.
+    @abstractmethod
+    def prepare(self, X: Any) -> Any:
+        """Return X in the form in which the library's own ``predict`` passes it to the members.
 
-        Called before the rows of an analysis are prepared, not where only the bags are wanted.
+        The result is sliced by rows (``prepared[slice]``, ``prepared[indices]``) and has ``.shape``.
+
+        Raises
+        ------
+        DataMismatchError
+            If the columns are not the ones the model was trained on.
         """
 
     def check_members(self, features: Any) -> None:  # noqa: B027  (for most adapters, the class is enough)
@@ -463,13 +425,189 @@ class EnsembleAdapter(ABC):
         Called before an analysis, not where only the bags are wanted.
         """
 
-    def cautions(self, data: str) -> tuple[Finding | str, ...]:
-        """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
-        return ()
+    @abstractmethod
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bag of each member: which training rows it was trained on, packed as bits.
 
-    def doubts(self) -> tuple[Finding | str, ...]:
-        """Return what casts doubt on the members as draws of one learner, so that no figure is to be relied on."""
-        return ()
+        ``Bags.proof`` states what was compared with the model.  Where bags cannot be known at all, this always raises
+        BagError, and :meth:`describe` returns ``bag_provenance="unknown"``: such ensembles are judged on held-out rows.
+
+        Parameters
+        ----------
+        X : the training rows as the user gave them, in training order
+        features : the same rows, prepared
+        y : array-like of shape (n_rows,) or None
+            Training target, where a check needs it.
+
+        Raises
+        ------
+        BagError
+            If the bags cannot be determined (no bootstrap, for example).  The message ends with what to do instead,
+            such as 'Pass {data="holdout"} with rows no member was trained on.'
+        DataMismatchError
+            If these are not the training rows, in training order, as far as this can be checked.  The message has the
+            words "not the rows the model was trained on" or, for another target, "not the target the model was
+            trained on", which the page of frequent questions explains.
+
+        Notes
+        -----
+        Bags are taken as unproved, and a report warns of it, until :meth:`Bags.with_proof` states what was compared.
+        """
+
+    def with_training_weight(self, features: Any, weight: NDArray[np.float64]) -> Any:
+        """Return prepared rows with the weights of training, for :meth:`bags`; by default None.
+
+        Called where :meth:`bags` refuses the rows without weights.  None where weights would prove nothing.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        weight : ndarray of float64, shape (n_rows,)
+        """
+        return None
+
+    def left_out_chances(self) -> NDArray[np.float64] | None:
+        """Return each training row's chance to be out of a bag, shape (n_rows,); None where all are equal.
+
+        For libraries that draw rows by weight.  Where it is None, as by default, the observed frequencies are used.
+        """
+        return None
+
+    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+        """Return whether prepared rows are training rows, as far as the model shows it; by default ``"unknown"``.
+
+        Called for rows that are passed as held-out rows.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        y : array-like, shape (n_rows,)
+            Labels or values.
+
+        Returns
+        -------
+        {"training", "like_training", "fresh", "unknown"}
+            Training rows, in training order or any other; rows that may be training rows; rows that are not; undecided.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> from ens_plugin.adapters import find_adapter
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+        >>> adapter.verify_rows(adapter.prepare(X), y)
+        'training'
+        """
+        return "unknown"
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+        """Return rows as a table, and columns with the numerical thresholds at which members split them.
+
+        A held-out column whose values lie outside of nearly all its thresholds is named in the report.  Without
+        thresholds, as by default, no column is compared.
+
+        Parameters
+        ----------
+        features : prepared rows
+
+        Returns
+        -------
+        table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
+        splits : iterable of (int, ndarray)
+            Positions of columns, each with its thresholds.
+        """
+        return features, ()
+
+    @abstractmethod
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the members' outputs for one block of prepared rows.
+
+        :func:`outputs_by_member` computes them with a function that predicts with one member.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        members : range, optional
+            At least one member, in steps of 1; all by default.
+        wanted : ndarray of bool, shape (n_members, n_rows), optional
+            True for outputs that will be read, given with all members only.  The others may have any finite value.
+
+        Returns
+        -------
+        ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+            By `output_kind`: label codes into `classes`, integer; probabilities or raw scores of every label, float64
+            (raw scores of two labels may be the score of ``classes[1]`` alone, without a label axis); values, float64.
+        """
+
+    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the members' outputs for a block of prepared rows, and for which of these each is out of bag.
+
+        Override it where the trees of one member have different bags, so that a member differs from row to row.
+
+        Parameters
+        ----------
+        features : the block's prepared rows
+        bags : Bags or None
+            Of all rows; None for held-out rows, which are in no bag.
+        rows : slice
+            Positions of the block among all rows.
+
+        Returns
+        -------
+        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+        counted : ndarray of bool, shape (n_members, n_rows)
+            True where the row is held out, or out of the member's bag.
+        """
+        if bags is None:
+            outputs = self.outputs(features)
+            return outputs, np.ones(outputs.shape[:2], dtype=bool)
+        is_oob = ~bags.in_bag(rows)
+        return self.outputs(features, wanted=is_oob), is_oob
+
+    @property
+    def reads_few_rows_fast(self) -> bool:
+        """Whether outputs of few rows take no longer, by row, than of many, so that blocks may fit into a cache."""
+        return False
+
+    def value_sums(self, features: Any, bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return sums over the members that count of each row, without their outputs; by default None.
+
+        To the bit what :func:`~ens_plugin.core.tally.score_sums` finds from the outputs.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        bags : Bags or None
+            Of these rows; None for held-out rows, which are in no bag.
+
+        Returns
+        -------
+        ndarray, shape (5, n_rows), or None
+            None where the compiled code is missing or would not be faster, or members have several numbers.
+        """
+        return None
+
+    def margin_sums(self, features: Any, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return sums over the members that count of each row, by several numbers of each; by default None.
+
+        To the bit what :func:`~ens_plugin.core.tally.margin_sums` finds from what `block` returns.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        bags : Bags or None
+            Of these rows; None for held-out rows, which are in no bag.
+        target : ndarray of int, shape (n_rows,)
+
+        Returns
+        -------
+        ndarray, shape (7, n_rows), or None
+            None where the compiled code is missing or would not be faster, or members have one number.
+        """
+        return None
 
     def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean of summed outputs, divided as the library does it: by default, by the number of members.
@@ -483,14 +621,149 @@ class EnsembleAdapter(ABC):
         """
         return np.asarray(total / n_members.reshape(-1, *(1,) * (total.ndim - 1)))
 
-    def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities or values for mean member outputs; by default the outputs themselves."""
-        return mean_output
-
     def stored_oob_outputs(self) -> NDArray[Any] | None:
         """Return the mean out-of-bag outputs that the library stored at training, in training order, or None.
 
         Shape (n_rows, n_labels) or (n_rows,); rows without out-of-bag members may have any value.
+        """
+        return None
+
+    def inverse_link(self, mean_output: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities or values for mean member outputs; by default the outputs themselves."""
+        return mean_output
+
+    def combined(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what members predict together, shape (n_rows,); by default their mean.
+
+        Overridden for ensembles of values that do not predict the mean, which need a :meth:`loss` too.
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (n_members, n_rows)
+            Of at least one member; NaN for rows that have fewer members.  Such a row gets NaN.
+        """
+        return np.asarray(outputs.mean(axis=0))
+
+    @property
+    def loss_name(self) -> str | None:
+        """Return the name for reports of the loss by which the ensemble is judged, such as ``"1 - C"``.
+
+        None, the default, for the 0-1 loss or the squared error.  Another loss takes their place wherever no metric is
+        requested.  The ensemble's task is then ``"regression"``, and :meth:`encode_target` returns the values that
+        would be predicted without any loss.
+        """
+        return None
+
+    def loss(self, target: NDArray[Any], prediction: NDArray[np.float64]) -> float:
+        """Return the loss that :attr:`loss_name` names, lower is better.
+
+        A method with a third parameter ``sample_weight=None`` takes weights of the rows.
+
+        Parameters
+        ----------
+        target : ndarray, shape (n_rows,)
+            As the user gave it.
+        prediction : ndarray, shape (n_rows,)
+            What the members predict together, as :meth:`combined` returns it.
+
+        Raises
+        ------
+        UnsupportedModelError
+            By default.
+        """
+        raise self._not_offered("loss", "is judged by no loss of its own", "Pass a metric.")
+
+    def cautions(self, data: str) -> tuple[Finding | str, ...]:
+        """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
+        return ()
+
+    def doubts(self) -> tuple[Finding | str, ...]:
+        """Return what casts doubt on the members as draws of one learner, so that no figure is to be relied on."""
+        return ()
+
+    def fingerprint(self) -> tuple[bytes, ...]:
+        """Return parts of the members that are found again, byte by byte, in every file that the model is stored in.
+
+        By them the gate recognises the files of the model that a report is about.  Empty, as by default, where there
+        are none; a stored model is then recognised by its run alone.
+        """
+        return ()
+
+    def truncated(self, size: int) -> Any:
+        """Return a model of the same kind that holds the first `size` members and averages them.
+
+        The new model shares nothing with the old one that its library may change later, keeps the parameters but for
+        the number of members, and drops results that were measured on all members.
+
+        Parameters
+        ----------
+        size : int
+            From 1 to `n_members`.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If no smaller model can be made, and by default.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> from ens_plugin.adapters import find_adapter
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+        >>> len(adapter.truncated(4).estimators_)
+        4
+        """
+        instead = f"Train one with {counted(size, 'member')} instead."
+        raise self._not_offered("truncated", "cannot be cut to fewer members", instead)
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each member drew each training row.
+
+        The arguments are those of :meth:`bags`, which implementations call first, for its checks.
+
+        Raises
+        ------
+        BagError
+            If these numbers cannot be determined.
+        UnsupportedModelError
+            By default.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> from ens_plugin.adapters import find_adapter
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+        >>> draws = adapter.draw_counts(X, adapter.prepare(X), y)
+        >>> draws.rule, int(draws.counts[0].sum())
+        ('with_replacement', 442)
+        """
+        raise self._not_offered(
+            "draw_counts",
+            "does not tell how often each member drew each training row, from which the variance over training sets "
+            "is estimated",
+            "Pass an ensemble of scikit-learn, LightGBM or XGBoost, or "
+            "ens_plugin.CustomEnsemble.from_estimators(models, row_indices).",
+        )
+
+    def settled_sums(self, features: Any, stops: StoppingTable) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return the sum of each row's scores, member by member until it settles the row, and the number of members.
+
+        For ensembles that score two labels.  To the bit what :func:`~ens_plugin.sizing.pruning.query_members` finds
+        from the outputs.
+
+        Parameters
+        ----------
+        features : prepared rows, n_rows of them
+        stops : StoppingTable
+
+        Returns
+        -------
+        sums, n_queries : ndarrays, shape (n_rows,); or None
+            None, as by default, where the compiled code is missing, or does not take these rows.
         """
         return None
 
@@ -503,6 +776,64 @@ class EnsembleAdapter(ABC):
             If no other process can use the model.
         """
         return self.model
+
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
+        """Return bags that each machine of a cluster computes from the positions of its training rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Training rows.
+        candidate : int
+            Index of the draw to use where several are possible, the likeliest first.
+
+        Raises
+        ------
+        BagError
+            If the bags do not follow from row positions, or at most `candidate` draws are possible.
+        UnsupportedModelError
+            By default.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> from ens_plugin.adapters import find_adapter
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
+        >>> bags = adapter.distributed_bags(n_rows=442, candidate=0)
+        >>> bags.at(np.array([440, 441]), y[440:]).in_bag().shape
+        (10, 2)
+        """
+        raise self._not_offered(
+            "distributed_bags",
+            "has no bags that follow from a row's position alone, so its rows cannot be spread over a cluster",
+            'Pass {data="holdout"} with rows no member was trained on, or analyze the training rows on one machine '
+            "with ens_plugin.analyze.",
+        )
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Return whether outputs of all members show that the predicted rows are training rows, in any order.
+
+        Called for a sample of held-out rows of a cluster.  False, as by default, where the model does not show it.
+
+        Parameters
+        ----------
+        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+            As of :meth:`outputs`.
+        target : ndarray, shape (n_rows,)
+            Label codes or values.
+        """
+        return False
+
+    def _not_offered(self, name: str, what: str, instead: str) -> UnsupportedModelError:
+        """Return the error of an optional method that an adapter does not have."""
+        model, own = with_article(type(self.model).__name__, "A"), type(self).__name__
+        return UnsupportedModelError(
+            f"{model} {what}: its adapter, {own}, does not implement {name}. {instead} If the adapter is your own, "
+            f"implement that method, which help(ens_plugin.adapters.EnsembleAdapter.{name}) describes."
+        )
 
 
 def outputs_by_member(
@@ -578,369 +909,3 @@ def _take_rows(features: Any, rows: slice | NDArray[np.intp]) -> Any:
     if isinstance(features, np.ndarray) and not isinstance(rows, slice):
         return features.take(rows, axis=0)
     return features[rows]
-
-
-class SettlesRows(ABC):
-    """Mixin for adapters that sum the scores of two labels up to the member that settles a row, in compiled code."""
-
-    @abstractmethod
-    def settled_sums(self, features: Any, stops: StoppingTable) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-        """Return the sum of each row's scores, member by member until it settles the row, and the number of members.
-
-        To the bit what :func:`~ens_plugin.sizing.pruning.query_members` finds from the outputs.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        stops : StoppingTable
-
-        Returns
-        -------
-        sums, n_queries : ndarrays, shape (n_rows,); or None
-            None where the compiled code is missing, or does not take these rows.
-        """
-
-
-class SumsValues(ABC):
-    """Mixin for adapters that add up the members' outputs of each row, one number of each, in compiled code."""
-
-    @abstractmethod
-    def value_sums(self, features: Any, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return sums over the members that count of each row, without their outputs.
-
-        To the bit what :func:`~ens_plugin.core.tally.score_sums` finds from the outputs.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        bags : Bags or None
-            Of these rows; None for held-out rows, which are in no bag.
-
-        Returns
-        -------
-        ndarray, shape (5, n_rows), or None
-            None where the compiled code is missing or would not be faster, or members have several numbers.
-        """
-
-
-class SumsMargins(ABC):
-    """Mixin for adapters that add up the members' margins of each row, by several numbers of each, in compiled code."""
-
-    @abstractmethod
-    def margin_sums(self, features: Any, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return sums over the members that count of each row, without their outputs.
-
-        To the bit what :func:`~ens_plugin.core.tally.margin_sums` finds from what `block` returns.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        bags : Bags or None
-            Of these rows; None for held-out rows, which are in no bag.
-        target : ndarray of int, shape (n_rows,)
-
-        Returns
-        -------
-        ndarray, shape (7, n_rows), or None
-            None where the compiled code is missing or would not be faster, or members have one number.
-        """
-
-
-class VerifiesRows(ABC):
-    """Mixin for adapters that recognise training rows which are passed as held-out rows.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import find_adapter
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-    >>> adapter.verify_rows(adapter.prepare(X), y)
-    'training'
-    """
-
-    @abstractmethod
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
-        """Return whether prepared rows are training rows, as far as the model shows it.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        y : array-like, shape (n_rows,)
-            Labels or values.
-
-        Returns
-        -------
-        {"training", "like_training", "fresh", "unknown"}
-            Training rows, in training order or any other; rows that may be training rows; rows that are not; undecided.
-        """
-
-    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
-        """Return rows as a table, and columns with the numerical thresholds at which members split them.
-
-        A held-out column whose values lie outside of nearly all its thresholds is named in the report.  Without
-        thresholds, as by default, no column is compared.
-
-        Parameters
-        ----------
-        features : prepared rows
-
-        Returns
-        -------
-        table : ndarray, sparse matrix or DataFrame of shape (n_rows, n_features)
-        splits : iterable of (int, ndarray)
-            Positions of columns, each with its thresholds.
-        """
-        return features, ()
-
-    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
-        """Return whether outputs of all members show that the predicted rows are training rows, in any order.
-
-        Called for a sample of held-out rows of a cluster.  False where the model does not show it.
-
-        Parameters
-        ----------
-        outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-            As of :meth:`ens_plugin.adapters.contract.EnsembleAdapter.outputs`.
-        target : ndarray, shape (n_rows,)
-            Label codes or values.
-        """
-        return False
-
-
-class CountsDraws(ABC):
-    """Mixin for adapters that count how often members drew rows, for :func:`ens_plugin.training_variance`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import find_adapter
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-    >>> draws = adapter.draw_counts(X, adapter.prepare(X), y)
-    >>> draws.rule, int(draws.counts[0].sum())
-    ('with_replacement', 442)
-    """
-
-    @abstractmethod
-    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
-        """Return how often each member drew each training row.
-
-        The arguments are those of :meth:`ens_plugin.adapters.contract.EnsembleAdapter.bags`, which implementations call
-        first, for its checks.
-
-        Raises
-        ------
-        BagError
-            If these numbers cannot be determined.
-        """
-
-    def left_out_chances(self) -> NDArray[np.float64] | None:
-        """Return each training row's chance to be out of a bag, shape (n_rows,); None where all are equal.
-
-        For libraries that draw rows by weight.  Where it is None, the observed frequencies are used instead.
-        """
-        return None
-
-
-class ProvesWeights(ABC):
-    """Mixin of adapters whose proof of the bags depends on the weights that the model was trained with."""
-
-    @abstractmethod
-    def with_training_weight(self, features: Any, weight: NDArray[np.float64]) -> Any:
-        """Return prepared rows with the weights of training, for :meth:`EnsembleAdapter.bags`.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        weight : ndarray of float64, shape (n_rows,)
-        """
-
-
-class Distributable(ABC):
-    """Mixin for adapters that compute bags from row positions, for ``ens_plugin.spark.analyze(..., data="oob")``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import find_adapter
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-    >>> bags = adapter.distributed_bags(n_rows=442, candidate=0)
-    >>> bags.at(np.array([440, 441]), y[440:]).in_bag().shape
-    (10, 2)
-    """
-
-    @abstractmethod
-    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return bags that each machine of a cluster computes from the positions of its training rows.
-
-        Parameters
-        ----------
-        n_rows : int
-            Training rows.
-        candidate : int
-            Index of the draw to use where several are possible, the likeliest first.
-
-        Raises
-        ------
-        BagError
-            If the bags do not follow from row positions, or at most `candidate` draws are possible.
-        """
-
-
-class Truncatable(ABC):
-    """Mixin for adapters that make smaller models, for :func:`ens_plugin.truncate` and ``ens-plugin rightsize``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import find_adapter
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-    >>> len(adapter.truncated(4).estimators_)
-    4
-    """
-
-    @abstractmethod
-    def truncated(self, size: int) -> Any:
-        """Return a model of the same kind that holds the first `size` members and averages them.
-
-        The new model shares nothing with the old one that its library may change later, keeps the parameters but for
-        the number of members, and drops results that were measured on all members.
-
-        Parameters
-        ----------
-        size : int
-            From 1 to `n_members`.
-
-        Raises
-        ------
-        UnsupportedModelError
-            If no smaller model can be made.
-        """
-
-
-class HeldOutOnly(ABC):
-    """Mixin for adapters of models whose bags cannot be determined: they are judged on held-out rows only.
-
-    It stands before EnsembleAdapter among the base classes, and implements ``bags``; ``describe`` returns
-    ``bag_provenance="unknown"``.
-
-    Attributes
-    ----------
-    no_bags : str
-        Why the bags are not known, in a sentence that begins the message of the error.
-
-    Examples
-    --------
-    >>> from ens_plugin.adapters import HeldOutOnly
-    >>> class WithoutBags(HeldOutOnly):
-    ...     no_bags = "MyLibrary keeps no record of which rows its trees were trained on."
-    >>> WithoutBags().bags(X=None, features=None, y=None)
-    Traceback (most recent call last):
-    ens_plugin.errors.BagError: MyLibrary keeps no record of which rows its trees were trained on. ...
-    """
-
-    no_bags: ClassVar[str]
-
-    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Raise BagError, with the reason and what to do instead."""
-        raise BagError(f'{self.no_bags} Pass {{data="holdout"}} with rows no member was trained on.')
-
-
-class JudgedByLoss(ABC):
-    """Mixin for adapters of ensembles whose predictions are judged by a loss of their own.
-
-    It takes the place of the 0-1 and the squared error wherever no metric is requested.  The ensemble's task is
-    ``"regression"``, and ``encode_target`` returns the values that would be predicted without any loss.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ens_plugin.adapters import JudgedByLoss
-    >>> class ByAbsoluteError(JudgedByLoss):
-    ...     loss_name = "mean absolute error"
-    ...
-    ...     def loss(self, target, prediction):
-    ...         return float(np.abs(target - prediction).mean())
-    >>> ByAbsoluteError().loss(np.array([1.0, 2.0]), np.array([1.5, 2.5]))
-    0.5
-    """
-
-    @property
-    @abstractmethod
-    def loss_name(self) -> str:
-        """Return the name of the loss, such as ``"1 - C"``, for reports."""
-
-    @abstractmethod
-    def loss(self, target: NDArray[Any], prediction: NDArray[np.float64]) -> float:
-        """Return the loss, lower is better.
-
-        A method with a third parameter ``sample_weight=None`` takes weights of the rows.
-
-        Parameters
-        ----------
-        target : ndarray, shape (n_rows,)
-            As the user gave it.
-        prediction : ndarray, shape (n_rows,)
-            What the members predict together: their mean, unless the adapter `CombinesMembers`.
-        """
-
-
-class CombinesMembers(JudgedByLoss):
-    """Mixin for adapters of ensembles that do not predict the mean of their members' values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ens_plugin.adapters import CombinesMembers
-    >>> class OfMedians(CombinesMembers):
-    ...     loss_name = "mean absolute error"
-    ...
-    ...     def loss(self, target, prediction):
-    ...         return float(np.abs(target - prediction).mean())
-    ...
-    ...     def combined(self, outputs):
-    ...         return np.nanmedian(outputs, axis=0)
-    >>> OfMedians().combined(np.array([[1.0], [2.0], [9.0]])).tolist()
-    [2.0]
-    """
-
-    @abstractmethod
-    def combined(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what members predict together, shape (n_rows,).
-
-        Parameters
-        ----------
-        outputs : ndarray, shape (n_members, n_rows)
-            Of at least one member; NaN for rows that have fewer members.  Such a row gets NaN.
-        """
-
-
-def distributed_bags(adapter: EnsembleAdapter, n_rows: int, candidate: int) -> DistributedBags:
-    """Return bags that a cluster computes from row positions; raise BagError if `adapter` is no Distributable.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import distributed_bags, find_adapter
-    >>> forest = RandomForestRegressor(10, random_state=0).fit(*load_diabetes(return_X_y=True))
-    >>> bags = distributed_bags(find_adapter(forest), n_rows=442, candidate=0)
-    >>> bags.at(np.array([440, 441]), np.zeros(2)).in_bag().shape
-    (10, 2)
-    """
-    if isinstance(adapter, Distributable):
-        return adapter.distributed_bags(n_rows, candidate)
-    raise BagError(
-        f"The bags of {with_article(type(adapter.model).__name__)} do not follow from a row's position alone, so its "
-        'rows cannot be spread over a cluster. Pass {data="holdout"} with rows no member was trained on, or analyze '
-        "the training rows on one machine with ens_plugin.analyze."
-    )

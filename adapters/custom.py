@@ -14,13 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import (
     Aggregation,
-    CountsDraws,
     EnsembleAdapter,
     EnsembleInfo,
     OutputKind,
     RowOrigin,
-    Truncatable,
-    VerifiesRows,
     outputs_by_member,
 )
 from ens_plugin.adapters.members import (
@@ -520,7 +517,7 @@ _OUTPUT_KIND: dict[Aggregation, OutputKind] = {
 }
 
 
-class CustomAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Truncatable):
+class CustomAdapter(EnsembleAdapter):
     """Adapter that reads the outputs and bags of a :class:`CustomEnsemble`."""
 
     @classmethod

@@ -12,7 +12,7 @@ from econml.grf import RegressionForest
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, RowOrigin, Truncatable, VerifiesRows
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, RowOrigin
 from ens_plugin.adapters.members import several_outputs, unequal_member_doubts
 from ens_plugin.adapters.sklearn.forest import are_recognised, checked_members, tree_splits
 from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, training_target
@@ -28,7 +28,7 @@ __all__ = [
 CLOSE = 1e-9
 
 
-class RegressionForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
+class RegressionForestAdapter(EnsembleAdapter):
     """Adapter of EconML's RegressionForest, with one output.
 
     With ``inference=True``, the default, the library draws half of the rows for each group of `subforest_size` trees,

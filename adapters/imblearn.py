@@ -20,10 +20,7 @@ from sklearn.ensemble import BaggingClassifier
 from ens_plugin.adapters.contract import (
     EnsembleAdapter,
     EnsembleInfo,
-    HeldOutOnly,
     RowOrigin,
-    Truncatable,
-    VerifiesRows,
     draw_bags,
     outputs_by_member,
 )
@@ -94,7 +91,7 @@ def check_sample(sampler: Any, codes: NDArray[Any], member: int) -> None:
         )
 
 
-class _ResampledMembers(EnsembleAdapter, Truncatable):
+class _ResampledMembers(EnsembleAdapter):
     """Adapter of a bagging ensemble whose members are pipelines of a sampler and a classifier."""
 
     known: ClassVar[type]
@@ -144,7 +141,7 @@ class _ResampledMembers(EnsembleAdapter, Truncatable):
         return truncated_ensemble(self.model, size, {**kept, "_seeds": self.model._seeds[:n_seeds]})
 
 
-class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
+class BalancedBaggingAdapter(_ResampledMembers):
     """Adapter of BalancedBaggingClassifier.
 
     Rows that a member drew and its RandomUnderSampler left out are out of bag: which rows it keeps depends on the
@@ -249,25 +246,29 @@ class BalancedBaggingAdapter(_ResampledMembers, VerifiesRows):
         check_row_count(self.model, n_rows)
 
 
-class EasyEnsembleAdapter(HeldOutOnly, _ResampledMembers):
+class EasyEnsembleAdapter(_ResampledMembers):
     """Adapter of EasyEnsembleClassifier, for held-out rows."""
 
     known: ClassVar[type] = EasyEnsembleClassifier
-    no_bags: ClassVar[str] = (
-        "An EasyEnsembleClassifier trains every member on all rows of the rarest label, with a part of the others, so "
-        "the rows of that label are never out of bag, and no out-of-bag error holds for it."
-    )
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the ensemble, whose bags leave out no row of the rarest label."""
         return replace(super().describe(), bag_provenance="unknown")
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError: rows of the rarest label are in every bag."""
+        raise BagError(
+            "An EasyEnsembleClassifier trains every member on all rows of the rarest label, with a part of the others, "
+            "so the rows of that label are never out of bag, and no out-of-bag error holds for it. Pass "
+            '{data="holdout"} with rows no member was trained on.'
+        )
 
 
 # From this release on, weights decide which rows a bootstrap draws, and a fraction of rows is rounded down.
 _DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
 
-class BalancedForestAdapter(EnsembleAdapter, VerifiesRows, Truncatable):
+class BalancedForestAdapter(EnsembleAdapter):
     """Adapter of BalancedRandomForestClassifier, with one output.
 
     A row is in a tree's bag if the tree's sampler kept it and, with ``bootstrap=True``, the bootstrap then drew at

@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from quantile_forest import ExtraTreesQuantileRegressor, RandomForestQuantileRegressor
 
 from ens_plugin.adapters.contract import (
-    CombinesMembers,
     EnsembleAdapter,
     EnsembleInfo,
     RowOrigin,
-    VerifiesRows,
     outputs_by_member,
 )
 from ens_plugin.adapters.members import several_outputs
@@ -179,7 +177,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
         return np.asarray(self._node_values[member].take(leaves))
 
 
-class QuantileAtAdapter(EnsembleAdapter, CombinesMembers, VerifiesRows):
+class QuantileAtAdapter(EnsembleAdapter):
     """Adapter of a forest for one quantile, as :func:`ens_plugin.adapters.quantile_forest.quantile_at` makes it.
 
     A tree's output is the training value that the library keeps for its leaf.  The quantile of these values over the

@@ -18,10 +18,7 @@ from sksurv.metrics import concordance_index_censored
 from ens_plugin.adapters.contract import (
     EnsembleAdapter,
     EnsembleInfo,
-    JudgedByLoss,
     RowOrigin,
-    Truncatable,
-    VerifiesRows,
     outputs_by_member,
 )
 from ens_plugin.adapters.members import unequal_member_doubts
@@ -163,7 +160,7 @@ def events_and_times(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.flo
 CLOSE = 1e-9
 
 
-class SurvivalTreesAdapter(EnsembleAdapter, VerifiesRows):
+class SurvivalTreesAdapter(EnsembleAdapter):
     """Base class of adapters of a RandomSurvivalForest or ExtraSurvivalTrees.
 
     Bags are redrawn from the trees' seeds and proved on three trees: the rows must fill the leaves as in training, and
@@ -277,7 +274,7 @@ def _last_hazards(
     return np.asarray(np.bincount(leaf, events / (in_leaf[leaf] - earlier), n_nodes), dtype=np.float64)
 
 
-class SurvivalAtAdapter(SurvivalTreesAdapter, Truncatable):
+class SurvivalAtAdapter(SurvivalTreesAdapter):
     """Adapter of a survival forest at one time, as :func:`ens_plugin.adapters.sksurv.survival_at` makes it.
 
     The trees' probabilities of survival beyond the time are averaged, as in the library.
@@ -356,7 +353,7 @@ class SurvivalAtAdapter(SurvivalTreesAdapter, Truncatable):
 _FORESTS = (RandomSurvivalForest, ExtraSurvivalTrees)
 
 
-class SurvivalForestAdapter(SurvivalTreesAdapter, JudgedByLoss, Truncatable):
+class SurvivalForestAdapter(SurvivalTreesAdapter):
     """Adapter of RandomSurvivalForest and ExtraSurvivalTrees, by the mean of the trees' risk scores.
 
     Its loss is 1 less Harrell's concordance index: the share of comparable pairs of rows of which the one with the

@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import (
-    Distributable,
     DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
     RowOrigin,
-    Truncatable,
-    VerifiesRows,
     outputs_by_member,
 )
 from ens_plugin.adapters.members import code_dtype, first_installed, label_codes
@@ -256,7 +253,7 @@ class SparkForest:
     trees: tuple[Tree, ...]
 
 
-class SparkForestAdapter(EnsembleAdapter, VerifiesRows, Distributable, Truncatable):
+class SparkForestAdapter(EnsembleAdapter):
     """Adapter of Spark ML's RandomForestClassificationModel and RandomForestRegressionModel.
 
     The trees are read once, from files that the model saves, and predict in Python, to the bit as in Spark.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import ydf
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, HeldOutOnly, outputs_by_member
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.members import code_dtype, text_label_codes, trained_columns
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import one_line
-from ens_plugin.errors import InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 
 __all__ = [
     "LeafTable",
@@ -41,16 +42,11 @@ class LeafTable:
         return LeafTable(self.table.iloc[rows], self.leaves[rows])
 
 
-class YdfForestAdapter(HeldOutOnly, EnsembleAdapter):
+class YdfForestAdapter(EnsembleAdapter):
     """Adapter of YDF's RandomForestModel for classification and regression.
 
     YDF averages the trees' probabilities or values in single precision, or counts votes (``winner_take_all``).
     """
-
-    no_bags: ClassVar[str] = (
-        "YDF keeps no record of which rows its trees were trained on, and no seed from which they follow "
-        "(github.com/google/yggdrasil-decision-forests, issue 200)."
-    )
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -105,6 +101,14 @@ class YdfForestAdapter(HeldOutOnly, EnsembleAdapter):
             members or range(self.n_members),
             features,
             wanted,
+        )
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError: YDF keeps no record of the rows that its trees drew."""
+        raise BagError(
+            "YDF keeps no record of which rows its trees were trained on, and no seed from which they follow "
+            '(github.com/google/yggdrasil-decision-forests, issue 200). Pass {data="holdout"} with rows no member was '
+            "trained on."
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, Provenance, Task, Truncatable
+from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, Provenance, Task
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.core.bags import Bags
@@ -380,7 +380,6 @@ def _a_missing_column_is_refused(case: AdapterCase) -> None:
 
 def _truncation_keeps_the_first_members(case: AdapterCase) -> None:
     adapter, rows, features = case.prepared
-    assert isinstance(adapter, Truncatable)
     full = adapter.outputs(features)
     for size in sorted({1, (adapter.n_members + 1) // 2, adapter.n_members}):
         try:
@@ -497,7 +496,7 @@ ADAPTER_CHECKS: tuple[AdapterCheck, ...] = (
     AdapterCheck(
         "truncated(size) has the first members.",
         _truncation_keeps_the_first_members,
-        lambda case: isinstance(case.adapter, Truncatable),
+        lambda case: case.adapter.offers("truncated"),
     ),
 )
 

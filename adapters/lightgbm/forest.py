@@ -26,17 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logit
 
 from ens_plugin.adapters.contract import (
-    CountsDraws,
-    Distributable,
     DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
     ProofStatistics,
     RowOrigin,
-    SettlesRows,
-    SumsValues,
-    Truncatable,
-    VerifiesRows,
     merge_sums,
     outputs_by_member,
 )
@@ -445,9 +439,7 @@ LEAF_CHARACTERS = 200  # eight values or more
 AGREEMENT = 1e-5
 
 
-class LightGBMForestAdapter(
-    EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable, SettlesRows, SumsValues
-):
+class LightGBMForestAdapter(EnsembleAdapter):
     """Adapter of LightGBM's Booster, LGBMClassifier and LGBMRegressor in ``rf`` mode.
 
     A member is one iteration: a tree, or one tree for each label.  Members are averaged by their raw

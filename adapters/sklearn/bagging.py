@@ -14,15 +14,11 @@ from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 
 from ens_plugin.adapters.contract import (
     Aggregation,
-    CountsDraws,
-    Distributable,
     DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
     OutputKind,
     RowOrigin,
-    Truncatable,
-    VerifiesRows,
     draw_bags,
     outputs_by_member,
     refuse_other_candidates,
@@ -87,7 +83,7 @@ TIED_ROWS = 1.5
 _ENSEMBLES = (BaggingClassifier, BaggingRegressor)
 
 
-class SklearnBaggingAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
+class SklearnBaggingAdapter(EnsembleAdapter):
     """Adapter of scikit-learn's BaggingClassifier and BaggingRegressor, with one output.
 
     Members that have ``predict_proba`` are averaged, others vote, as in scikit-learn.  Members

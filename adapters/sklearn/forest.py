@@ -26,17 +26,12 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from ens_plugin.adapters import walk_package
 from ens_plugin.adapters.contract import (
-    CountsDraws,
-    Distributable,
     DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
-    HeldOutOnly,
     OutputKind,
     ProofStatistics,
     RowOrigin,
-    Truncatable,
-    VerifiesRows,
     draw_bags,
     merge_sums,
     outputs_by_member,
@@ -531,7 +526,7 @@ Draw = Callable[[int], NDArray[np.integer[Any]]]
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier, RandomForestRegressor, ExtraTreesRegressor)
 
 
-class SklearnForestAdapter(EnsembleAdapter, VerifiesRows, CountsDraws, Distributable, Truncatable):
+class SklearnForestAdapter(EnsembleAdapter):
     """Adapter of scikit-learn's RandomForest* and ExtraTrees*, with one output.
 
     Members output their leaf's label where every leaf is pure, else its probabilities;
@@ -806,17 +801,12 @@ def _bag_means(trees: Sequence[Any]) -> FloatArray:
 LEAF = -1
 
 
-class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
+class OneApiForestAdapter(EnsembleAdapter):
     """Adapter of a forest that scikit-learn-intelex trained after ``patch_sklearn()``, for held-out rows.
 
     Its ``estimators_`` are copies of the trees of a model of oneDAL, by which it predicts.  That compares the rows with
     thresholds as float64, where scikit-learn's trees take float32, so the copies are read here as oneDAL reads its own.
     """
-
-    no_bags: ClassVar[str] = (
-        "This forest was trained by scikit-learn-intelex, whose oneDAL keeps no record of the rows that its trees "
-        "drew: train it after sklearnex.unpatch_sklearn(), and it is a forest of scikit-learn, whose rows are known."
-    )
 
     @classmethod
     def accepts(cls, model: object) -> bool:
@@ -871,6 +861,14 @@ class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
         """Return the probabilities or values of the trees for the prepared rows."""
         return outputs_by_member(self._leaf_outputs, members or range(self.n_members), features, wanted)
 
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Raise BagError: oneDAL keeps no record of the rows that its trees drew."""
+        raise BagError(
+            "This forest was trained by scikit-learn-intelex, whose oneDAL keeps no record of the rows that its trees "
+            "drew: train it after sklearnex.unpatch_sklearn(), and it is a forest of scikit-learn, whose rows are "
+            'known. Pass {data="holdout"} with rows no member was trained on.'
+        )
+
     def truncated(self, size: int) -> Any:
         """Raise UnsupportedModelError: the model of oneDAL, by which the forest predicts, holds all trees."""
         raise UnsupportedModelError(
@@ -899,7 +897,7 @@ class OneApiForestAdapter(HeldOutOnly, EnsembleAdapter, Truncatable):
 EULER = float(np.euler_gamma)
 
 
-class IsolationForestAdapter(EnsembleAdapter, Truncatable):
+class IsolationForestAdapter(EnsembleAdapter):
     """Adapter of IsolationForest; y has 1 for inliers and -1 for outliers, as ``predict`` returns them.
 
     A tree's score of a row is the number of splits above its leaf, plus the expected number of further splits that

@@ -13,19 +13,11 @@ from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from ens_plugin.adapters.contract import (
-    CountsDraws,
-    Distributable,
     DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
     ProofStatistics,
-    ProvesWeights,
     RowOrigin,
-    SettlesRows,
-    SumsMargins,
-    SumsValues,
-    Truncatable,
-    VerifiesRows,
     merge_sums,
 )
 from ens_plugin.adapters.members import (
@@ -195,17 +187,7 @@ KEPT_BYTES = 64_000_000
 SUMMED_ROWS = 400_000
 
 
-class XGBoostTreesAdapter(
-    EnsembleAdapter,
-    VerifiesRows,
-    ProvesWeights,
-    CountsDraws,
-    Distributable,
-    Truncatable,
-    SettlesRows,
-    SumsValues,
-    SumsMargins,
-):
+class XGBoostTreesAdapter(EnsembleAdapter):
     """Adapter of XGBoost's Booster, XGBClassifier, XGBRegressor and XGBRF*, grown with ``num_parallel_tree``.
 
     A member is one tree, or one tree of every class; its output is the margin the booster would have if

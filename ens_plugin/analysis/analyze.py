@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import EnsembleAdapter, JudgedByLoss
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import installed_version, model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import (
@@ -230,7 +230,7 @@ def _estimates(
     shares: RowShares,
 ) -> Estimates:
     shared = None if shares.is_even else _shared_size(evidence, usable)
-    if isinstance(adapter, JudgedByLoss):
+    if adapter.loss_name is not None:
         return _own_loss_estimates(adapter, evidence, sampled_labels, settings, shared)
     return _common_estimates(adapter, evidence, usable, settings, sampled_labels, shared, is_even=shares.is_even)
 
@@ -291,7 +291,7 @@ def _copies_findings(
         assert isinstance(evidence.tally, AnyTally)
         part = repeats.take(np.flatnonzero(used))
         # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
-        losses = (~part.copied).astype(float) if isinstance(adapter, JudgedByLoss) else row_losses(evidence.tally)[used]
+        losses = (~part.copied).astype(float) if adapter.loss_name is not None else row_losses(evidence.tally)[used]
         found = copies_findings(part, losses, known.target[used], evidence.weight.total[used])
     if repeats.appended and adapter.classes is not None:
         found = (*found, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))

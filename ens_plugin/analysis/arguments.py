@@ -13,7 +13,7 @@ from joblib import effective_n_jobs, parallel_config
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import ThreadpoolController
 
-from ens_plugin.adapters.contract import EnsembleAdapter, JudgedByLoss
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import ResolvedMetric, check_metric, resolve_metric
 from ens_plugin.analysis.options import CLASSIFICATION_ESTIMATORS, CRITERIA, REGRESSION_ESTIMATORS, AnalysisOptions
@@ -105,7 +105,7 @@ def check_options(options: AnalysisOptions) -> None:
 
 def _resolved_metric(options: AnalysisOptions, adapter: EnsembleAdapter, y: ArrayLike | None) -> ResolvedMetric | None:
     """Return the metric of an analysis; most have none, and load nothing of the metrics."""
-    if options.metric is None and not isinstance(adapter, JudgedByLoss):
+    if options.metric is None and adapter.loss_name is None:
         return None
     return resolve_metric(options.metric, adapter, y)
 
@@ -118,7 +118,7 @@ def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metri
     is_about_labels = task == "classification" and options.confidence is not None
     if criterion == "metric" or (criterion == "auto" and metric is not None and not is_about_labels):
         return "metric"
-    if isinstance(adapter, JudgedByLoss):
+    if adapter.loss_name is not None:
         raise InputError(
             f"criterion={criterion!r} is about errors that this {type(adapter.model).__name__} does not have: it is "
             f"judged by {adapter.loss_name}, or by a metric. Leave criterion='auto'."

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import EnsembleAdapter, SumsMargins, SumsValues
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.trees import CompiledSums, compiled_sums, label_order, moment_sums
 from ens_plugin.core.bags import BagProof, Bags
@@ -273,15 +273,11 @@ class BlockReader:
     def _sums(self, rows: slice) -> CompiledSums | None:
         """Return what returns the sums of a block, which the adapter has computed; None where it does not."""
         bags = None if self.bags is None else self.bags.part(rows)
-        if isinstance(self.adapter, SumsValues):
-            values = self.adapter.value_sums(self.features[rows], bags)
-            if values is not None:
-                return CompiledSums(of_values=lambda _: values)
-        if isinstance(self.adapter, SumsMargins):
-            margins = self.adapter.margin_sums(self.features[rows], bags, self._target_of(rows))
-            if margins is not None:
-                return CompiledSums(of_margins=lambda _: margins)
-        return None
+        values = self.adapter.value_sums(self.features[rows], bags)
+        if values is not None:
+            return CompiledSums(of_values=lambda _: values)
+        margins = self.adapter.margin_sums(self.features[rows], bags, self._target_of(rows))
+        return None if margins is None else CompiledSums(of_margins=lambda _: margins)
 
     def _apart(self, chosen: IntArray, sums: CompiledSums) -> RowBlock:
         """Return the members' outputs for some rows, by position, whose sums are known."""
@@ -375,9 +371,9 @@ def block_rows(adapter: EnsembleAdapter, wanted: int, times: int = 1) -> int:
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
     n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast else BLOCK_BYTES
     # Sums without outputs take little memory; those of sampled rows do, of one row in four at most.
-    if isinstance(adapter, SumsValues) and n_outputs <= 1:
+    if adapter.offers("value_sums") and n_outputs <= 1:
         n_bytes = times * BLOCK_BYTES
-    elif isinstance(adapter, SumsMargins) and adapter.reads_few_rows_fast:
+    elif adapter.offers("margin_sums") and adapter.reads_few_rows_fast:
         n_bytes = FEW_SAMPLED * BLOCK_BYTES
     rows = min(n_bytes // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ens_plugin.adapters.contract import Distributable, EnsembleAdapter, JudgedByLoss, ProvesWeights, VerifiesRows
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.registry import find_library
@@ -379,7 +379,7 @@ def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tupl
     proves nothing alone.
     """
     if (
-        isinstance(adapter, JudgedByLoss)
+        adapter.loss_name is not None
         or adapter.n_members < FEWEST_MEMBERS_WITH_SUBJECTS
         or sample.rows.size < FEWEST_ROWS_WITH_SUBJECTS
     ):
@@ -537,7 +537,7 @@ LEAST_CHANGES = 0.6
 
 def order_findings(adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sorted_rows: bool) -> tuple[Finding, ...]:
     """Return a doubt, or of sorted rows a warning, where members predict rows better whose neighbours they drew."""
-    if isinstance(adapter, JudgedByLoss) or bags.n_members != sample.block.counted.shape[0]:
+    if adapter.loss_name is not None or bags.n_members != sample.block.counted.shape[0]:
         return ()
     part = compared_rows(adapter, sample)
     found = adjacent_losses(member_losses(adapter, part.block), part.block.counted, part.rows, bags)
@@ -593,7 +593,7 @@ FEWEST_MEMBERS = 4
 
 def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[Finding, ...]:
     """Return a doubt where members that leave out more rows, and so count for more, err more or less than others."""
-    if isinstance(adapter, JudgedByLoss):
+    if adapter.loss_name is not None:
         return ()
     # The means differ by at most the product of both spreads, and losses hardly spread by more than their mean.
     # Row by row, because NumPy converts the whole array to count along an axis.
@@ -881,7 +881,7 @@ def _drawn_positions(
     adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp], own: NDArray[Any]
 ) -> NDArray[np.bool_] | None:
     """Return which members drew the training rows at the `chosen` positions; None for another number of rows."""
-    if not isinstance(adapter, Distributable) or isinstance(adapter, JudgedByLoss) or target.ndim > 1:
+    if adapter.loss_name is not None or target.ndim > 1:
         return None
     if target.size * adapter.n_members > MOST_CELLS:
         return None
@@ -944,8 +944,6 @@ OWN_VALUES = finding(
 
 def judge_held_out_rows(adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]) -> tuple[Finding, ...]:
     """Return findings on held-out rows that may be training rows, or have columns in other units."""
-    if not isinstance(adapter, VerifiesRows):
-        return (UNKNOWN_ROWS,)
     origin = adapter.verify_rows(features, labels)
     if origin == "training":
         raise _training_rows()
@@ -958,7 +956,7 @@ def own_prediction_doubts(
     adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray
 ) -> tuple[Finding, ...]:
     """Return a doubt about held-out targets that the model itself predicted, or another version of it."""
-    if isinstance(adapter, JudgedByLoss):
+    if adapter.loss_name is not None:
         return ()
     if adapter.info.task == "regression":
         assert isinstance(tally, ValueTally)
@@ -1044,10 +1042,11 @@ def _weighted_bags(
     adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], weight: NDArray[np.float64]
 ) -> Bags | None:
     """Return the bags that the weights prove; None where they prove none."""
-    if not isinstance(adapter, ProvesWeights):
+    weighted = adapter.with_training_weight(features, weight)
+    if weighted is None:
         return None
     try:
-        return adapter.bags(X, adapter.with_training_weight(features, weight), labels)
+        return adapter.bags(X, weighted, labels)
     except (BagError, DataMismatchError):
         return None
 
@@ -1059,7 +1058,7 @@ def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any]
     try:
         if changed_rows_share(adapter, features, target) is not None:
             return _CHANGED
-        is_known = isinstance(adapter, VerifiesRows) and adapter.verify_rows(features, labels) == "training"
+        is_known = adapter.verify_rows(features, labels) == "training"
     except EnsPluginError:
         return None
     return _MOVED if is_known else None
@@ -1067,11 +1066,9 @@ def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any]
 
 def _are_refused_without_target(adapter: EnsembleAdapter, X: Any, features: Any) -> bool:
     """Return whether the rows are refused for their features alone, and not for their number."""
-    if not isinstance(adapter, Distributable):
-        return False
     try:
         adapter.distributed_bags(features.shape[0], candidate=0)
-    except EnsPluginError:  # another number of rows
+    except EnsPluginError:  # another number of rows, or bags that do not follow from positions
         return False
     try:
         adapter.bags(X, features, None)

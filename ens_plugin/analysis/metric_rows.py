@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn.exceptions import UndefinedMetricWarning
 
-from ens_plugin.adapters.contract import CombinesMembers, EnsembleAdapter
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import (
     Formula,
@@ -414,7 +414,7 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
         y = adapter.classes[sample.block.target]
     is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
     weight = sample.weight if is_weighted else None
-    combine = adapter.combined if isinstance(adapter, CombinesMembers) else None
+    combine = adapter.combined if adapter.offers("combined") else None
     rows = MetricRows(metric, sample, y, adapter.inverse_link, weight, combine=combine)
     # Formulas are of one output.
     return rows if metric.is_joint else rows.recognised(adapter.classes)

@@ -18,7 +18,7 @@ from scipy.special import ndtr, xlogy
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from ens_plugin.adapters.contract import EnsembleAdapter, JudgedByLoss
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, counted, label_text, one_line, shown
@@ -1071,7 +1071,7 @@ def resolve_metric(
     """
     check_metric(metric)
     if metric is None:
-        return _own(adapter.loss, adapter.loss_name) if isinstance(adapter, JudgedByLoss) else None
+        return None if adapter.loss_name is None else _own(adapter.loss, adapter.loss_name)
     kind = _outputs_of(adapter)
     if isinstance(metric, ScorerOfLabel):
         return resolve_scorer_of_label(metric, adapter.classes, kind)

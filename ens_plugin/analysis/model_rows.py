@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import CountsDraws, EnsembleAdapter
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.arguments import row_weights
 from ens_plugin.analysis.blocks import BlockReader
 from ens_plugin.analysis.checks import (
@@ -205,7 +205,7 @@ def _narrowed(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[Any]:
 def _with_bags(rows: ModelRows, bags: Bags) -> ModelRows:
     """Return training rows with their bags, by group where groups are given; refuse copies of each other."""
     adapter, likeness, chances = rows.adapter, rows.likeness, None
-    if likeness.groups is None and isinstance(adapter, CountsDraws):
+    if likeness.groups is None:
         chances = adapter.left_out_chances()
     if likeness.repeats is not None and likeness.repeats.copied.any():
         repeats = replace(likeness.repeats, reach=reach_of_groups(bags))

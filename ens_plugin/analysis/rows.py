@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import CountsDraws, EnsembleAdapter, JudgedByLoss
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import find_labels, several_targets
 from ens_plugin.analysis.blocks import TalliedRows, label_count
 from ens_plugin.core.bags import Bags
@@ -115,7 +115,7 @@ def evaluation_weights(
 
 def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
     """Raise UnsupportedModelError if an adapter weights rows by their target, in a function that takes no weights."""
-    if type(adapter).target_weights is not EnsembleAdapter.target_weights:
+    if adapter.offers("target_weights"):
         raise UnsupportedModelError(
             f"{what} counts all rows alike, and rows of {with_article(type(adapter.model).__name__)} are weighted by "
             "their target, because some are censored. Pass the model and its target to ens_plugin.analyze, on one "
@@ -125,7 +125,7 @@ def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
 
 def refuse_own_loss(adapter: EnsembleAdapter, what: str) -> None:
     """Raise UnsupportedModelError for an ensemble that is judged by its own loss, in a function with another loss."""
-    if isinstance(adapter, JudgedByLoss):
+    if adapter.loss_name is not None:
         raise UnsupportedModelError(
             f"{what} is about labels or squared errors, and this {type(adapter.model).__name__} is judged by "
             f"{adapter.loss_name}. Pass the model and its target to ens_plugin.analyze, on one machine."
@@ -591,7 +591,7 @@ def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found:
     """Return whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
     if evidence.by_label is None or found.members.max() >= adapter.n_members:
         return False
-    chances = adapter.left_out_chances() if isinstance(adapter, CountsDraws) else None
+    chances = adapter.left_out_chances()
     return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import CountsDraws, EnsembleAdapter
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import DrawCounts, model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
@@ -480,8 +480,10 @@ def training_variance(
 
     Raises
     ------
+    UnsupportedModelError
+        If the adapter of this kind of model does not tell how often each member drew each row.
     BagError
-        If how often each member drew each row is not known, or members do not have bags of their own.
+        If this model does not show it, or members do not have bags of their own.
     TooFewMembersError
         If there are fewer than 4 members.
     DataMismatchError
@@ -560,23 +562,13 @@ def read_draws(model: Any, X_train: Any, X_new: Any, y_train: Any, groups: Any) 
     new = adapter.prepare(unwrap(model, X_new)[1])
     features = adapter.prepare(rows)
     labels = None if y_train is None else target_array(y_train, "y_train")
-    draws = _draw_counts(adapter, rows, features, labels)
+    draws = adapter.draw_counts(rows, features, labels)
     _check_own_bags(draws, ensemble)
     codes = _group_codes(groups, features.shape[0])
     units = draws if codes is None else _by_group(draws, codes)
     n_repeated = _repeated(features, labels) if codes is None else 0
     own = np.arange(features.shape[0]) if codes is None else codes
     return TrainingDraws(adapter, features, new, draws, units, own, _oob_chance(units), n_repeated)
-
-
-def _draw_counts(adapter: EnsembleAdapter, rows: Any, features: Any, labels: Any) -> DrawCounts:
-    if isinstance(adapter, CountsDraws):
-        return adapter.draw_counts(rows, features, labels)
-    raise BagError(
-        f"How often each member of this {type(adapter.model).__name__} drew each training row is not known, and the "
-        "variance over training sets is estimated from these counts. Pass an ensemble of scikit-learn, LightGBM or "
-        "XGBoost, or ens_plugin.CustomEnsemble.from_estimators(models, row_indices)."
-    )
 
 
 def _estimated(known: TrainingDraws) -> TrainingVariance:

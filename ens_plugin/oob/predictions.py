@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import CombinesMembers, EnsembleAdapter
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.custom import CustomEnsemble, EstimatorEnsemble
 from ens_plugin.adapters.members import in_threads, model_errors
 from ens_plugin.adapters.registry import find_adapter
@@ -87,7 +87,7 @@ class MeanOutputs(NamedTuple):
 
 def refuse_other_than_means(adapter: EnsembleAdapter) -> None:
     """Raise UnsupportedModelError for an ensemble that does not predict the mean of its members."""
-    if isinstance(adapter, CombinesMembers):
+    if adapter.offers("combined"):
         raise UnsupportedModelError(
             "This function takes the mean of each row's out-of-bag members, and "
             f"{with_article(type(adapter.model).__name__)} does not predict means. Pass the forest itself for its "

@@ -15,7 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from ens_plugin.adapters.contract import EnsembleAdapter, SettlesRows, VerifiesRows
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.members import no_adapter
 from ens_plugin.adapters.registry import find_adapter, find_library, is_known, is_registered
@@ -186,7 +186,7 @@ def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> T
     """Query an adapter's members for prepared rows, in blocks that fit into memory, and return the sums of outputs."""
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
-    if n_rows <= FEW_ROWS and isinstance(rule, StoppingTable) and isinstance(adapter, SettlesRows):
+    if n_rows <= FEW_ROWS and isinstance(rule, StoppingTable):
         settled = adapter.settled_sums(features, rule)
         if settled is not None:
             return Totals(*settled)
@@ -740,4 +740,4 @@ def _probabilities(totals: Totals, adapter: EnsembleAdapter) -> NDArray[np.float
 
 
 def _are_training_rows(adapter: EnsembleAdapter, features: Any, y: ArrayLike) -> bool:
-    return isinstance(adapter, VerifiesRows) and adapter.verify_rows(features, np.asarray(y)) == "training"
+    return adapter.verify_rows(features, np.asarray(y)) == "training"

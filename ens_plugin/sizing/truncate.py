@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import Truncatable
 from ens_plugin.adapters.library import NativeInterface, Trainable
 from ens_plugin.adapters.members import as_pandas, model_errors
 from ens_plugin.adapters.registry import find_adapter, find_library
@@ -25,7 +24,7 @@ from ens_plugin.analysis.blocks import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
 from ens_plugin.core.validation import counted, refuse_lazy, shown, with_article
-from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
+from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.report.result import EnsembleReport, SizeRecommendation
 from ens_plugin.report.text import error_text, interval_text, level_text, members_text
 
@@ -112,13 +111,6 @@ def _truncated(ensemble: Any, size: int) -> Any:
         raise InputError(
             f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
             f"{shown(size, 40)}. Truncation only removes members; for a larger ensemble, train more."
-        )
-    if not isinstance(adapter, Truncatable):
-        raise UnsupportedModelError(
-            f"{with_article(type(ensemble).__name__, 'A')} cannot be cut to fewer members: its adapter, "
-            f"{type(adapter).__name__}, does not implement that. Train one with {counted(size, 'member')} instead. If "
-            "the adapter is your own, derive it from ens_plugin.adapters.Truncatable too, which "
-            "help(ens_plugin.adapters.Truncatable) describes."
         )
     return adapter.truncated(int(size))
 

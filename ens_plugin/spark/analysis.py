@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
-from ens_plugin.adapters.contract import EnsembleAdapter, VerifiesRows, distributed_bags
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, is_spark_model, java_reason, stages_and_model
@@ -333,7 +333,7 @@ def analyze_frame(
     content = pickled_model(adapter.portable() if model is ensemble else model, adapter)
     counts = count_rows(df, columns, adapter)
     if data == "oob":
-        distributed_bags(adapter, counts.all, 0)
+        adapter.distributed_bags(counts.all, 0)
         check_positions(df.sparkSession, counts, str(row_id_col))
     limit = sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size))
     plan = Plan(
@@ -355,11 +355,7 @@ def analyze_frame(
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, row_id_col)
     kept = in_row_order(part.kept)
-    if (
-        data == "holdout"
-        and isinstance(adapter, VerifiesRows)
-        and adapter.are_training_outputs(kept.outputs, kept.target)
-    ):
+    if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
         raise DataMismatchError(
             "These are rows that the model was trained on. As held-out rows they would make the error far too low. "
             'Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '
@@ -391,12 +387,12 @@ def _proved(
         if plan.n_trained is None:
             return part, BagProof()
         try:
-            return part, distributed_bags(adapter, plan.n_trained, plan.candidate).prove(part.proof)
+            return part, adapter.distributed_bags(plan.n_trained, plan.candidate).prove(part.proof)
         except (DataMismatchError, BagError) as error:
             first_error = first_error or error
         plan = replace(plan, candidate=plan.candidate + 1)
         try:
-            distributed_bags(adapter, counts.all, plan.candidate)
+            adapter.distributed_bags(counts.all, plan.candidate)
         except BagError:
             raise first_error from None
 

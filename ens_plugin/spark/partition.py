@@ -17,7 +17,7 @@ from joblib import parallel_config
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, distributed_bags, merge_sums
+from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
 from ens_plugin.analysis.blocks import BlockReader, TalliedBlock, TalliedRows, block_rows, label_count
@@ -485,7 +485,7 @@ def load_model(content: bytes) -> tuple[Any, EnsembleAdapter]:
 @lru_cache(maxsize=1)
 def load_bags(content: bytes, n_trained: int, candidate: int) -> DistributedBags:
     """Return the bags of a model's training rows by row position, cached in each worker process."""
-    return distributed_bags(load_model(content)[1], n_trained, candidate)
+    return load_model(content)[1].distributed_bags(n_trained, candidate)
 
 
 def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan) -> Part:

@@ -10,7 +10,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 
 import ens_plugin
-from ens_plugin.adapters import BagProof, Bags, EnsembleAdapter, EnsembleInfo, Truncatable, draw_bags, outputs_by_member
+from ens_plugin.adapters import BagProof, Bags, EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
 from ens_plugin.errors import DataMismatchError, NotFittedError
 from ens_plugin.testing import check_adapter
 
@@ -46,7 +46,7 @@ OTHER_ROWS = (
 
 
 @ens_plugin.register_adapter
-class RidgeBagAdapter(EnsembleAdapter, Truncatable):
+class RidgeBagAdapter(EnsembleAdapter):
     """Adapter of `RidgeBag`."""
 
     @classmethod

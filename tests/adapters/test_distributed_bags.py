@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
-from ens_plugin.adapters import distributed_bags, find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.contract import ProofStatistics, merge_sums
-from ens_plugin.errors import BagError, DataMismatchError
+from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 from tests.extras import SKLEARN_RELEASE, imported, lightgbm, xgboost
 from tests.spark.cases import fitted, in_order, trained_on
 
@@ -46,7 +46,7 @@ def labels_of_training(kind: str) -> Any:
 def prove(model: Any, X: Any, y: Any, *, shift: int = 0, candidate: int = 0) -> Any:
     """Bags of all rows, computed and proved by way of four parts in any order; rows lie `shift` places off."""
     adapter = find_adapter(model)
-    target, row_bags = codes(adapter, y), distributed_bags(adapter, len(y), candidate)
+    target, row_bags = codes(adapter, y), adapter.distributed_bags(len(y), candidate)
     order = np.random.default_rng(1).permutation(len(y))
     in_bag, sums = [], []
     for rows in np.array_split(order, 4):
@@ -68,7 +68,7 @@ def test_rows_in_any_order_have_the_bags_of_all_rows(name: str) -> None:
     adapter = find_adapter(fitted(name))
     whole = adapter.bags(X, adapter.prepare(X), y).in_bag()
     rows = np.random.default_rng(0).permutation(len(y))[:200]
-    found = distributed_bags(adapter, len(y), 0).at(rows, codes(adapter, y)[rows]).in_bag()
+    found = adapter.distributed_bags(len(y), 0).at(rows, codes(adapter, y)[rows]).in_bag()
     np.testing.assert_array_equal(found, whole[:, rows])
 
 
@@ -76,7 +76,7 @@ def test_rows_in_any_order_have_the_bags_of_all_rows(name: str) -> None:
 def test_sums_of_all_parts_prove_the_bags_and_sums_of_some_do_not(name: str) -> None:
     X, y, _ = in_order(trained_on(name))
     adapter = find_adapter(fitted(name))
-    target, row_bags = codes(adapter, y), distributed_bags(adapter, len(y), 0)
+    target, row_bags = codes(adapter, y), adapter.distributed_bags(len(y), 0)
     sums = []
     for rows in np.array_split(np.random.default_rng(1).permutation(len(y)), 5):
         bags = row_bags.at(rows, target[rows])
@@ -90,15 +90,15 @@ def test_sums_of_all_parts_prove_the_bags_and_sums_of_some_do_not(name: str) -> 
 def test_possible_draws_come_to_an_end(name: str) -> None:
     adapter = find_adapter(fitted(name))
     with pytest.raises(BagError):
-        distributed_bags(adapter, len(trained_on(name)), 100)
+        adapter.distributed_bags(len(trained_on(name)), 100)
 
 
 def test_adapter_without_bags_by_position_says_so() -> None:
     from ens_plugin import CustomEnsemble
 
     adapter = find_adapter(CustomEnsemble(np.eye(2), np.eye(2, dtype=bool), aggregation="mean"))
-    with pytest.raises(BagError, match="do not follow from a row's position"):
-        distributed_bags(adapter, 2, 0)
+    with pytest.raises(UnsupportedModelError, match="has no bags that follow from a row's position alone"):
+        adapter.distributed_bags(2, 0)
 
 
 def test_sums_of_several_trees_are_told_apart() -> None:
@@ -175,7 +175,7 @@ def test_rows_in_another_order_are_not_those_of_the_training(name: str) -> None:
 @pytest.mark.parametrize("name", SKLEARN)
 def test_recorded_seeds_leave_one_draw(name: str) -> None:
     with pytest.raises(BagError, match="one possible draw"):
-        distributed_bags(find_adapter(fitted(name)), 600, 1)
+        find_adapter(fitted(name)).distributed_bags(600, 1)
 
 
 @pytest.mark.fast_cases("three-options0", "two-options1", "two-options2")
@@ -248,7 +248,7 @@ def test_rows_of_xgboost_drawn_by_gradients_are_refused_before_any_work() -> Non
     booster = xgboost_forest(y).get_booster()
     booster.set_param({"sampling_method": "gradient_based"})
     with pytest.raises(BagError, match="drawn by their gradients"):
-        distributed_bags(find_adapter(booster), 600, 0)
+        find_adapter(booster).distributed_bags(600, 0)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ens_plugin
-from ens_plugin.adapters import EnsembleInfo, HeldOutOnly, find_adapter
+from ens_plugin.adapters import Bags, EnsembleInfo, find_adapter
 from ens_plugin.analysis.rows import refuse_own_weights
 from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 from ens_plugin.testing import check_adapter
@@ -24,11 +24,12 @@ LIMITS = RNG.choice([0.4, 0.7, np.inf], 200)
 FOREST = ToyForest(40).fit(X, Y)
 
 
-class WithoutBags(HeldOutOnly, ToyAdapter):
-    no_bags: ClassVar[str] = "The toy library forgets its bags."
-
+class WithoutBags(ToyAdapter):
     def describe(self) -> EnsembleInfo:
         return replace(super().describe(), bag_provenance="unknown")
+
+    def bags(self, X: Any, features: Any, y: Any) -> Bags:
+        raise BagError('The toy library forgets its bags. Pass {data="holdout"} with rows no member was trained on.')
 
 
 class Censored(ToyAdapter):

@@ -24,7 +24,7 @@ METRIC = ResolvedMetric("half", lambda y, mean, weight: 0.5, False, 0.0, 1.0, Fa
 class Stub:
     """As much of an adapter as the arguments are checked against."""
 
-    encode_target = EnsembleAdapter.encode_target
+    encode_target, loss_name = EnsembleAdapter.encode_target, EnsembleAdapter.loss_name
 
     def __init__(self, classes: list[Any] | None, n_members: int = 50) -> None:
         self.classes = None if classes is None else np.array(classes)

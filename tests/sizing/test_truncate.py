@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin import register_adapter
-from ens_plugin.adapters import Truncatable, find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.errors import InputError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import CASES, FRAME, X2, X3, Y2, Y3, for_cases
@@ -232,14 +232,15 @@ def test_models_that_are_no_ensemble() -> None:
 def test_adapter_without_truncation_says_what_to_implement() -> None:
     register_adapter(ForeignAdapter)
     with pytest.raises(
-        UnsupportedModelError, match=r"A Foreign cannot be cut .* ForeignAdapter, .* ens_plugin\.adapters\.Truncatable"
+        UnsupportedModelError,
+        match=r"A Foreign cannot be cut .* ForeignAdapter, .*\(ens_plugin\.adapters\.EnsembleAdapter\.truncated\)",
     ):
         ens_plugin.truncate(Foreign(), 1)
 
 
 @pytest.mark.usefixtures("registered_adapters")
 def test_adapter_of_a_third_party_may_truncate() -> None:
-    class Cutting(ForeignAdapter, Truncatable):
+    class Cutting(ForeignAdapter):
         def truncated(self, size: int) -> Any:
             part = copy(self.model)
             part.values = self.model.values[:size]

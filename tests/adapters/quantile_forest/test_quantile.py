@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import mean_pinball_loss
 
 import ens_plugin
-from ens_plugin.adapters import CombinesMembers, find_adapter
+from ens_plugin.adapters import find_adapter
 from ens_plugin.core.sample import combined_outputs
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -53,7 +53,7 @@ def test_the_contract() -> None:
 def test_out_of_bag_quantiles_are_the_library_s_own(quantile: float) -> None:
     model = quantile_at(FOREST.fit(X, Y), quantile)
     adapter = find_adapter(model)
-    assert isinstance(adapter, CombinesMembers)
+    assert adapter.offers("combined")
     features = adapter.prepare(X)
     outputs, is_oob = adapter.block(features, adapter.bags(X, features, Y), slice(0, len(Y)))
     found = combined_outputs(RowBlock(outputs, is_oob, Y, 0), adapter.combined)

@@ -18,7 +18,6 @@ from ens_plugin.adapters import (
     EnsembleInfo,
     FitSite,
     Trainable,
-    Truncatable,
     draw_bags,
     fit_methods,
     outputs_by_member,
@@ -35,10 +34,10 @@ from ens_plugin.errors import DataMismatchError, InputError, NotFittedError
 __all__ = ["TreeBagAdapter"]
 
 
-class TreeBagAdapter(EnsembleAdapter, Trainable, Truncatable):
+class TreeBagAdapter(EnsembleAdapter, Trainable):
     """Adapter of treebag.TreeBag.
 
-    `Trainable` is for autolog and grow, `Truncatable` for truncate and rightsize.
+    `Trainable` is for autolog and grow, `truncated` for truncate and rightsize.
     """
 
     library: ClassVar[str] = "treebag"
