@@ -1,36 +1,27 @@
-"""The contract of a library: training, storing and loading its models, and reading its files.
-
-Each class here is optional.  An adapter for another library derives from those it can implement, next to
-:class:`ens_plugin.adapters.contract.EnsembleAdapter`.
-"""
+"""The contract of a library: training, storing and loading its models, and reading its files."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from inspect import getattr_static
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.members import refusals
-from ens_plugin.errors import InputError
+from ens_plugin.adapters.members import GROWABLE, refusals
+from ens_plugin.core.validation import with_article
+from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = [
     "LARGEST_SEED",
-    "FileReadable",
     "FitSite",
     "Flavor",
     "Library",
-    "NamedEnsembles",
-    "NativeInterface",
     "NextSize",
     "Reader",
-    "Storable",
-    "Trainable",
     "TrainedModel",
     "Trainer",
     "TrainingData",
@@ -54,109 +45,6 @@ def home_libraries(model: object) -> set[str]:
     ['builtins']
     """
     return {base.__module__.partition(".")[0] for base in type(model).__mro__}
-
-
-class Library(ABC):
-    """Base class of model libraries, which names a library and recognises its models.
-
-    Attributes
-    ----------
-    library : str
-        Import name of the model library.  Autologging treats a fit that code of this package starts as a part of
-        another fit, so programs that train models must not be in the same package.
-    """
-
-    library: ClassVar[str]
-
-    @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Return whether `model`, fitted or not, is of a class of this library; must not raise."""
-        return cls.library in home_libraries(model)
-
-
-class Trainable(Library):
-    """A library whose fits autologging records, and whose ensembles :func:`ens_plugin.grow` trains.
-
-    Attributes
-    ----------
-    library : str
-        Import name of the model library, as of every library here.
-    size_parameters : tuple of str
-        Names of the parameters of an estimator that may be its number of members, tried in this order.
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import Trainable, find_library
-    >>> library = find_library(RandomForestRegressor(), Trainable)
-    >>> library.library, library.size_parameters
-    ('sklearn', ('n_estimators',))
-    """
-
-    size_parameters: ClassVar[tuple[str, ...]] = ("n_estimators",)
-
-    @classmethod
-    @abstractmethod
-    def fit_sites(cls) -> Sequence[FitSite]:
-        """Return the functions that train models, whose calls autologging records.
-
-        Called once the library is imported.
-        """
-
-    @classmethod
-    @abstractmethod
-    def trainer(cls, estimator: Any) -> Trainer:
-        """Return the function that trains an ensemble and adds members until no larger size is requested.
-
-        Where a library cannot add members, it is :func:`ens_plugin.adapters.library.retrain` with the name of the
-        parameter that is the number of members.
-
-        Parameters
-        ----------
-        estimator : object
-            Unfitted; of a class that this library accepts.
-
-        Raises
-        ------
-        UnsupportedModelError
-            If `estimator` is no ensemble of members drawn alike, or members cannot be added to it.
-        BagError
-            If every member would be trained on every row.
-        """
-
-    @classmethod
-    def refuse_boosting(cls, estimator: Any) -> None:
-        """Raise UnsupportedModelError if the parameters of an unfitted estimator request boosting.
-
-        Called before training by :class:`ens_plugin.DynamicPruningClassifier`.  Members that correct one another are
-        not drawn alike.  By default nothing is refused.
-        """
-
-
-class NamedEnsembles(Trainable):
-    """A library whose ensembles are recognised by the names of their classes, so that it need not be imported.
-
-    Attributes
-    ----------
-    module : str
-        Import name of the module that has the ensembles.
-    ensembles : tuple of str
-        Names of their classes.
-    """
-
-    module: ClassVar[str]
-    ensembles: ClassVar[tuple[str, ...]]
-
-    @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Return whether `model` is one of the ensembles, or of a class derived from one."""
-        return super().accepts(model) and any(parent.__name__ in cls.ensembles for parent in type(model).__mro__)
-
-    @classmethod
-    def fit_sites(cls) -> Sequence[FitSite]:
-        """Return the ``fit`` methods of the ensembles."""
-        module = import_module(cls.module)
-        return fit_methods(*(getattr(module, name) for name in cls.ensembles))
 
 
 class Flavor(NamedTuple):
@@ -187,55 +75,65 @@ class Flavor(NamedTuple):
     options: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda flavors: {}
 
 
-class Storable(Library):
-    """A library whose models MLflow logs, and whose models are checked for damage after reading a pickle.
+class Library:
+    """Base class of model libraries: how one trains models, stores them and reads its files, and what these lack.
+
+    Only :attr:`library` must be defined.  The methods have defaults that fit models with the interface of scikit-learn,
+    without training, and files without a format of their own.  An adapter of another library derives from this class
+    next to :class:`ens_plugin.adapters.contract.EnsembleAdapter`.
 
     Attributes
     ----------
+    library : str
+        Import name of the model library.  Autologging treats a fit that code of this package starts as a part of
+        another fit, so programs that train models must not be in the same package.
+    size_parameters : tuple of str
+        Names of the parameters of an estimator that may be its number of members, tried in this order.
     flavor : Flavor or None
-        None where MLflow logs its models as those of another library, such as scikit-learn.
+        How MLflow saves its models; None where MLflow logs them as those of another library, such as scikit-learn.
     works_in_fork : bool
         Whether a pickle with models of this library can be read in a fork of a process that uses it; False by default.
+    title : str
+        Name of the library in messages; needed with :meth:`reads`.
+    requirement : str
+        What to install with pip where a file is found and the library is not; needed with :meth:`reads`.
+    suffixes : tuple of str
+        Endings of the names of the files in which MLflow stores its models.
+
+    Notes
+    -----
+    ==========================  =======================================================================
+    For training
+    ---------------------------------------------------------------------------------------------------
+    :meth:`fit_sites`           :func:`ens_plugin.autolog`: the functions that train models
+    :meth:`trainer`             :func:`ens_plugin.grow`: a function that trains up to a chosen size
+    :meth:`refuse_boosting`     parameters that make members correct one another
+    For stored models
+    ---------------------------------------------------------------------------------------------------
+    :meth:`find_damage`         models in pickles that would end the process
+    :meth:`reads`, :meth:`read` model files in a format of the library's own
+    :meth:`find_file_damage`    such files that would end the process
+    For models without methods of scikit-learn
+    ---------------------------------------------------------------------------------------------------
+    :meth:`predict`             rows that ``predict`` takes in another form
+    :meth:`predict_proba`       rows that ``predict_proba`` takes in another form
+    :meth:`labels`              labels that ``predict`` does not return
+    :meth:`feature_names`       names without an attribute ``feature_names_in_``
+    :meth:`n_features`          a number without an attribute ``n_features_in_``
+    :meth:`with_categories`     tables from files, which do not state columns of categories
+    ==========================  =======================================================================
 
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from ens_plugin.adapters import Storable, find_library
-    >>> find_library(RandomForestRegressor(), Storable).flavor.module
-    'mlflow.sklearn'
-    """
+    >>> from ens_plugin.adapters import Library, find_library
+    >>> found = find_library(RandomForestRegressor())
+    >>> found.library, found.size_parameters, found.flavor.module
+    ('sklearn', ('n_estimators',), 'mlflow.sklearn')
 
-    flavor: ClassVar[Flavor | None] = None
-    works_in_fork: ClassVar[bool] = False
+    A library with a format of its own:
 
-    @classmethod
-    def find_damage(cls, held: Any) -> str | None:
-        """Return the damage that makes an object unsafe to predict with, or None; None by default.
-
-        Parameters
-        ----------
-        held : object
-            Object of any class; the method is called for every object that a model holds.
-        """
-        return None
-
-
-class FileReadable(Storable):
-    """A library with its own format of model files.
-
-    Attributes
-    ----------
-    title : str
-        Name of the library in messages.
-    requirement : str
-        What to install with pip where a file is found and the library is not.
-    suffixes : tuple of str
-        Endings of the names of the files in which MLflow stores its models.
-
-    Examples
-    --------
-    >>> from ens_plugin.adapters import FileReadable
-    >>> class MyLibrary(FileReadable):
+    >>> class MyLibrary(Library):
     ...     library, title, requirement = "mylibrary", "MyLibrary", "mylibrary>=1.0"
     ...
     ...     @classmethod
@@ -251,19 +149,78 @@ class FileReadable(Storable):
     True
     """
 
+    library: ClassVar[str]
+    size_parameters: ClassVar[tuple[str, ...]] = ("n_estimators",)
+    flavor: ClassVar[Flavor | None] = None
+    works_in_fork: ClassVar[bool] = False
     title: ClassVar[str]
     requirement: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    @abstractmethod
-    def reads(cls, start: bytes) -> bool:
-        """Return whether a file is a model file of this library, by its first 64 bytes or fewer."""
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model`, fitted or not, is of a class of this library; must not raise."""
+        return cls.library in home_libraries(model)
 
     @classmethod
-    @abstractmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the functions that train models, whose calls autologging records; none by default.
+
+        Called once the library is imported.
+        """
+        return ()
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the function that trains an ensemble and adds members until no larger size is requested.
+
+        Where a library cannot add members, it is :func:`ens_plugin.adapters.library.retrain` with the name of the
+        parameter that is the number of members.
+
+        Parameters
+        ----------
+        estimator : object
+            Unfitted; of a class that this library accepts.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If `estimator` is no ensemble of members drawn alike, or members cannot be added to it; by default.
+        BagError
+            If every member would be trained on every row.
+        """
+        raise UnsupportedModelError(
+            f"{with_article(type(estimator).__name__, 'A')} cannot be grown. {GROWABLE}. Boosting cannot be grown: its "
+            "members correct one another. For a search, grow its best_estimator_."
+        )
+
+    @classmethod
+    def refuse_boosting(cls, estimator: Any) -> None:
+        """Raise UnsupportedModelError if the parameters of an unfitted estimator request boosting.
+
+        Called before training by :class:`ens_plugin.DynamicPruningClassifier`.  Members that correct one another are
+        not drawn alike.  By default nothing is refused.
+        """
+
+    @classmethod
+    def find_damage(cls, held: Any) -> str | None:
+        """Return the damage that makes an object unsafe to predict with, or None; None by default.
+
+        Parameters
+        ----------
+        held : object
+            Object of any class; the method is called for every object that a model holds.
+        """
+        return None
+
+    @classmethod
+    def reads(cls, start: bytes) -> bool:
+        """Return whether a file is a model file of this library, by its first 64 bytes or fewer; False by default."""
+        return False
+
+    @classmethod
     def read(cls, content: bytes) -> Any:
-        """Return the model that is read from the content of a file.
+        """Return the model that is read from the content of a file that this library :meth:`reads`.
 
         Raises
         ------
@@ -272,6 +229,7 @@ class FileReadable(Storable):
         Exception
             Of any class, if the file is damaged.
         """
+        raise UnsupportedModelError(f"{cls.__name__} reads no files; pickle the model, or implement read and reads.")
 
     @classmethod
     def find_file_damage(cls, content: bytes) -> str | None:
@@ -281,25 +239,15 @@ class FileReadable(Storable):
         """
         return None
 
-
-class NativeInterface(Library):
-    """A library whose models lack methods of scikit-learn's; subclasses override the methods of this class.
-
-    Examples
-    --------
-    >>> from ens_plugin.adapters import NativeInterface
-    >>> class MyLibrary(NativeInterface):
-    ...     library = "mylibrary"
-    ...
-    ...     @classmethod
-    ...     def predict(cls, model, rows):
-    ...         return model.evaluate(rows)
-    """
-
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:
         """Return the predictions of a model for rows in the form a user passes them."""
         return model.predict(rows)
+
+    @classmethod
+    def predict_proba(cls, model: Any, rows: Any) -> Any:
+        """Return the probabilities that a classifier predicts for rows in the form a user passes them."""
+        return model.predict_proba(rows)
 
     @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
@@ -332,8 +280,8 @@ class NativeInterface(Library):
         return table
 
 
-# Class attributes that a class must define.
-_NAMES = ((Library, "library"), (FileReadable, "title"), (FileReadable, "requirement"))
+# What a library with files of its own must define.
+_OF_FILES = ("read", "title", "requirement")
 
 
 def missing_parts(cls: type) -> list[str]:
@@ -341,11 +289,19 @@ def missing_parts(cls: type) -> list[str]:
 
     Examples
     --------
-    >>> missing_parts(Trainable)
-    ['fit_sites', 'trainer', 'library']
+    >>> missing_parts(Library)
+    ['library']
     """
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    return missing + [name for kind, name in _NAMES if issubclass(cls, kind) and not hasattr(cls, name)]
+    if not issubclass(cls, Library):
+        return missing
+    wanted = ("library", *(_OF_FILES if _overrides(cls, "reads") else ()))
+    return missing + [name for name in wanted if not _overrides(cls, name)]
+
+
+def _overrides(cls: type[Library], name: str) -> bool:
+    """Return whether a library defines a method or attribute itself, in place of the base class."""
+    return getattr_static(cls, name, None) is not getattr_static(Library, name, None)
 
 
 LARGEST_SEED = np.iinfo(np.int32).max

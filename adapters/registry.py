@@ -157,7 +157,6 @@ _registered: list[type[EnsembleAdapter]] = []
 _observers: list[Callable[[type[EnsembleAdapter]], None]] = []
 
 AdapterClass = TypeVar("AdapterClass", bound=type[EnsembleAdapter])
-AnyLibrary = TypeVar("AnyLibrary", bound=Library)
 
 
 def register_adapter(cls: AdapterClass) -> AdapterClass:
@@ -259,27 +258,22 @@ def _held_ensembles(model: object) -> str:
     return ""
 
 
-def libraries(kind: type[AnyLibrary]) -> Iterator[type[AnyLibrary]]:
-    """Return the libraries of one kind: those of registered adapters, of installed distributions, and built-in ones.
+def libraries() -> Iterator[type[Library]]:
+    """Return the libraries: those of registered adapters, of installed distributions, and built-in ones.
 
     A distribution's adapters are among them once the library that they are for is imported, unless they cannot be
     loaded, which :func:`find_adapter` reports.
 
-    Parameters
-    ----------
-    kind : subclass of Library
-        A class of :mod:`ens_plugin.adapters.library`.
-
     Examples
     --------
-    >>> from ens_plugin.adapters import Trainable, libraries
-    >>> [library.library for library in libraries(Trainable)]
+    >>> from ens_plugin.adapters import libraries
+    >>> [library.library for library in libraries()]
     ['imblearn', 'quantile_forest', 'econml', 'sklearn', 'xgboost', 'lightgbm']
     """
     present = [name for name in offered_libraries() if name in sys.modules or is_loaded(name)]
     offered = (cls for name in present for cls in _loadable(name))
     candidates: Iterator[Any] = chain(_registered, offered, _built_in_libraries())
-    return (cls for cls in candidates if issubclass(cls, kind))
+    return (cls for cls in candidates if issubclass(cls, Library))
 
 
 def load_offered_adapters() -> None:
@@ -294,15 +288,16 @@ def load_offered_adapters() -> None:
             warn_user(str(error), EnsPluginWarning)
 
 
-def find_library(model: object, kind: type[AnyLibrary]) -> type[AnyLibrary] | None:
-    """Return the library of one kind that a model, fitted or not, belongs to; None if there is none.
+def find_library(model: object) -> type[Library]:
+    """Return the library that a model, fitted or not, belongs to.
+
+    It is the first one that accepts the model, in the order of :func:`libraries`.  If none does, it is the base class
+    Library, whose methods fit models with the interface of scikit-learn.
 
     Parameters
     ----------
     model : object
         Unwrapped.
-    kind : subclass of Library
-        A class of :mod:`ens_plugin.adapters.library`.
 
     Raises
     ------
@@ -312,12 +307,12 @@ def find_library(model: object, kind: type[AnyLibrary]) -> type[AnyLibrary] | No
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.adapters import Trainable, find_library
-    >>> find_library(RandomForestClassifier(), Trainable).__name__
+    >>> from ens_plugin.adapters import find_library
+    >>> find_library(RandomForestClassifier()).__name__
     'Sklearn'
     """
     candidates: Iterator[Any] = chain(_third_party(model), _built_in_libraries())
-    return next((cls for cls in candidates if issubclass(cls, kind) and cls.accepts(model)), None)
+    return next((cls for cls in candidates if issubclass(cls, Library) and cls.accepts(model)), Library)
 
 
 def _third_party(model: object) -> Iterator[type[EnsembleAdapter]]:

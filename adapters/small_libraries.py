@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, ClassVar
 
-from ens_plugin.adapters.library import FitSite, NamedEnsembles, Trainer, fit_methods, retrain_members
+from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods, retrain_members
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 
@@ -16,7 +17,34 @@ __all__ = [
 ]
 
 
-class EconML(NamedEnsembles):
+class _NamedEnsembles(Library):
+    """A library whose ensembles are recognised by the names of their classes, so that it need not be imported.
+
+    Attributes
+    ----------
+    module : str
+        Import name of the module that has the ensembles.
+    ensembles : tuple of str
+        Names of their classes.
+    """
+
+    module: ClassVar[str]
+    ensembles: ClassVar[tuple[str, ...]]
+    works_in_fork: ClassVar[bool] = True
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is one of the ensembles, or of a class derived from one."""
+        return super().accepts(model) and any(parent.__name__ in cls.ensembles for parent in type(model).__mro__)
+
+    @classmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the ``fit`` methods of the ensembles."""
+        module = import_module(cls.module)
+        return fit_methods(*(getattr(module, name) for name in cls.ensembles))
+
+
+class EconML(_NamedEnsembles):
     """The library EconML with its RegressionForest, which is recognised without importing the library."""
 
     library: ClassVar[str] = "econml"
@@ -33,7 +61,7 @@ class EconML(NamedEnsembles):
         )
 
 
-class Imblearn(NamedEnsembles):
+class Imblearn(_NamedEnsembles):
     """The library imbalanced-learn with its balanced ensembles, which are recognised without importing the library."""
 
     library: ClassVar[str] = "imblearn"
@@ -53,7 +81,7 @@ class Imblearn(NamedEnsembles):
         return retrain_members
 
 
-class QuantileForest(NamedEnsembles):
+class QuantileForest(_NamedEnsembles):
     """The library quantile-forest with its forests, which are recognised without importing the library."""
 
     library: ClassVar[str] = "quantile_forest"

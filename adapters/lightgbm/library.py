@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.library import (
-    FileReadable,
     FitSite,
     Flavor,
-    NativeInterface,
+    Library,
     NextSize,
-    Trainable,
     TrainedModel,
     Trainer,
     TrainingData,
@@ -160,7 +158,7 @@ FRACTIONS_BY_LABEL = tuple(
 )
 
 
-class LightGBM(Trainable, FileReadable, NativeInterface):
+class LightGBM(Library):
     """The library LightGBM: its ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "lightgbm"
@@ -235,6 +233,11 @@ class LightGBM(Trainable, FileReadable, NativeInterface):
     def predict(cls, model: Any, rows: Any) -> Any:
         """Return the predictions of a model for rows, without categories of Arrow, which end LightGBM's process."""
         return model.predict(as_pandas(rows))
+
+    @classmethod
+    def predict_proba(cls, model: Any, rows: Any) -> Any:
+        """Return the probabilities that a classifier predicts for rows, without categories of Arrow."""
+        return model.predict_proba(as_pandas(rows))
 
     @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:

@@ -21,9 +21,8 @@ from sklearn.pipeline import Pipeline
 from ens_plugin.adapters.library import (
     FitSite,
     Flavor,
+    Library,
     NextSize,
-    Storable,
-    Trainable,
     TrainedModel,
     Trainer,
     TrainingRows,
@@ -48,7 +47,7 @@ def _logged_options(flavors: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class Sklearn(Trainable, Storable):
+class Sklearn(Library):
     """The library scikit-learn: its forests and bagging ensembles, alone or in its pipelines and searches."""
 
     library: ClassVar[str] = "sklearn"

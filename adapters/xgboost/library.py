@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ens_plugin.adapters.library import (
-    FileReadable,
     FitSite,
     Flavor,
-    NativeInterface,
+    Library,
     NextSize,
-    Trainable,
     Trainer,
     TrainingData,
     TrainingRows,
@@ -34,7 +32,7 @@ __all__ = ["XGBoost", "fit_arguments", "train_arguments"]
 DENSE_SHARE = 0.5  # share of stored entries above which a DMatrix is taken as dense
 
 
-class XGBoost(Trainable, FileReadable, NativeInterface):
+class XGBoost(Library):
     """The library XGBoost: its ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "xgboost"
@@ -116,6 +114,11 @@ class XGBoost(Trainable, FileReadable, NativeInterface):
         """Return the predictions of a model for rows, without ``Booster.predict``, which takes a DMatrix only."""
         rows = as_pandas(rows)
         return model.inplace_predict(rows) if _is_booster(model) else model.predict(rows)
+
+    @classmethod
+    def predict_proba(cls, model: Any, rows: Any) -> Any:
+        """Return the probabilities that a classifier predicts for rows, tables of Arrow among them."""
+        return model.predict_proba(as_pandas(rows))
 
     @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:

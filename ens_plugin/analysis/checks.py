@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.trees import OutsideColumns, columns_outside
@@ -987,8 +986,7 @@ def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple
 
 
 def _named_columns(adapter: EnsembleAdapter, columns: tuple[int, ...]) -> str:
-    library = find_library(adapter.model, NativeInterface) or NativeInterface
-    names = library.feature_names(adapter.model)
+    names = find_library(adapter.model).feature_names(adapter.model)
     chosen = columns if names is None else [names[place] for place in columns]
     return f"column{'s' * (len(columns) > 1)} {shortened(chosen, SHOWN_COLUMNS)}"
 

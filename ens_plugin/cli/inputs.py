@@ -17,7 +17,6 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.unwrap import inner_ensemble
 from ens_plugin.analysis.options import (
@@ -196,7 +195,7 @@ def rows_for_model(
     X, left_out = _named_features(chosen, known)
     if inner_ensemble(model) is model:
         # The steps of a pipeline take the columns as they are in the file.
-        X = _interface(model).with_categories(model, X)
+        X = find_library(model).with_categories(model, X)
     return ModelRows(X, y, weights, together, list(X.columns), left_out)
 
 
@@ -279,7 +278,7 @@ def _plain_features(features: pd.DataFrame, model: Any) -> NDArray[np.float64]:
 def _trained_names(model: Any) -> list[str] | None:
     """Return the names of the features a model was trained on; None if it was trained without names."""
     ensemble = inner_ensemble(model)
-    names = _interface(ensemble).feature_names(ensemble)
+    names = find_library(ensemble).feature_names(ensemble)
     found = getattr(model, "feature_names_in_", None)
     if model is ensemble:
         return names
@@ -292,12 +291,8 @@ def _trained_names(model: Any) -> list[str] | None:
 
 def _n_trained_on(model: Any, default: int) -> int:
     """Return the number of features of a model that was trained without names."""
-    found = _interface(model).n_features(model)
+    found = find_library(model).n_features(model)
     return default if found is None else found
-
-
-def _interface(model: Any) -> type[NativeInterface]:
-    return find_library(model, NativeInterface) or NativeInterface
 
 
 def _named_features(features: pd.DataFrame, known: list[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:

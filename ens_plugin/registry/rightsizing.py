@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from ens_plugin.adapters.library import Flavor, Storable
+from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError
@@ -149,7 +149,7 @@ def _experiment_of_run(client: MlflowClient, run_id: str | None, uri: str) -> st
 
 def _flavor(document: Model, uri: str) -> Flavor:
     # Of two flavours with one name, the built-in one is used, which is the last.
-    known = {library.flavor.name: library.flavor for library in libraries(Storable) if library.flavor is not None}
+    known = {library.flavor.name: library.flavor for library in libraries() if library.flavor is not None}
     for name in known:
         if name in document.flavors:
             return known[name]

@@ -15,8 +15,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from tqdm import tqdm
 
-from ens_plugin.adapters.library import Trainable, TrainedModel, Trainer, TrainingRows
-from ens_plugin.adapters.members import GROWABLE
+from ens_plugin.adapters.library import TrainedModel, Trainer, TrainingRows
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
@@ -76,13 +75,7 @@ def refuse_class(estimator: Any) -> None:
 def find_trainer(estimator: Any) -> Trainer:
     """Return the function that trains this kind of ensemble to a size chosen during training."""
     refuse_class(estimator)
-    library = find_library(estimator, Trainable)
-    if library is None:
-        raise UnsupportedModelError(
-            f"{with_article(type(estimator).__name__, 'A')} cannot be grown. {GROWABLE}. Boosting cannot be grown: its "
-            "members correct one another. For a search, grow its best_estimator_."
-        )
-    return library.trainer(estimator)
+    return find_library(estimator).trainer(estimator)
 
 
 # A size that a probe does not tell is estimated again from as many members.

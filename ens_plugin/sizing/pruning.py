@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.library import Trainable
 from ens_plugin.adapters.members import no_adapter
 from ens_plugin.adapters.registry import find_adapter, find_library, is_known, is_registered
 from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fitted_columns, take_columns
@@ -696,9 +695,9 @@ def _refuse_before_training(estimator: Any, rule: str) -> None:
     ensemble = estimator
     while isinstance(ensemble, Pipeline) and ensemble.steps:
         ensemble = ensemble.steps[-1][1]
-    library, has_own_adapter = find_library(ensemble, Trainable), is_registered(ensemble)
+    library, has_own_adapter = find_library(ensemble), is_registered(ensemble)
     # An adapter that a user registered may support boosted ensembles of a built-in library.
-    if library is not None and (issubclass(library, EnsembleAdapter) or not has_own_adapter):
+    if issubclass(library, EnsembleAdapter) or not has_own_adapter:
         library.refuse_boosting(ensemble)
     if has_own_adapter:
         return

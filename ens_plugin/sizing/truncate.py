@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.library import NativeInterface, Trainable
-from ens_plugin.adapters.members import as_pandas, model_errors
+from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import first_members, output_count, replace_ensemble, unwrap
 from ens_plugin.analysis.analyze import run_analysis
@@ -129,16 +128,12 @@ def first_rows(X: Any, most: int) -> Any:
 
 def predicted(model: Any, rows: Any) -> Any:
     """Return what the model's own ``predict`` returns for `rows`, converted where it needs another form of rows."""
-    return _interface(model).predict(model, rows)
+    return find_library(model).predict(model, rows)
 
 
 def labels(model: Any, rows: Any) -> NDArray[Any]:
     """Return the label that a classifier predicts for each row; for a booster, the position of the label."""
-    return _interface(model).labels(model, rows)
-
-
-def _interface(model: Any) -> type[NativeInterface]:
-    return find_library(model, NativeInterface) or NativeInterface
+    return find_library(model).labels(model, rows)
 
 
 def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
@@ -165,9 +160,7 @@ def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
 def _mean_outputs(model: Any, rows: Any) -> NDArray[Any]:
     if not hasattr(model, "predict_proba"):
         return np.asarray(predicted(model, rows))
-    # Categories of Arrow end the process of LightGBM.
-    table = rows if find_library(model, NativeInterface) is None else as_pandas(rows)
-    return np.asarray(model.predict_proba(table))
+    return np.asarray(find_library(model).predict_proba(model, rows))
 
 
 def _rounding(model: Any, rows: Any, mean: NDArray[Any]) -> float:
@@ -302,7 +295,7 @@ def _size_parameter(ensemble: Any, n_members: int) -> str | None:
     if not hasattr(ensemble, "get_params"):
         return None
     parameters = ensemble.get_params(deep=False)
-    named = (find_library(ensemble, Trainable) or Trainable).size_parameters
+    named = find_library(ensemble).size_parameters
     return next((name for name in named if parameters.get(name) == n_members), None)
 
 

@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.library import NativeInterface
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, is_spark_model, java_reason, stages_and_model
 from ens_plugin.analysis.analyze import KnownRows, build_report
@@ -418,8 +417,7 @@ def _takes_names(model: Any, ensemble: Any) -> bool:
     """Return whether a model was trained with column names, so that its rows must be a DataFrame with them."""
     if getattr(model, "feature_names_in_", None) is not None:
         return True
-    library = find_library(ensemble, NativeInterface)
-    return library is not None and library.feature_names(ensemble) is not None
+    return find_library(ensemble).feature_names(ensemble) is not None
 
 
 def _has_words(df: Any, columns: Columns) -> bool:

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.library import FitSite, Reader, Trainable, TrainingData, fit_methods
+from ens_plugin.adapters.library import FitSite, Library, Reader, TrainingData, fit_methods
 from ens_plugin.adapters.registry import find_adapter, libraries, offered_adapters, offered_libraries, on_registration
 from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
@@ -792,7 +792,7 @@ def _is_outermost(model: Any, caller: FrameType | None) -> bool:
     if autologging_is_suspended():
         return False
     # A library that a program defines itself cannot be distinguished from the program, whose fits are outermost.
-    homes = {"ens_plugin", *(library.library for library in libraries(Trainable))} - {"__main__"}
+    homes = {"ens_plugin", *(library.library for library in libraries())} - {"__main__"}
     return not any(_fits_parts(frame, model, homes) for frame in _frames(caller))
 
 
@@ -1021,7 +1021,7 @@ def _enable(settings: AutologOptions) -> None:
     start_linking(settings)
     patch(right_sized_sites())
     on_registration(_watch_when_imported)
-    for library in libraries(Trainable):
+    for library in libraries():
         _watch_when_imported(library)
     for name in offered_libraries():
         _register_hook(name)
@@ -1038,7 +1038,7 @@ def _disable() -> None:
 
 
 def _watch_when_imported(library: type[object]) -> None:
-    if _settings is not None and issubclass(library, Trainable):
+    if _settings is not None and issubclass(library, Library):
         _register_hook(library.library)
 
 
@@ -1054,7 +1054,7 @@ def _watch_imported(module: ModuleType) -> None:
         if _settings is None:
             return
         try:
-            for library in libraries(Trainable):
+            for library in libraries():
                 if library.library == module.__name__:
                     patch(library.fit_sites())
             # Raises the error of adapters that cannot be loaded, which are not among the libraries.

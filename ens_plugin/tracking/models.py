@@ -31,7 +31,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ens_plugin.adapters.library import FileReadable, Storable
+from ens_plugin.adapters.library import Library
 from ens_plugin.adapters.members import held_objects
 from ens_plugin.adapters.registry import libraries, load_offered_adapters
 from ens_plugin.errors import GateError, InputError, ModelLoadError
@@ -96,7 +96,7 @@ PROBE = "import sys; sys.path[:] = sys.argv[2:]; from ens_plugin.tracking.models
 FINISHED = (0, 1)
 
 
-def library_of_file(start: bytes) -> type[FileReadable] | None:
+def library_of_file(start: bytes) -> type[Library] | None:
     """Return the library whose model files begin with `start`; None for pickles, archives and unknown files."""
     library = _reader_among_loaded(start)
     if library is None and not start.startswith((*OPENERS, *PICKLE_STARTS, ZIP_START, ZLIB_START, LZ4_START)):
@@ -105,8 +105,8 @@ def library_of_file(start: bytes) -> type[FileReadable] | None:
     return library
 
 
-def _reader_among_loaded(start: bytes) -> type[FileReadable] | None:
-    return next((library for library in libraries(FileReadable) if library.reads(start)), None)
+def _reader_among_loaded(start: bytes) -> type[Library] | None:
+    return next((library for library in libraries() if library.reads(start)), None)
 
 
 def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
@@ -124,7 +124,7 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
 
 def refuse_damaged_model(model: object, source: str) -> None:
     """Raise ModelLoadError for a model that was read, but has damaged trees."""
-    reason = _find_damage(model, libraries(Storable))
+    reason = _find_damage(model, libraries())
     if reason is not None:
         raise ModelLoadError(
             f"The model of {source} is damaged: {reason}. Predicting with it could end the process or never finish. "
@@ -246,11 +246,11 @@ def _limit_computing(path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
 
-def _unfit_for_forks() -> list[type[Storable]]:
-    return [library for library in libraries(Storable) if not library.works_in_fork]
+def _unfit_for_forks() -> list[type[Library]]:
+    return [library for library in libraries() if not library.works_in_fork]
 
 
-def _find_damage(model: object, kinds: Iterable[type[Storable]]) -> str | None:
+def _find_damage(model: object, kinds: Iterable[type[Library]]) -> str | None:
     kinds = tuple(kinds)
     reasons = (kind.find_damage(held) for held in held_objects(model) for kind in kinds)
     return next((reason for reason in reasons if reason is not None), None)
@@ -561,7 +561,7 @@ def _load_with_mlflow(uri: str) -> Any:
 
 def _refuse_damaged_folder(folder: Path) -> None:
     modules = [str(folder / "code")] if (folder / "code").is_dir() else []
-    suffixes = PICKLE_SUFFIXES.union(*(library.suffixes for library in libraries(FileReadable)))
+    suffixes = PICKLE_SUFFIXES.union(*(library.suffixes for library in libraries()))
     for path in sorted(folder.iterdir()):
         is_read = path.is_file() and path.suffix in suffixes
         if is_read and not (_pickles_forbidden() and _reader_of(path) is _load_pickle):
@@ -578,7 +578,7 @@ def _reader_of(path: Path) -> Callable[[Path], Any]:
     return _load_skops if _is_skops(path) else _load_pickle
 
 
-def _load_with_library(library: type[FileReadable], path: Path) -> Any:
+def _load_with_library(library: type[Library], path: Path) -> Any:
     content = path.read_bytes()
     try:
         return library.read(content)

@@ -31,7 +31,7 @@ from sklearn.multioutput import ClassifierChain, RegressorChain
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 from ens_plugin import CustomEnsemble, analyze, oob_predictions, register_adapter
-from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, FileReadable, find_adapter, outputs_by_member
+from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Library, find_adapter, outputs_by_member
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 
@@ -105,7 +105,7 @@ def test_adapter_in_the_old_style_is_refused_with_where_the_contract_is() -> Non
 
 
 def test_adapter_without_the_name_of_its_library_is_refused(registered_adapters: list[type[EnsembleAdapter]]) -> None:
-    class Nameless(ForeignAdapter, FileReadable):
+    class Nameless(ForeignAdapter, Library):
         @classmethod
         def reads(cls, start: bytes) -> bool:
             return False

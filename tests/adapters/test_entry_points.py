@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
 from ens_plugin import autolog
-from ens_plugin.adapters import FileReadable, Trainable, find_adapter, find_library, libraries
+from ens_plugin.adapters import find_adapter, find_library, libraries
 from ens_plugin.adapters import registry as entry_points
 from ens_plugin.adapters.registry import is_known, is_registered
 from ens_plugin.errors import AdapterError, EnsPluginWarning, ModelLoadError
@@ -93,10 +93,8 @@ def test_it_is_loaded_when_a_model_of_its_library_arrives(install: Install) -> N
     assert is_known(model)
     assert is_registered(model)
     assert ens_plugin.analyze(model, X, Y).model == "Forest"
-    library = find_library(model, Trainable)
-    assert library is not None
-    assert library.library == "tinylib"
-    assert next(libraries(Trainable)).library == "tinylib"
+    assert find_library(model).library == "tinylib"
+    assert next(libraries()).library == "tinylib"
 
 
 def test_several_adapters_for_one_library(install: Install) -> None:
@@ -137,7 +135,7 @@ BROKEN = {
 def test_a_broken_one_is_named_with_its_distribution(value: str, adapter: str, reason: str, install: Install) -> None:
     install(value, adapter)
     model = tiny_forest()
-    for find in (find_adapter, lambda model: find_library(model, Trainable), find_adapter):
+    for find in (find_adapter, lambda model: find_library(model), find_adapter):
         with pytest.raises(AdapterError, match=r"The distribution tinylib-ens 1\.2 offers an adapter for t") as raised:
             find(model)
         assert reason in str(raised.value)
@@ -150,7 +148,7 @@ def test_a_broken_one_harms_no_model_of_another_library(install: Install) -> Non
     importlib.import_module("tinylib")
     forest = RandomForestRegressor(30, random_state=0).fit(X, Y)
     assert ens_plugin.analyze(forest, X, Y).n_members == 30
-    assert [found.library for found in libraries(Trainable)] == BUILT_IN
+    assert [found.library for found in libraries()] == BUILT_IN
 
 
 def test_of_two_distributions_for_one_library_the_first_by_name_is_tried_first(install: Install) -> None:
@@ -201,9 +199,8 @@ def test_autolog_warns_of_a_broken_one_and_lets_the_import_be(
 
 WITH_FILES = f"""
 import pickle
-from ens_plugin.adapters import FileReadable
 {ADAPTER}
-class Readable(TinyAdapter, FileReadable):
+class Readable(TinyAdapter):
     title, requirement = "Tiny", "tinylib"
     reads = staticmethod(lambda start: start.startswith(b"tiny"))
     read = staticmethod(lambda content: pickle.loads(content[4:]))
@@ -216,7 +213,7 @@ def test_a_file_of_its_own_format_is_read_without_an_import(install: Install, tm
     path.write_bytes(b"tiny" + pickle.dumps(tiny_forest()))
     del sys.modules["tinylib"]
     np.testing.assert_array_equal(load_model(path).predict(X), tiny_forest().predict(X))
-    assert next(libraries(FileReadable)).title == "Tiny"
+    assert next(libraries()).title == "Tiny"
 
 
 def test_a_file_that_nothing_reads_names_the_broken_ones(install: Install, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin
 
 import ens_plugin
 from ens_plugin import autolog
-from ens_plugin.adapters import EnsembleAdapter, FileReadable, Flavor, NativeInterface, Storable
+from ens_plugin.adapters import EnsembleAdapter, Flavor
 from ens_plugin.adapters.sklearn.library import Sklearn
 from ens_plugin.cli import main, rows_for_model
 from ens_plugin.errors import ModelLoadError, UnsupportedModelError
@@ -177,7 +177,7 @@ def test_pruning_refuses_before_training_what_the_library_refuses(monkeypatch: p
 
 
 def test_a_flavour_of_a_built_in_library_keeps_its_options() -> None:
-    class LikeSklearn(ToyAdapter, Storable):
+    class LikeSklearn(ToyAdapter):
         flavor = Flavor("sklearn", "mlflow.sklearn", "sk_model")
 
     ens_plugin.register_adapter(LikeSklearn)
@@ -212,7 +212,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out.startswith(f"Recommended size: {size} members")
 
 
-class WithOwnFiles(ToyAdapter, FileReadable, NativeInterface):
+class WithOwnFiles(ToyAdapter):
     title, requirement = "Toy", "toy"
 
     @classmethod

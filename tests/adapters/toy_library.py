@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 from ens_plugin.adapters import (
     EnsembleAdapter,
     EnsembleInfo,
-    Trainable,
+    Library,
     fit_methods,
     outputs_by_member,
     retrain,
@@ -35,7 +35,7 @@ class ToyForest(RegressorMixin, BaseEstimator):
         return np.asarray(sum(tree.predict(np.asarray(X)) for _, tree in self.members_) / len(self.members_))
 
 
-class ToyAdapter(EnsembleAdapter, Trainable):
+class ToyAdapter(EnsembleAdapter, Library):
     library, size_parameters = __name__, ("n_trees",)
     accepts = staticmethod(lambda model: isinstance(model, ToyForest))
     fit_sites = staticmethod(lambda: fit_methods(ToyForest))

@@ -71,9 +71,9 @@ import sys
 for name in ("econml", "imblearn", "lightgbm", "pyspark", "quantile_forest", "sksurv", "xgboost", "ydf"):
     sys.modules[name] = None
 import ens_plugin
-from ens_plugin.adapters import Trainable, libraries
+from ens_plugin.adapters import libraries
 from ens_plugin.adapters.registry import is_known
-print({cls.library for cls in libraries(Trainable)} >= {"sklearn", "lightgbm", "xgboost"})
+print({cls.library for cls in libraries()} >= {"sklearn", "lightgbm", "xgboost"})
 print(is_known(ens_plugin.RightSizedClassifier()))
 """
     assert run_python(code, tmp_path).split() == ["True", "False"]

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from ens_plugin import EnsembleReport, analyze, autolog
-from ens_plugin.adapters import Trainable, libraries
+from ens_plugin.adapters import libraries
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import data_digest
 from ens_plugin.tracking.uploads import wait_until_sent
@@ -167,7 +167,7 @@ class TestBudget:
 def places() -> dict[tuple[str, str], Any]:
     """Everything that autologging, ours or MLflow's, puts something else in the place of."""
     found: dict[tuple[str, str], Any] = {("events", ""): AutologgingEventLogger._event_logger}
-    for library in libraries(Trainable):
+    for library in libraries():
         for site in library.fit_sites() if find_spec(library.library) is not None else ():
             for name, value in vars(site.owner).items():
                 if name.endswith(site.name):

@@ -17,7 +17,7 @@ from ens_plugin.adapters import (
     EnsembleAdapter,
     EnsembleInfo,
     FitSite,
-    Trainable,
+    Library,
     draw_bags,
     fit_methods,
     outputs_by_member,
@@ -34,10 +34,11 @@ from ens_plugin.errors import DataMismatchError, InputError, NotFittedError
 __all__ = ["TreeBagAdapter"]
 
 
-class TreeBagAdapter(EnsembleAdapter, Trainable):
+class TreeBagAdapter(EnsembleAdapter, Library):
     """Adapter of treebag.TreeBag.
 
-    `Trainable` is for autolog and grow, `truncated` for truncate and rightsize.
+    For autolog it has `fit_sites`, for grow `trainer`, for truncate and rightsize
+    `truncated`.
     """
 
     library: ClassVar[str] = "treebag"
