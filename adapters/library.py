@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import getattr_static
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,7 +29,6 @@ __all__ = [
     "fix_seed",
     "home_libraries",
     "method_arguments",
-    "missing_parts",
     "retrain",
     "retrain_members",
 ]
@@ -278,30 +276,6 @@ class Library:
             Its columns are the features in training order.
         """
         return table
-
-
-# What a library with files of its own must define.
-_OF_FILES = ("read", "title", "requirement")
-
-
-def missing_parts(cls: type) -> list[str]:
-    """Return the names of the methods and class attributes that a class lacks for its base classes.
-
-    Examples
-    --------
-    >>> missing_parts(Library)
-    ['library']
-    """
-    missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    if not issubclass(cls, Library):
-        return missing
-    wanted = ("library", *(_OF_FILES if _overrides(cls, "reads") else ()))
-    return missing + [name for name in wanted if not _overrides(cls, name)]
-
-
-def _overrides(cls: type[Library], name: str) -> bool:
-    """Return whether a library defines a method or attribute itself, in place of the base class."""
-    return getattr_static(cls, name, None) is not getattr_static(Library, name, None)
 
 
 LARGEST_SEED = np.iinfo(np.int32).max

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions, entry_points
+from inspect import getattr_static
 from itertools import chain
 from typing import Any, TypeVar
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.library import Library, home_libraries, missing_parts
+from ens_plugin.adapters.library import Library, home_libraries
 from ens_plugin.adapters.members import no_adapter
 from ens_plugin.core.validation import one_line, with_article
 from ens_plugin.errors import AdapterError, EnsPluginWarning, InputError, UnsupportedModelError, warn_user
@@ -102,12 +103,36 @@ def _problem(cls: object, library: str) -> str | None:
     """Return what keeps an offered object from being an adapter of `library`; None if nothing does."""
     if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
         return f"{cls!r:.80} is neither a subclass of ens_plugin.adapters.EnsembleAdapter nor a tuple of such"
-    missing = missing_parts(cls)
+    missing = _missing_parts(cls)
     if missing:
         return f"{cls.__name__} does not implement {', '.join(missing)}"
     if issubclass(cls, Library) and cls.library != library:
         return f"{cls.__name__}.library is {cls.library!r}, which must be the name of the entry point"
     return None
+
+
+# An adapter that overrides the method on the left must define what is on the right too.
+_TOGETHER: tuple[tuple[type, str, tuple[str, ...]], ...] = (
+    (EnsembleAdapter, "loss", ("loss_name",)),
+    (EnsembleAdapter, "loss_name", ("loss",)),
+    (EnsembleAdapter, "combined", ("loss", "loss_name")),
+    (Library, "reads", ("read", "title", "requirement")),
+)
+
+
+def _missing_parts(cls: type) -> list[str]:
+    """Return the names of the methods and class attributes that an adapter lacks."""
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if issubclass(cls, Library) and not hasattr(cls, "library"):
+        missing.append("library")
+    for base, name, needed in _TOGETHER:
+        if issubclass(cls, base) and _overrides(cls, base, name):
+            missing += [part for part in needed if not _overrides(cls, base, part) and part not in missing]
+    return missing
+
+
+def _overrides(cls: type, base: type, name: str) -> bool:
+    return getattr_static(cls, name, None) is not getattr_static(base, name, None)
 
 
 def _unusable(entry: EntryPoint, reason: str) -> str:
@@ -173,8 +198,8 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     Raises
     ------
     InputError
-        If `cls` is not a concrete subclass of EnsembleAdapter, or lacks a class attribute that its base classes
-        in :mod:`ens_plugin.adapters.library` require.
+        If `cls` is not a concrete subclass of EnsembleAdapter, or lacks what one of its optional methods needs, such as
+        the :attr:`~ens_plugin.adapters.contract.EnsembleAdapter.loss_name` of a loss.
 
     Examples
     --------
@@ -186,11 +211,11 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
     """
     if not (isinstance(cls, type) and issubclass(cls, EnsembleAdapter)):
         raise InputError(f"register_adapter expects a subclass of EnsembleAdapter, got {cls!r}; subclass it first.")
-    missing = missing_parts(cls)
+    missing = _missing_parts(cls)
     if missing:
         raise InputError(
             f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it, as "
-            "ens_plugin.adapters.contract.EnsembleAdapter and ens_plugin.adapters.library describe them."
+            "ens_plugin.adapters.contract.EnsembleAdapter and ens_plugin.adapters.Library describe them."
         )
     if cls not in _registered:
         _registered.insert(0, cls)

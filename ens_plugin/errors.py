@@ -61,7 +61,7 @@ class DataMismatchError(InputError):
 
 
 class UnsupportedModelError(EnsPluginError, TypeError):
-    """Raised for a kind of model that has no adapter, or a form of it that no estimator covers."""
+    """Raised for a model without an adapter, a form of it that is not covered, or what its adapter does not offer."""
 
 
 class AdapterError(EnsPluginError, ImportError):

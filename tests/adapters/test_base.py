@@ -119,6 +119,21 @@ def test_adapter_without_the_name_of_its_library_is_refused(registered_adapters:
     assert registered_adapters == []
 
 
+@pytest.mark.parametrize(
+    ("own", "missing"),
+    [
+        ({"loss": lambda self, target, prediction: 0.0}, "loss_name"),
+        ({"loss_name": "1 - C"}, "loss"),
+        ({"combined": lambda self, outputs: outputs[0]}, "loss, loss_name"),
+    ],
+    ids=lambda part: next(iter(part)) if isinstance(part, dict) else "",
+)
+@pytest.mark.usefixtures("registered_adapters")
+def test_a_loss_of_its_own_needs_a_name_and_members_without_a_mean_need_both(own: dict[str, Any], missing: str) -> None:
+    with pytest.raises(InputError, match=f"does not implement {missing};"):
+        register_adapter(type("Partial", (ForeignAdapter,), own))
+
+
 @pytest.mark.parametrize("place", ["models:/churn/7", Path("model.joblib")], ids=["URI", "path"])
 def test_of_a_place_the_model_has_to_be_loaded(place: str | Path) -> None:
     with pytest.raises(UnsupportedModelError, match=f"'{place}' is a .*Load the model first.*ens-plugin analyze MODEL"):
