@@ -120,6 +120,7 @@ def explain_code(code: str | None) -> None:
 @analysis_arguments
 @spark_options
 @format_option
+@click.option("--details", is_flag=True, help="Also print errors by label, warnings in full, and how this is known.")
 @output_option("--html", "Also write the report as a self-contained HTML page.")
 @output_option("--json", "Also save the whole report as JSON; EnsembleReport.from_json reads it.")
 @click.option("--log/--no-log", default=False, show_default=True, help="Log the report to MLflow.")
@@ -130,7 +131,7 @@ def explain_code(code: str | None) -> None:
     help="With --log: log to this run. By default a new one, or the model's own run if it has no LoggedModel.",
 )
 def analyze(
-    request: AnalysisRequest, engine: SparkEngine | None, style: Format, html_path: Path | None,
+    request: AnalysisRequest, engine: SparkEngine | None, style: Format, details: bool, html_path: Path | None,
     json_path: Path | None, log: bool, experiment: str | None, run_id: str | None,
 ) -> None:  # fmt: skip
     """Report how the error of MODEL depends on its size.
@@ -151,8 +152,12 @@ def analyze(
         raise click.UsageError("--experiment and --run-id choose where to log. Add --log.")
     if experiment and run_id:
         raise click.UsageError("--run-id names a run that already has an experiment. Leave out --experiment.")
+    if details and style != "text":
+        raise click.UsageError(f"--format {style} has all details. Leave out --details.")
     report = analysis_of(request).report if engine is None else engine.report(request)
     click.echo(_formatted(report, style))
+    if details:
+        click.echo(f"\n{report.details()}")
     if json_path is not None:
         write_text(json_path, report.to_json())
     if html_path is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError
 from ens_plugin.findings import finding
-from ens_plugin.report.result import ReportContent, check_report
+from ens_plugin.report.result import EstimateBasis, ReportContent, check_report
 
 __all__ = ["indented_json", "report_from_dict", "report_to_dict"]
 
@@ -100,11 +100,11 @@ def _with_findings(content: dict[str, Any], name: str = "report") -> dict[str, A
     """Return a report that is to be read with its findings alone, made of sentences where it is older than codes."""
     body = {key: value for key, value in content.items() if key != "warnings"}
     notes = _read_sentences(content.get("warnings", []), _below(name, "warnings"))
-    basis = body.get("basis", {})
+    basis = body.get("basis", _plain(EstimateBasis()) | {"findings": None})
     if isinstance(basis, Mapping):
         doubts = _read_sentences(basis.get("doubts", []), _below(name, "basis.doubts"))
         basis = {key: value for key, value in basis.items() if key != "doubts"}
-        if "findings" not in basis:
+        if basis.get("findings") is None:
             found = [finding("unnamed-doubt", each) for each in doubts]
             basis["findings"] = _plain(found + [finding("unnamed-note", each) for each in notes])
         body["basis"] = basis

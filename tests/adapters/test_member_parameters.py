@@ -26,7 +26,7 @@ def ensemble_of(models: list[Any]) -> Any:
 
 
 def doubts(models: list[Any]) -> tuple[str, ...]:
-    return find_adapter(ensemble_of(models)).doubts()
+    return tuple(map(str, find_adapter(ensemble_of(models)).doubts()))
 
 
 def trees(depths: list[int | None]) -> list[Any]:

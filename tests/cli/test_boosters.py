@@ -77,7 +77,11 @@ def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) 
     # Lines break elsewhere where the name of the class is shorter.
     assert out.split() == expected.replace(type(model).__name__, "Booster").split()
     assert widest(out) <= 80
-    assert "distribution of the rows' mean margins, fitted to the members' raw scores" in " ".join(out.split())
+    whole = run("analyze", name, *CANCER, "--details")[1]
+    assert whole.startswith(out)
+    details = whole.removeprefix(out)
+    assert "distribution of the rows' mean margins, fitted to the members' raw scores" in " ".join(details.split())
+    assert widest(details) <= 80
 
 
 def test_recommend_answers_for_a_regression_of_each_library(run: Any) -> None:
@@ -150,6 +154,6 @@ def test_the_root_of_a_squared_error_stands_beside_it(run: Any) -> None:
     _, out, _ = run("recommend", *question, "--format", "json")
     found = json.loads(out)
     assert found["rmse"] == pytest.approx(found["error"] ** 0.5)
-    for verb, *style in (("analyze",), ("recommend",), ("analyze", "--format", "markdown")):
+    for verb, *style in (("analyze", "--details"), ("recommend",), ("analyze", "--format", "markdown")):
         _, out, _ = run(verb, *question, *style)
         assert f"RMSE), in the target's unit: {found['rmse']:#.4g} (95 % interval" in " ".join(out.split())

@@ -183,7 +183,7 @@ def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
     few = ("cancer.joblib", "--data", "few.csv", *CANCER[3:], "--holdout")
     outcome = run("recommend", *few, "--max-size-ratio", "100")
     assert outcome.code == 2
-    assert outcome.out.startswith("Warning: 10 rows are too few to decide whether 60 members are enough.")
+    assert outcome.out.startswith("Warning: 10 rows are too few to decide whether 60 trees are enough.")
 
 
 @pytest.mark.slow
