@@ -22,8 +22,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from scipy.special import betainc
 
-from ens_plugin.adapters import walk_package
-from ens_plugin.adapters.walk_package import REPORT, Fault
+from ens_plugin import _kernel
+from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import LabelOrder, spread_rows
 from ens_plugin.core.tally import RowBlock, Sums, VoteCounts, count_votes_by, value_sums
@@ -41,7 +41,6 @@ __all__ = [
     "ROWS_OF_PIECE",
     "CompiledSums",
     "FlatForest",
-    "FlatTree",
     "KeptLeaves",
     "LeafCover",
     "LeafWalk",
@@ -91,37 +90,6 @@ N_PROBES = 32
 PROBED_TREES = 16
 # Share of the cells of a probe that are missing.
 MISSING_SHARE = 0.1
-
-
-class FlatTree(NamedTuple):
-    """A tree as arrays with one entry for each node, of which the first is the root.
-
-    Attributes
-    ----------
-    left, right : ndarray of int, shape (n_nodes,)
-        Children of each node; negative for leaves.
-    feature : ndarray of int, shape (n_nodes,)
-        Column that each node compares.
-    threshold : ndarray of float64, shape (n_nodes,)
-        The largest value that goes left; NaN where none does.
-    missing_left : ndarray of bool, shape (n_nodes,)
-        Whether a missing value, which is NaN, goes left.
-    sets : ndarray of int, shape (n_nodes,), or None
-        Set of the categories that go left, for a split by category; negative for a split by value.
-    set_starts : ndarray of int, shape (n_sets + 1,), or None
-        Position in `set_words` at which each set starts.
-    set_words : ndarray of uint32 or None
-        Categories as bits, 32 to the word.
-    """
-
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: NDArray[Any]
-    missing_left: NDArray[Any]
-    sets: NDArray[Any] | None = None
-    set_starts: NDArray[Any] | None = None
-    set_words: NDArray[Any] | None = None
 
 
 class FlatForest(NamedTuple):
@@ -396,7 +364,7 @@ class LeafWalk:
         self._tables: dict[Any, NDArray[Any]] = {}
         # The last stopping table asked for, with its sums by type of the rows.
         self._stopping: tuple[StoppingTable, dict[np.dtype[Any], Any]] | None = None
-        self._is_installed = walk_package.is_installed()
+        self._is_there = _kernel.is_used()
         # By type of the rows, whether the walk found the library's leaves.
         self._agrees: dict[np.dtype[Any], bool] = {}
 
@@ -415,8 +383,8 @@ class LeafWalk:
         return self.may_compare(n_rows) and np.dtype(dtype) not in self._agrees
 
     def may_compare(self, n_rows: int) -> bool:
-        """Return whether the walk is installed and has not failed, and there are rows enough for a comparison."""
-        return self._is_installed and n_rows >= FEWEST_ROWS and all(self._agrees.values())
+        """Return whether the walk is there and has not failed, and there are rows enough for a comparison."""
+        return self._is_there and n_rows >= FEWEST_ROWS and all(self._agrees.values())
 
     def compare(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> None:
         """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning."""
@@ -446,8 +414,9 @@ class LeafWalk:
             self._tables.clear()
             self._stopping = None
             warn_user(
-                f"ens-plugin-walk finds {fault.found}, so it is not used for this model: the library finds the leaves, "
-                f"which takes longer and changes no figure. {fault.remedy}".rstrip(),
+                f"The compiled search finds {fault}, so it is not used for this model: the library finds the leaves, "
+                "which takes longer and changes no figure. Please report this with the versions of ens-plugin and of "
+                "the library.",
                 EnsPluginWarning,
             )
 
@@ -456,23 +425,20 @@ class LeafWalk:
         rows: NDArray[Any],
         read_trees: Callable[[NDArray[Any]], None],
         find_own: Callable[[NDArray[Any]], NDArray[Any]],
-    ) -> Fault | None:
+    ) -> str | None:
         """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`_judge`."""
-        of_package = walk_package.find_fault()
-        if of_package is not None:
-            return of_package
         try:
             probes = probe_rows(self.forest, rows)
             read_trees(probes)
             found = np.concatenate([self.leaves(rows), self.leaves(probes)], axis=1)
         except (IndexError, KeyError, ValueError) as error:  # trees of an unknown form
-            return Fault(f"no leaves ({error})", REPORT)
+            return f"no leaves ({error})"
         differing = (found != find_own(probes)).any(axis=1)
         n_differing = int(np.count_nonzero(differing))
         if not n_differing:
             return None
         n_trees = counted(differing.size, "tree")
-        return Fault(f"other leaves than {self._library} in {n_differing} of {n_trees}", REPORT)
+        return f"other leaves than {self._library} in {n_differing} of {n_trees}"
 
     def leaves(
         self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -628,11 +594,10 @@ class LeafWalk:
         """Return the trees as the walk has read them for rows of a type; `visit` is called for each that is read."""
         key = np.dtype(dtype)
         if key not in self._forests:
-            from ens_plugin_walk import Forest, Tree
+            from ens_plugin._kernel.forest import Forest
 
             flat = self.forest
-            trees = [Tree(*tree) for tree in flat.trees]
-            self._forests[key] = Forest(trees, flat.n_features, key, flat.least_category, visit)
+            self._forests[key] = Forest(flat.trees, flat.n_features, key, flat.least_category, visit)
         return self._forests[key]
 
 
@@ -792,16 +757,15 @@ class CompiledSums(NamedTuple):
 
 
 def compiled_sums(block: RowBlock) -> CompiledSums:
-    """Return the functions for the outputs of a block: those of ens-plugin-walk, if they can read them."""
+    """Return the functions for the outputs of a block: the compiled ones, if they can read them."""
     # Of other types, NumPy rounds some sums to the type.
-    if block.outputs.dtype != np.float64:
+    if block.outputs.dtype != np.float64 or not _kernel.is_used():
         return CompiledSums()
-    of_values, of_margins = (walk_package.compiled_function(name) for name in ("value_sums", "margin_sums"))
-    if of_values is None or of_margins is None:
-        return CompiledSums()
+    from ens_plugin._kernel import tallies
+
     return CompiledSums(
-        of_values=lambda own: of_values(own.outputs, own.counted),
-        of_margins=lambda own: of_margins(own.outputs, own.counted, own.target),
+        of_values=lambda own: tallies.value_sums(own.outputs, own.counted),
+        of_margins=lambda own: tallies.margin_sums(own.outputs, own.counted, own.target),
     )
 
 
@@ -811,25 +775,31 @@ def moment_sums(block: RowBlock) -> FloatArray:
 
 
 def subset_counts() -> VoteCounts:
-    """Return the function that counts the votes of subsets: that of ens-plugin-walk, or ``count_votes_by``."""
-    count = walk_package.compiled_function("subset_votes")
-    if count is None:
+    """Return the function that counts the votes of subsets: the compiled one, or ``count_votes_by``."""
+    if not _kernel.is_used():
         return count_votes_by
-    return lambda votes, target, n_slots, subsets: count(votes, target, n_slots, subsets.places)
+    from ens_plugin._kernel.votes import subset_votes
+
+    return lambda votes, target, n_slots, subsets: subset_votes(votes, target, n_slots, subsets.places)
 
 
 def label_order() -> LabelOrder | None:
-    """Return the functions of ens-plugin-walk that find and make an order of rows by their labels, or None."""
-    places, move = (walk_package.compiled_function(name) for name in ("label_places", "move_labels"))
-    return None if places is None or move is None else LabelOrder(places, move)
+    """Return the compiled functions that find and make an order of rows by their labels, or None."""
+    if not _kernel.is_used():
+        return None
+    from ens_plugin._kernel.orders import label_places, move_labels
+
+    return LabelOrder(label_places, move_labels)
 
 
 def vote_pairs() -> VotePairs | None:
-    """Return the functions of ens-plugin-walk that sum over pairs of rows as ``sum_pairs`` does, of votes, or None."""
+    """Return the compiled functions that sum over pairs of rows as ``sum_pairs`` does, of votes, or None."""
+    if not _kernel.is_used():
+        return None
+    from ens_plugin._kernel import pairs
     from ens_plugin.core.pair_covariance import VotePairs
 
-    of_parts = walk_package.compiled_function("vote_pairs")
-    return None if of_parts is None else VotePairs(of_parts, walk_package.compiled_function("block_pairs"))
+    return VotePairs(pairs.vote_pairs, pairs.block_pairs)
 
 
 # Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,

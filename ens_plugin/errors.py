@@ -126,7 +126,7 @@ class NotConvergedWarning(EnsPluginWarning):
 
 
 # Libraries that call this package for the user; the user's own line is above them on the stack.
-_PASSED = frozenset({"ens_plugin", "joblib", "mlflow", "sklearn"})
+_PASSED = frozenset({"ens_plugin", "functools", "joblib", "mlflow", "sklearn"})
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

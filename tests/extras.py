@@ -8,26 +8,27 @@ from typing import Any
 import pytest
 import sklearn
 
+from ens_plugin import _kernel
+
 __all__ = [
     "INSTALL",
+    "NEEDS_KERNEL",
     "NEEDS_PYSPARK",
-    "NEEDS_WALK",
     "NOTEBOOKS",
     "SKLEARN_RELEASE",
     "Extra",
     "draws_by_weight",
     "imported",
     "lightgbm",
+    "needs_kernel",
     "needs_pyspark",
     "needs_trackers",
-    "needs_walk",
     "xgboost",
 ]
 
 INSTALL = {
     "dvclive": "pip install 'ens-plugin[dvclive]'",
     "econml": "pip install econml",
-    "ens_plugin_walk": "pip install ./walk in the clone, which takes a C compiler",
     "forestci": "pip install forestci",
     "imblearn": "pip install imbalanced-learn",
     "lightgbm": "pip install 'ens-plugin[lightgbm]'",
@@ -78,11 +79,11 @@ NEEDS_PYSPARK = [
     pytest.mark.skipif(find_spec("pyspark") is None, reason=f"needs PySpark: {INSTALL['pyspark']}"),
 ]
 
-# For `pytestmark`: `.ci/run` builds the compiled walk before it runs the slow tests, and `make test` needs no compiler.
-NEEDS_WALK = [
+# For `pytestmark`: `.ci/run` builds the compiled part before it runs the slow tests, and `make test` needs no compiler.
+NEEDS_KERNEL = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        find_spec("ens_plugin_walk") is None, reason=f"needs ens-plugin-walk: {INSTALL['ens_plugin_walk']}"
+        not _kernel.is_used(), reason="needs the compiled part: pip install --editable . with a C compiler"
     ),
 ]
 
@@ -92,9 +93,9 @@ def needs_pyspark(test: Any) -> Any:
     return _marked(test, NEEDS_PYSPARK)
 
 
-def needs_walk(test: Any) -> Any:
-    """Mark a test that calls the compiled walk."""
-    return _marked(test, NEEDS_WALK)
+def needs_kernel(test: Any) -> Any:
+    """Mark a test that calls the compiled part."""
+    return _marked(test, NEEDS_KERNEL)
 
 
 def _marked(test: Any, marks: list[pytest.MarkDecorator]) -> Any:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ens_plugin.adapters.trees import FlatForest, FlatTree, LeafWalk, Table, are_sound, compared_rows, splits_by_column
+from ens_plugin._kernel.tree import FlatTree
+from ens_plugin.adapters.trees import FlatForest, LeafWalk, Table, are_sound, compared_rows, splits_by_column
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.validation import FloatArray, IntArray, counted

@@ -11,7 +11,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
-from ens_plugin.adapters import walk_package
+from ens_plugin import _kernel
 from ens_plugin.adapters.contract import DRAWN_TOGETHER, ProofStatistics, draw_bags, merge_sums
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.sklearn.training import draws_by_weight
@@ -505,17 +505,26 @@ def _bags_of_words(
     expected = Bags.from_indices(map(drawn, compared), n_rows)
     if sizes[0] == 0:
         return None
-    bits_of = walk_package.compiled_function("drawn_bits") or drawn_bits
+    bits_of = _drawing()
     # Where the library draws differently, those of all members would be drawn in vain.
     if not np.array_equal(bits_of(np.array([seeds[member] for member in compared]), n_rows, sizes[0]), expected.bits):
         return None
     return Bags(bits_of(np.array(seeds, dtype=np.int64), n_rows, sizes[0]), n_rows)
 
 
+def _drawing() -> Callable[[NDArray[np.int64], int, int], NDArray[np.uint8]]:
+    """Return the compiled function that does what :func:`drawn_bits` does, or that one."""
+    if not _kernel.is_used():
+        return drawn_bits
+    from ens_plugin._kernel import draws
+
+    return draws.drawn_bits
+
+
 def drawn_bits(seeds: NDArray[np.int64], n_rows: int, n_draws: int) -> NDArray[np.uint8]:
     """Return which rows ``numpy.random.RandomState(seed).randint(0, n_rows, n_draws)`` draws with each seed.
 
-    As in ens-plugin-walk, whose function of this name has the same parameters.
+    As in ``ens_plugin/_kernel/draws.py``, whose function of this name has the same parameters.
     """
     bits = np.empty((seeds.size, -(-n_rows // 8)), np.uint8)
     chunks = [slice(start, start + DRAWN_TOGETHER) for start in range(0, seeds.size, DRAWN_TOGETHER)]

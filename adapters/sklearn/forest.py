@@ -24,7 +24,8 @@ from sklearn.ensemble._forest import (
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from ens_plugin.adapters import walk_package
+from ens_plugin import _kernel
+from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.contract import (
     DistributedBags,
     EnsembleAdapter,
@@ -86,7 +87,6 @@ from ens_plugin.adapters.sklearn.training import (
 )
 from ens_plugin.adapters.trees import (
     FlatForest,
-    FlatTree,
     LeafWalk,
     are_sound,
     compared_rows,
@@ -185,23 +185,26 @@ def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsigned
 
     Those of inner nodes are any labels.  None too if a tree was trained without rows of some label.
     """
-    # Of two labels, NumPy reads all nodes in less time than others take to find the leaves.
-    in_walk = walk_package.compiled_function("pure_labels") if n_labels > 2 else None
     labels = []
     for tree in trees:
         nodes = tree.tree_
         value = nodes.value[:, 0, :]
         if value.shape[1] != n_labels:
             return None
-        own = _pure_labels(value) if in_walk is None else in_walk(value, nodes.children_left, code_dtype(n_labels))
+        own = _pure_labels(value, nodes.children_left)
         if own is None:
             return None
         labels.append(own)
     return labels
 
 
-def _pure_labels(value: NDArray[np.float64]) -> NDArray[np.unsignedinteger[Any]] | None:
+def _pure_labels(value: NDArray[np.float64], left: NDArray[Any]) -> NDArray[np.unsignedinteger[Any]] | None:
     """Return the label of each leaf, by node, from the nodes' probabilities; None if a leaf has several labels."""
+    # Of two labels, NumPy reads all nodes in less time than others take to find the leaves.
+    if value.shape[1] > 2 and _kernel.is_used():
+        from ens_plugin._kernel import labels
+
+        return labels.pure_labels(value, left, code_dtype(value.shape[1]))
     label, n_certain = _certain_labels(value)
     # Inner nodes are mixed, so that every exact 1 is of a leaf; with two children each, they are one fewer.
     return label if n_certain == (value.shape[0] + 1) // 2 else None

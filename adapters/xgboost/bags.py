@@ -29,9 +29,9 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ens_plugin import _kernel
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.trees import count_leaves
-from ens_plugin.adapters.walk_package import compiled_function
 from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, Tree, read_leaves
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.target import Hessians, check_target
@@ -283,10 +283,10 @@ class RowSampler:
 
     def packed_words(self, words: WordArray) -> NDArray[np.uint8]:
         """Return :meth:`from_words` as ``np.packbits`` packs them, shape (n_words, ceil(n_rows / 8))."""
-        compiled = compiled_function("product_bits")
-        if compiled is not None:
-            found: NDArray[np.uint8] = compiled(words, self.powers, int(self.highest))
-            return found
+        if _kernel.is_used():
+            from ens_plugin._kernel.draws import product_bits
+
+            return product_bits(words, self.powers, int(self.highest))
         bits = np.empty((words.size, -(-self.n_rows // 8)), dtype=np.uint8)
         for start in range(0, self.n_rows, PACKED_ROWS):
             part = np.packbits(self.from_words(words, slice(start, start + PACKED_ROWS)), axis=1)

@@ -2,7 +2,7 @@
 
 Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
 ``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only. Where the compiled
-walk of ens-plugin-walk is used, it finds the leaves, and no copy is made. The copy's leaves of several trees add up
+compiled search is used, it finds the leaves, and no copy is made. The copy's leaves of several trees add up
 to one output: as float32 holds whole numbers of 24 bits, one output has room for the leaves of four trees of 64
 leaves.
 
@@ -24,8 +24,9 @@ import xgboost
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ens_plugin.adapters.trees import FlatForest, FlatTree, LeafWalk, Table, compared_rows, move_values_by_label
-from ens_plugin.adapters.walk_package import compiled_function
+from ens_plugin import _kernel
+from ens_plugin._kernel.tree import FlatTree
+from ens_plugin.adapters.trees import FlatForest, LeafWalk, Table, compared_rows, move_values_by_label
 from ens_plugin.adapters.xgboost.document import decode, encode
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.bags import Bags
@@ -104,10 +105,10 @@ class TreeWalk:
 
     @property
     def move_values(self) -> Callable[..., None] | None:
-        """Return what copies rows' values in order to other places, as ``row_queues.move_values``; None without it."""
+        """Return what copies rows' values in order to other places, as ``trees.move_values``; None without it."""
         if not self._walk.is_used:
             return None
-        from ens_plugin_walk import move_values
+        from ens_plugin._kernel.queues import move_values
 
         move: Callable[..., None] = move_values
         return move
@@ -803,16 +804,17 @@ def class_margin_sums(
     target: NDArray[np.int64],
 ) -> NDArray[np.float64] | None:
     """Return ``margin_sums`` of members formed of the trees out of whose bags a row is; None without the walk."""
-    compiled: Callable[..., Any] | None = compiled_function("class_margin_sums")
-    if compiled is None:
+    if not _kernel.is_used():
         return None
+    from ens_plugin._kernel import tallies
+
     sums, n_trees = np.empty((7, target.size)), values.shape[0] * values.shape[1]
     # A copy, so that the bits of these rows are not far apart.
     bits = np.zeros((n_trees, -(-target.size // 8)), np.uint8) if bags is None else bags.bits.copy()
     known = Bags(bits, target.size)
     for start in range(0, target.size, ROWS_AT_ONCE):
         part = slice(start, min(start + ROWS_AT_ONCE, target.size))
-        sums[:, part] = compiled(values, read_leaves(rows[part]), known.part(part).bits, target[part])
+        sums[:, part] = tallies.class_margin_sums(values, read_leaves(rows[part]), known.part(part).bits, target[part])
     return sums
 
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import ens_plugin
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.adapters import walk_package
+from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.blocks import tally_rows
 from ens_plugin.core.error_curve import binomial_curve, recommended_size
@@ -153,7 +153,7 @@ def forest_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
     score, one, two, whole, whole_two = times.values()
     analysis = float(np.median(whole))
     against = "/ scikit-learn's own out-of-bag score"
-    for_one, for_two = WITH_WALK if walk_package.is_installed() else WITHOUT
+    for_one, for_two = WITH_WALK if _kernel.is_used() else WITHOUT
     claims = [
         ratio(f"tally, curve and size, 1 thread {against}", one, score, 1.0),
         ratio(f"tally, curve and size, 2 threads {against}", two, score, 0.6),
@@ -227,7 +227,7 @@ def main(arguments: list[str] | None = None) -> str:
             __doc__ or "",
             f"A forest of {N_TREES} fully grown trees on {N_ROWS} rows and {N_FEATURES} features; wall time, medians "
             "over repetitions, every round in the same order. Compare the ratios, never the seconds of different runs. "
-            f"ens-plugin-walk is {'' if walk_package.is_installed() else 'not '}installed.",
+            f"The compiled part is {'' if _kernel.is_used() else 'not '}used.",
         ],
         [*claims, *label_claims, *curve_claims],
         [

@@ -20,7 +20,7 @@ from benchmarks.cost.boosters import SHARE, sample
 from benchmarks.cost.speed import own_score, ratio
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.adapters import walk_package
+from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.sizing.pruning import DynamicPruningClassifier
 
@@ -76,15 +76,15 @@ def alternate(works: Mapping[str, Work], rounds: int) -> dict[str, Array]:
 
 
 def without_walk(work: Work) -> Work:
-    """Return the same work, during which adapters find that the walk is not installed."""
+    """Return the same work, during which adapters find that nothing is compiled."""
 
     def plain() -> None:
-        is_installed = walk_package.is_installed
-        walk_package.is_installed = lambda: False
+        is_used = _kernel.is_used
+        _kernel.is_used = lambda: False
         try:
             work()
         finally:
-            walk_package.is_installed = is_installed
+            _kernel.is_used = is_used
 
     return plain
 
@@ -232,11 +232,11 @@ def main(arguments: list[str] | None = None) -> str:
         [
             "## The compiled search for leaves",
             __doc__ or "",
-            "`with fast` is `pip install 'ens-plugin[fast]'`; one thread. All leaves: the outputs of all "
+            "`with fast` is with the compiled part; one thread. All leaves: the outputs of all "
             "members for all rows, with the reading of the trees and the comparison with the library.",
         ],
         claims,
-        [table(["walk installed", ""], [["", "yes" if walk_package.is_installed() else "no"]])],
+        [table(["compiled part", ""], [["", "yes" if _kernel.is_used() else "no"]])],
     )
 
 

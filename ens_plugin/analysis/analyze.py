@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ens_plugin import _kernel
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import installed_version, model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
@@ -190,9 +191,7 @@ def build_report(
         algorithmic_sd=estimates.algorithmic_sd,
         algorithmic_sd_is_bound=False,
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        versions={
-            name: installed_version(name) for name in ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)
-        },
+        versions=_versions(adapter),
         basis=EstimateBasis(
             labels=shares.labels,
             usable_weight=float(tallied.weight.select(usable).total.sum() / tallied.weight.total.sum()),
@@ -406,6 +405,13 @@ def _members_of(evidence: TalliedRows, usable: NDArray[np.bool_]) -> FloatArray:
     """Return the number of members of the usable entries."""
     trials = evidence.tally.trials
     return trials if usable.all() else trials[usable]
+
+
+def _versions(adapter: EnsembleAdapter) -> dict[str, str]:
+    """Return the versions of the distributions that computed a report, and whether the compiled search was there."""
+    names = ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)
+    versions = {name: installed_version(name) for name in names}
+    return {**versions, "compiled search": "yes" if _kernel.is_used() else "no"}
 
 
 def _provenance(adapter: EnsembleAdapter, proof: BagProof) -> str:

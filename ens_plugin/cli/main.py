@@ -57,11 +57,27 @@ format_option = click.option(
 )
 
 
+def _print_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    from ens_plugin import __version__, _kernel
+
+    click.echo(f"ens-plugin {__version__} (compiled search: {'yes' if _kernel.is_used() else 'no'})")
+    context.exit()
+
+
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     epilog=("\b\nExample:\n  ens-plugin demo\n  ens-plugin analyze forest.joblib --data train.csv --target label\n"),
 )
-@click.version_option(package_name="ens-plugin")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Estimate how the error of a trained ensemble depends on its size.
 

@@ -12,14 +12,14 @@ import pytest
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from ens_plugin.adapters import walk_package
+from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.trees import LeafWalk
 from ens_plugin.analysis import blocks as row_blocks
 from ens_plugin.errors import EnsPluginWarning
-from tests.extras import NEEDS_WALK, lightgbm, xgboost
+from tests.extras import NEEDS_KERNEL, lightgbm, xgboost
 
-pytestmark = NEEDS_WALK
+pytestmark = NEEDS_KERNEL
 
 N_ROWS, N_TREES = 400, 25
 RNG = np.random.default_rng(0)
@@ -64,9 +64,9 @@ MODELS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
 
 def report(model: Any, rows: Any, y: Any) -> str:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=EnsPluginWarning, message="(?!ens-plugin-walk)")
+        warnings.filterwarnings("ignore", category=EnsPluginWarning, message="(?!The compiled search)")
         found = ens_plugin.analyze(model, rows, y, n_jobs=2)
-    return replace(found, created="2000-01-01T00:00:00.000+00:00").to_json()
+    return replace(found, created="2000-01-01T00:00:00.000+00:00", versions={}).to_json()
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_reports_are_the_same_with_and_without_the_walk(
     model.fit(rows, y)
     with_walk = report(model, rows, y)
     assert outcomes == [True]
-    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+    monkeypatch.setattr(_kernel, "is_used", lambda: False)
     assert report(model, rows, y) == with_walk
     assert len(outcomes) == 1
 
@@ -134,7 +134,7 @@ def test_reports_are_the_same_where_few_rows_are_sampled(name: str, data: str, m
     with_walk = report(model, rows, y)
     assert found
     assert all(found)
-    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+    monkeypatch.setattr(_kernel, "is_used", lambda: False)
     assert report(model, rows, y) == with_walk
 
 
@@ -152,7 +152,7 @@ def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
 ) -> None:
     model, rows, y = MODELS[name]()
     model.fit(rows, y)
-    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+    monkeypatch.setattr(_kernel, "is_used", lambda: False)
     without = report(model, rows, y)
     monkeypatch.undo()
     tree_walk = import_module(f"ens_plugin.adapters.{module}")
@@ -175,7 +175,7 @@ def test_a_tree_that_is_read_wrongly_leaves_the_search_to_the_library(
         EnsPluginWarning, match=r"(1 of (25|75) trees|links of tree 11 do not).*it is not used"
     ) as caught:
         assert report(model, rows, y) == without
-    assert sum("ens-plugin-walk" in str(warning.message) for warning in caught) == 1
+    assert sum("The compiled search" in str(warning.message) for warning in caught) == 1
     assert {warning.filename for warning in caught} == {__file__}
 
 
@@ -229,19 +229,3 @@ def test_rows_of_another_type_are_compared_before_the_walk_is_used_on_them(outco
     adapter.prepare(rows.astype(np.float64))
     assert outcomes == [True, True]
     np.testing.assert_allclose(adapter.outputs(wider).mean(axis=0), expected / N_TREES)
-
-
-@pytest.mark.parametrize(
-    ("lacks", "name"), [(lambda walk: walk, "pure_labels"), (lambda walk: walk.Forest, "count_and_sum")]
-)
-def test_an_older_release_of_the_walk_is_to_be_upgraded(
-    lacks: Callable[[Any], Any], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import ens_plugin_walk
-
-    model, rows, y = MODELS["xgboost"]()
-    model.fit(rows, y)
-    expected = report(model, rows, y)
-    monkeypatch.delattr(lacks(ens_plugin_walk), name)
-    with pytest.warns(EnsPluginWarning, match=r"older than 0\.7; pip install --upgrade 'ens-plugin\[fast\]'"):
-        assert report(model, rows, y) == expected

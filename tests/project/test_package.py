@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,7 +126,7 @@ def version_of(directory: Path) -> str:
     """Return the version that a build of this directory would have."""
     # Git looks for a repository in the directories above, too.
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(directory.parent)}
-    command = [sys.executable, "-W", "ignore", "-m", "hatchling", "version"]
+    command = [sys.executable, "-W", "ignore", "-m", "setuptools_scm"]
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -188,30 +189,51 @@ def test_adapters_directory_is_a_relative_link() -> None:
     assert link.readlink() == Path("../adapters")
 
 
+def build(source: Path, directory: Path, *options: str, **environment: str) -> None:
+    command = [sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", str(directory), str(source)]
+    known = {**os.environ, **environment}
+    done = subprocess.run(command, cwd=directory, env=known, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the sdist and, from it, the wheel, as a release would; give the directory of both."""
     directory = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(ROOT)]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    build(ROOT, directory)
     return directory
+
+
+# What the compiled part is built from, and what is built.
+OF_KERNEL = (".c", ".h", ".md")
+COMPILED = (".pyd", ".so")
 
 
 def source_files() -> set[str]:
     package = ROOT / "ens_plugin"
     directories = [package, package / "adapters"]
     files = [path for directory in directories for path in directory.rglob("*") if path.is_file()]
-    return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
+    sources = [path for path in files if "__pycache__" not in path.parts and path.suffix not in COMPILED]
+    return {path.relative_to(ROOT).as_posix() for path in sources}
+
+
+def packed_files(wheel: Path) -> set[str]:
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def expected_files() -> set[str]:
+    return {name for name in source_files() if not name.endswith(OF_KERNEL)}
 
 
 @pytest.mark.slow
 def test_wheel_holds_the_whole_package_and_no_other_module(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    packed = {name for name in names if ".dist-info/" not in name}
-    assert packed == source_files()
-    assert {"ens_plugin/py.typed", "ens_plugin/adapters/contract.py"} <= packed
+    packed = packed_files(wheel)
+    compiled = {name for name in packed if name.endswith(COMPILED)}
+    assert packed - compiled == expected_files()
+    assert {"ens_plugin/py.typed", "ens_plugin/adapters/contract.py", "ens_plugin/_kernel/native.pyi"} <= packed
+    assert ("-cp310-abi3-" in wheel.name) == bool(compiled)
+    assert ("-py3-none-any" in wheel.name) == (not compiled)
 
 
 @pytest.mark.slow
@@ -220,3 +242,35 @@ def test_sdist_holds_the_adapters_inside_the_package(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert source_files() <= names
+    assert not any(name.startswith("adapters/") for name in names)
+
+
+ANALYSIS = """
+import ens_plugin
+from sklearn.datasets import load_wine
+from sklearn.ensemble import RandomForestClassifier
+X, y = load_wine(return_X_y=True)
+report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
+"""
+SHOWN = "print(ens_plugin.__file__, report.versions['compiled search'], report.error_curve.error.tolist(), sep='\\n')"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="the environment names the C compiler on other systems only")
+def test_a_wheel_that_is_built_without_a_compiler_is_for_any_machine_and_analyses_the_same(
+    built: Path, tmp_path: Path
+) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    build(tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path, "--wheel", CC="false")
+    (wheel,) = tmp_path.glob("*-py3-none-any.whl")
+    assert packed_files(wheel) == expected_files()
+    unpacked = tmp_path / "unpacked"
+    zipfile.ZipFile(wheel).extractall(unpacked)
+    file, is_compiled, error = run_python(ANALYSIS + SHOWN, unpacked).splitlines()
+    assert Path(file).is_relative_to(unpacked)
+    assert is_compiled == "no"
+    found: dict[str, Any] = {}
+    exec(ANALYSIS, found)
+    assert error == str(found["report"].error_curve.error.tolist())

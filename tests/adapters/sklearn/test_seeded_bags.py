@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin.adapters import walk_package
+from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.sklearn.bags import drawn_bits, seeded_bags
 from ens_plugin.core.bags import Bags
-from tests.extras import NEEDS_WALK
+from tests.extras import NEEDS_KERNEL
 
 N_ROWS, SEEDS = 100, [3, 1, 4, 15]
 
@@ -52,11 +52,11 @@ def without_rows(generator: np.random.RandomState) -> NDArray[Any]:
     return generator.randint(0, N_ROWS, 0)
 
 
-@pytest.fixture(params=[False, pytest.param(True, marks=NEEDS_WALK)], ids=["in NumPy", "compiled"])
+@pytest.fixture(params=[False, pytest.param(True, marks=NEEDS_KERNEL)], ids=["in NumPy", "compiled"])
 def is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Return whether compiled code may draw the rows."""
     if not request.param:
-        monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+        monkeypatch.setattr(_kernel, "is_used", lambda: False)
     return bool(request.param)
 
 

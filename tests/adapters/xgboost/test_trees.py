@@ -15,7 +15,7 @@ from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters import walk_package  # noqa: E402
+from ens_plugin import _kernel  # noqa: E402
 from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
 from ens_plugin.adapters.xgboost.bags import (  # noqa: E402
     RowSampler,
@@ -77,7 +77,7 @@ def test_masks_are_those_of_the_definition(share: float) -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 def test_packed_masks_are_those_of_each_row(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
     if not compiled:
-        monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+        monkeypatch.setattr(_kernel, "is_used", lambda: False)
     sampler, words = RowSampler(20_003, 0.6), np.array([1, 77, 2**32 - 1], dtype=np.uint64)
     unpacked = np.unpackbits(sampler.packed_words(words), axis=1, count=20_003).astype(bool)
     np.testing.assert_array_equal(unpacked, sampler.from_words(words))

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ens_plugin import DynamicPruningClassifier
-from ens_plugin.adapters import walk_package
+from ens_plugin import DynamicPruningClassifier, _kernel
 from ens_plugin.adapters.trees import LeafWalk
 from ens_plugin.errors import DataMismatchError
-from tests.extras import needs_walk
+from tests.extras import needs_kernel
 from tests.sizing.pruning.cases import ensemble, frozen
 
 N_ROWS = 400
@@ -44,7 +43,7 @@ def some(rows: Any, chosen: slice) -> Any:
     return rows.iloc[chosen] if hasattr(rows, "iloc") else rows[chosen]
 
 
-@needs_walk
+@needs_kernel
 @pytest.mark.parametrize("rule", ["learned", "full", "infinite"])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_in_turn_and_blocks_of_members_predict_the_same(
@@ -54,7 +53,7 @@ def test_rows_in_turn_and_blocks_of_members_predict_the_same(
     fitted = frozen(model.fit(rows, Y))
     compiled = DynamicPruningClassifier(fitted, rule=rule).fit(rows, Y)
     with monkeypatch.context() as patched:
-        patched.setattr(walk_package, "is_installed", lambda: False)
+        patched.setattr(_kernel, "is_used", lambda: False)
         plain = DynamicPruningClassifier(fitted, rule=rule).fit(rows, Y)
     found: list[bool] = []
     stopped_sums = LeafWalk.stopped_sums

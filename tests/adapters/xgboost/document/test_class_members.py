@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import ens_plugin
-from ens_plugin.adapters import find_adapter, walk_package
+from ens_plugin import _kernel
+from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.blocks import block_rows, row_blocks, tally_rows
 from ens_plugin.core.tally import CHUNK, RowBlock, margin_sums
-from tests.extras import NEEDS_WALK, xgboost
+from tests.extras import NEEDS_KERNEL, xgboost
 
-pytestmark = NEEDS_WALK
+pytestmark = NEEDS_KERNEL
 
 N_ROWS, N_LABELS, N_TREES = 701, 3, 30
 RNG = np.random.default_rng(0)
@@ -41,7 +42,7 @@ def test_members_with_one_number_or_without_the_walk_have_no_such_sums(monkeypat
     model = xgboost.XGBRFClassifier(n_estimators=N_TREES, max_depth=4, random_state=3, n_jobs=1).fit(X, Y > 0)
     adapter: Any = find_adapter(model)
     assert adapter.margin_sums(adapter.prepare(X), None, (Y > 0).astype(int)) is None
-    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+    monkeypatch.setattr(_kernel, "is_used", lambda: False)
     adapter = find_adapter(trained())
     assert adapter.margin_sums(adapter.prepare(X), None, Y) is None
 
@@ -49,9 +50,10 @@ def test_members_with_one_number_or_without_the_walk_have_no_such_sums(monkeypat
 def test_report_is_the_same_without_the_walk_where_few_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 100)
     with_walk = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
-    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+    monkeypatch.setattr(_kernel, "is_used", lambda: False)
     without = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
-    assert {**without.to_dict(), "created": None} == {**with_walk.to_dict(), "created": None}
+    same = {"created": None, "versions": None}
+    assert {**without.to_dict(), **same} == {**with_walk.to_dict(), **same}
 
 
 def test_blocks_without_outputs_are_higher() -> None:

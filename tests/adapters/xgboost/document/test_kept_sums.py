@@ -9,9 +9,9 @@ import pytest
 
 from ens_plugin.adapters import find_adapter
 from ens_plugin.core.bags import Bags
-from tests.extras import NEEDS_WALK, xgboost
+from tests.extras import NEEDS_KERNEL, xgboost
 
-pytestmark = NEEDS_WALK
+pytestmark = NEEDS_KERNEL
 
 N_ROWS, N_TREES = 300, 40
 RNG = np.random.default_rng(0)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address, mask_of, neighbours
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import address, mask_of, neighbours
 
 __all__ = ["class_margin_sums", "margin_sums", "value_sums"]
 
@@ -108,7 +108,7 @@ def class_margin_sums(
     if reached.max(initial=0) >= max(own.shape[2], 1) or (reached.size and not own.size):
         raise ValueError(f"leaves up to {reached.max(initial=0)} have {own.shape[2]} values")
     sums = np.empty((7, n_rows))
-    _kernel.tally_classes(
+    native.tally_classes(
         address(own), address(reached), address(bags), (n_labels, n_trees, n_rows, own.shape[2], bags.strides[0]),
         address(labels), address(sums),
     )  # fmt: skip
@@ -137,7 +137,7 @@ def _sums(
     n_members, n_rows, n_labels = outputs.shape
     by_member, by_row, by_label = (int(step) // outputs.itemsize for step in outputs.strides)
     sums = np.empty((n_columns, n_rows))
-    _kernel.tally(
+    native.tally(
         address(outputs), address(mask), (n_members, n_rows, n_labels), (by_member, by_row, by_label),
         address(target), address(sums),
     )  # fmt: skip

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address, neighbours, whole_numbers
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import address, neighbours, whole_numbers
 
 __all__ = ["pure_labels"]
 
@@ -47,5 +47,5 @@ def pure_labels(
         raise ValueError(f"{np.dtype(dtype)} does not number {own.shape[1]} labels")
     labels = np.empty(own.shape[0], dtype)
     columns = (address(links), links.strides[0], links.itemsize)
-    is_pure = _kernel.label(address(own), columns, own.shape[0], own.shape[1], address(labels), labels.itemsize)
+    is_pure = native.label(address(own), columns, own.shape[0], own.shape[1], address(labels), labels.itemsize)
     return labels if is_pure else None

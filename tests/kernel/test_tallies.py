@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.adapters import walk_package
+from ens_plugin import _kernel
 from ens_plugin.adapters.trees import compiled_sums
 from ens_plugin.core.tally import RowBlock, margin_sums, score_sums
-from tests.extras import NEEDS_WALK
+from tests.extras import NEEDS_KERNEL
 
-pytestmark = NEEDS_WALK
+pytestmark = NEEDS_KERNEL
 
 N_MEMBERS = 25
 
@@ -76,19 +76,12 @@ def test_the_columns_of_a_larger_array_are_read_in_place() -> None:
     assert_same_bits(of_values(block), score_sums(block))
 
 
-def test_numpy_sums_what_is_not_float64_and_where_the_walk_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_sums_what_is_not_float64_and_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     block = block_of("normal", 40, 3)
     single = RowBlock(block.outputs.astype(np.float32), block.counted, block.target, 3)
     assert compiled_sums(single) == (None, None)
-    monkeypatch.setattr(walk_package, "is_installed", lambda: False)
+    monkeypatch.setattr(_kernel, "is_used", lambda: False)
     assert compiled_sums(block) == (None, None)
-
-
-def test_numpy_sums_where_a_release_of_the_walk_has_no_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    import ens_plugin_walk
-
-    monkeypatch.delattr(ens_plugin_walk, "margin_sums")
-    assert compiled_sums(block_of("normal", 40, 3)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +96,7 @@ def test_numpy_sums_where_a_release_of_the_walk_has_no_sums(monkeypatch: pytest.
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any], words: str) -> None:
-    from ens_plugin_walk import margin_sums as compiled
+    from ens_plugin._kernel.tallies import margin_sums as compiled
 
     block = block_of("normal", 40, 3)
     given = {"outputs": block.outputs, "counted": block.counted, "target": block.target, **changed}
@@ -132,8 +125,8 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     kind: str, n_rows: int, n_labels: int
 ) -> None:
     pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
+    from ens_plugin._kernel.tallies import class_margin_sums
     from ens_plugin.adapters.xgboost.forest import form_members
-    from ens_plugin_walk import class_margin_sums
 
     rng, n_leaves = np.random.default_rng(n_rows), 7
     values = drawn(rng, kind, (n_labels, N_MEMBERS, n_leaves))
@@ -165,7 +158,7 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_refused(changed: dict[str, NDArray[Any]]) -> None:
-    from ens_plugin_walk import class_margin_sums
+    from ens_plugin._kernel.tallies import class_margin_sums
 
     known: dict[str, NDArray[Any]] = {
         "values": np.zeros((2, 3, 2)),

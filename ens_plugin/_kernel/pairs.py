@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address, mask_of, neighbours
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import address, mask_of, neighbours
 
 __all__ = ["block_pairs", "vote_pairs"]
 
-Voters = tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.float32]]
+Voters = tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.float32]]
 
 
-def vote_pairs(first: Voters, second: Voters | None = None) -> tuple[NDArray[np.float64], int]:
+def vote_pairs(first: Voters, second: Voters | None = None) -> tuple[NDArray[np.float64], float]:
     """Return sums over pairs of rows of their covariances times their members less one and their slopes.
 
     Parameters
@@ -49,7 +50,7 @@ def vote_pairs(first: Voters, second: Voters | None = None) -> tuple[NDArray[np.
     if other[0].shape[0] != n_members:
         raise ValueError(f"the votes are of {n_members} and {other[0].shape[0]} members")
     sums = np.zeros((2, other[2].size))
-    freedom = _kernel.pair_votes(
+    freedom = native.pair_votes(
         places, one[2].size, other_places, other[2].size, n_members, second is None,
         address(sums),
     )  # fmt: skip
@@ -104,7 +105,7 @@ def block_pairs(
         raise ValueError("a row is in two blocks")
     starts = np.cumsum([0, *(rows.size for rows in blocks)], dtype=np.int64)
     sums, freedoms = np.zeros((2, chosen.size)), np.zeros(len(blocks), np.int64)
-    _kernel.block_pairs(
+    native.block_pairs(
         address(own), address(mask), n_members, n_rows, address(chosen), address(starts), len(blocks),
         address(factors), address(place), address(sums), address(freedoms),
     )  # fmt: skip

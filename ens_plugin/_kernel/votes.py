@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address, neighbours
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import address, neighbours
 
 __all__ = ["subset_votes"]
 
@@ -55,7 +55,7 @@ def subset_votes(
     slot = np.asarray(target, np.int64)
     of_true = np.where((slot >= 0) & (slot < n_slots), base - 1 - slot, base).astype(np.int32)
     counts = np.zeros((2, n_rows), np.int32)
-    _kernel.elect(
+    native.elect(
         address(own), address(chosen), address(of_true), (n_members, n_rows, n_slots, *chosen.shape), base,
         address(counts[0]), address(counts[1]),
     )  # fmt: skip

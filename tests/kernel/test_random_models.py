@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.extras import imported
-from tests.walk.random_models import MODELS, large_model
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.sklearn.forest import TreeWalk
+from ens_plugin.adapters.trees import count_leaves
+from ens_plugin.core.bags import Bags
+from ens_plugin.core.stopping import StoppingTable
+from tests.extras import NEEDS_KERNEL, imported
+from tests.kernel.random_models import MODELS, large_model
 
-imported("ens_plugin_walk")
-
-from ens_plugin.adapters import walk_package  # noqa: E402
-from ens_plugin.adapters.registry import find_adapter  # noqa: E402
-from ens_plugin.adapters.sklearn.forest import TreeWalk  # noqa: E402
-from ens_plugin.adapters.trees import count_leaves  # noqa: E402
-from ens_plugin.core.bags import Bags  # noqa: E402
-from ens_plugin.core.stopping import StoppingTable  # noqa: E402
+pytestmark = NEEDS_KERNEL
 
 N_MODELS, N_COUNTED = 700, 100
 
@@ -39,7 +37,6 @@ def walked_leaves(model: Any, rows: Any) -> Any:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("library", MODELS)
 def test_no_leaf_differs_in_random_models(library: str) -> None:
     if library != "sklearn":
@@ -50,7 +47,7 @@ def test_no_leaf_differs_in_random_models(library: str) -> None:
         with warnings.catch_warnings():
             # Those of the libraries on odd data; one of ours would show a comparison that failed.
             warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", message="ens-plugin-walk")
+            warnings.filterwarnings("error", message="The compiled search")
             model, rows, own = MODELS[library](rng)
             found, expected = walked_leaves(model, rows), own()
         assert found.shape == expected.shape
@@ -62,13 +59,11 @@ def test_no_leaf_differs_in_random_models(library: str) -> None:
     assert n_cells > 1_000_000
     assert min(sizes) == 1
     assert max(sizes) > 200
-    assert walk_package.is_installed()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_nothing_differs_in_random_models_by_bits(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ens_plugin_walk.slices import Slices
+    from ens_plugin._kernel.slices import Slices
 
     imported(library)
     monkeypatch.setattr(Slices, "is_shorter", lambda *_: True)
@@ -98,7 +93,6 @@ def test_nothing_differs_in_random_models_by_bits(library: str, monkeypatch: pyt
     assert n_counted > N_COUNTED / 4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_sums_of_trees_in_turn_are_those_of_the_leaves_of_random_models(library: str) -> None:
     imported(library)
@@ -123,7 +117,6 @@ def test_sums_of_trees_in_turn_are_those_of_the_leaves_of_random_models(library:
     assert max(n_queries) > 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("library", MODELS)
 def test_no_leaf_differs_in_trees_of_65535_leaves(library: str) -> None:
     if library != "sklearn":

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address, mask_of, neighbours
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import address, mask_of, neighbours
 
 __all__ = ["move_values"]
 
@@ -54,7 +54,7 @@ def move_values(
     n_leaves = 0 if leaves is None else source.shape[1]
     if leaves is not None and (source.shape[0] != n_members or own[2].max(initial=0) >= n_leaves):
         raise ValueError("the values of leaves are not of each leaf of each member")
-    n_short = _kernel.serve(
+    n_short = native.serve(
         address(source), 0 if leaves is None else address(own[2]), address(own[0]), address(own[1]),
         n_members, n_rows, n_leaves, outputs.strides[0] // width, address(outputs),
     )  # fmt: skip

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import FEWEST_ROWS, Slices, address, is_plain, neighbours, slices_of, whole_numbers
-from ens_plugin_walk.tree import Tree, joined_sets
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import FEWEST_ROWS, Slices, address, is_plain, neighbours, slices_of, whole_numbers
+from ens_plugin._kernel.tree import FlatTree, joined_sets
 
 __all__ = ["Forest"]
 
@@ -19,7 +19,7 @@ _NODES = {
     np.dtype(real): np.dtype([("threshold", real), ("feature", np.uint32), ("first", np.int32)])
     for real in (np.float32, np.float64)
 }
-# The nodes of one tree in their own order, as of ``Link`` in _kernel.c.
+# The nodes of one tree in their own order, as of ``Link`` in native.c.
 _LINK = np.dtype([("threshold", np.float64), ("left", np.int32), ("right", np.int32), ("rest", np.int64)])
 _FLAGS = frozenset(map(np.dtype, (np.bool_, np.uint8)))
 MOST_FEATURES = MOST_NODES = 2**30
@@ -30,7 +30,7 @@ class Forest:
 
     Parameters
     ----------
-    trees : sequence of Tree
+    trees : sequence of FlatTree
     n_features : int
     dtype : {float32, float64}
         Type of the features.  Thresholds are rounded down to it, which changes no comparison.
@@ -46,7 +46,7 @@ class Forest:
 
     Examples
     --------
-    >>> one = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
+    >>> one = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
     >>> forest = Forest([one], n_features=1, dtype=np.float64)
     >>> forest.read(np.array([[0.5], [0.6]]), forest.table([np.arange(3)]))
     array([[1, 2]])
@@ -54,7 +54,7 @@ class Forest:
 
     def __init__(
         self,
-        trees: Sequence[Tree],
+        trees: Sequence[FlatTree],
         n_features: int,
         dtype: Any,
         least_category: float = 0.0,
@@ -76,7 +76,7 @@ class Forest:
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
         space = np.empty(max(sizes, default=0), _LINK)
         # Whether some split sends no value to the left.
-        self._is_endless = _kernel.put_trees(
+        self._is_endless = native.put_trees(
             _columns_of(trees), visit, address(self._roots), n_features, n_sets, self.dtype == np.float64,
             address(self._nodes), address(self._order), address(space),
         )  # fmt: skip
@@ -94,7 +94,7 @@ class Forest:
         table = np.empty(self._order.size, np.result_type(*values))
         own = tuple(np.asarray(of_tree, table.dtype) for of_tree in values)
         kind, n_bytes = table.dtype.kind, table.itemsize
-        _kernel.fill_tables(own, kind, n_bytes, address(self._roots), address(self._order), address(table))
+        native.fill_tables(own, kind, n_bytes, address(self._roots), address(self._order), address(table))
         return table
 
     def read(
@@ -136,11 +136,11 @@ class Forest:
         slices = self._slices
         if slices is not None and slices.is_shorter(chosen, shape[1]):
             output = (address(roots), address(table), address(outputs), table.dtype.itemsize)
-            _kernel.slice(
+            native.slice(
                 *of_rows, slices.addresses(chosen.start), len(chosen), output, (0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 0)
             )
             return outputs
-        _kernel.walk(
+        native.walk(
             *of_rows, address(self._nodes), address(roots), len(chosen),
             address(self._set_words), address(self._set_starts), self._least_category, self._is_endless,
             address(table), address(outputs), table.dtype.itemsize,
@@ -163,7 +163,7 @@ class Forest:
 
         Examples
         --------
-        >>> one = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
+        >>> one = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
         >>> forest = Forest([one, one, one], n_features=1, dtype=np.float64)
         >>> values = forest.table([np.array([0.0, -1.0, 2.0])] * 3)
         >>> stopping = forest.stopping(values, np.array([1, 3]), np.array([-2.0, 0.0]), np.array([2.0, 0.0]))
@@ -186,7 +186,7 @@ class Forest:
     def value_sums(
         self, features: NDArray[Any], table: NDArray[np.float64], bits: NDArray[np.uint8] | None
     ) -> NDArray[np.float64]:
-        """Return what :func:`~ens_plugin_walk.value_sums` does, from the values of the leaves that rows reach.
+        """Return what ``tallies.value_sums`` does, from the values of the leaves that rows reach.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Forest:
         values, reached = np.zeros(starts[-1]), np.zeros(starts[-1], np.int64)
         values[places] = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
         sums, n_bytes = np.empty((5, rows.shape[0])), 0 if out is None else out.shape[1]
-        _kernel.slice(
+        native.slice(
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
             self.n_trees, (0, 0, 0, 0), (0, 0, 0, 0, address(found)),
             (address(values), address(starts), address(out), n_bytes, address(sums),
@@ -279,7 +279,7 @@ class Forest:
         if own.shape != (self.n_trees,) or (own < 0).any() or (own >= bags.shape[0]).any():
             raise ValueError(f"each of {self.n_trees} trees has one of {bags.shape[0]} bags")
         counts = np.zeros((2, slices.leaves.size), np.int64)
-        _kernel.slice(
+        native.slice(
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
             self.n_trees, (0, 0, 0, 0),
             (address(bags), address(own), bags.shape[1], address(counts[0]), address(counts[1])),
@@ -312,7 +312,7 @@ class Forest:
         return table.shape == self._nodes.shape and table.flags.c_contiguous and table.flags.aligned
 
 
-def _columns_of(trees: Sequence[Tree]) -> tuple[tuple[NDArray[Any], ...], ...]:
+def _columns_of(trees: Sequence[FlatTree]) -> tuple[tuple[NDArray[Any], ...], ...]:
     """Return the arrays of each tree in types that the kernel reads, with sets numbered among those of all trees."""
     columns, first_set = [], 0
     for tree in trees:
@@ -363,5 +363,5 @@ class Stopping(NamedTuple):
         rows = self.forest.checked_rows(features)
         n_rows = rows.shape[0]
         totals, queries = np.empty(n_rows), np.empty(n_rows, np.int64)
-        _kernel.stop(address(rows), n_rows, self.of_forest, self.of_stops, address(totals), address(queries))
+        native.stop(address(rows), n_rows, self.of_forest, self.of_stops, address(totals), address(queries))
         return totals, queries

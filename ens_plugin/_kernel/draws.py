@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address, neighbours
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import address, neighbours
 
 __all__ = ["drawn_bits", "product_bits"]
 
@@ -46,7 +46,7 @@ def drawn_bits(seeds: ArrayLike, n_rows: int, n_draws: int) -> NDArray[np.uint8]
         raise ValueError(f"{n_draws} rows of {n_rows} cannot be drawn")
     states = neighbours(own, np.uint32)
     bits = np.zeros((own.size, -(-n_rows // 8)), np.uint8)
-    _kernel.draw(address(states), own.size, n_rows, n_draws, address(bits))
+    native.draw(address(states), own.size, n_rows, n_draws, address(bits))
     return bits
 
 
@@ -81,5 +81,5 @@ def product_bits(words: ArrayLike, powers: ArrayLike, highest: int) -> NDArray[n
         raise ValueError(f"{highest} is no bound for products modulo 2 ** 63")
     factors, own = neighbours(factors, np.uint64), neighbours(own, np.uint64)
     bits = np.empty((factors.size, -(-own.size // 8)), np.uint8)
-    _kernel.products(address(factors), factors.size, address(own), own.size, highest, address(bits))
+    native.products(address(factors), factors.size, address(own), own.size, highest, address(bits))
     return bits

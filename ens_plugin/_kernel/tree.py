@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Tree", "joined_sets"]
+__all__ = ["FlatTree", "joined_sets"]
 
 MOST_SETS = 2**31 - 1
 
 
-class Tree(NamedTuple):
+class FlatTree(NamedTuple):
     """A tree as arrays with one entry for each node, of which the first is the root.
 
     Attributes
@@ -44,7 +44,7 @@ class Tree(NamedTuple):
     set_words: NDArray[Any] | None = None
 
 
-def joined_sets(trees: Sequence[Tree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
+def joined_sets(trees: Sequence[FlatTree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
     """Return the sets of all trees in one array of words, and where each starts; None where there are none."""
     starts, words, n_words, n_sets = [np.zeros(1, np.int64)], [], 0, 0
     for tree in trees:

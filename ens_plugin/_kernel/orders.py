@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin_walk import _kernel
-from ens_plugin_walk.slices import address, neighbours
+from ens_plugin._kernel import native
+from ens_plugin._kernel.slices import address, neighbours
 
 __all__ = ["label_places", "move_labels"]
 
@@ -41,7 +41,7 @@ def label_places(labels: NDArray[np.uint8], counted: NDArray[np.bool_], factors:
         raise ValueError(f"labels, those that count and factors have shapes {own.shape}, {mask.shape}, {numbers.shape}")
     places = np.empty(own.shape[1])
     n_members, n_rows = own.shape
-    _kernel.place(address(own), address(mask), n_members, n_rows, address(numbers), address(places))
+    native.place(address(own), address(mask), n_members, n_rows, address(numbers), address(places))
     return places
 
 
@@ -78,4 +78,4 @@ def move_labels(labels: NDArray[np.uint8], counted: NDArray[np.bool_], order: ND
     if places.size and not 0 <= places.min() <= places.max() < places.size:
         raise ValueError(f"the order is not one of {places.size} rows")
     n_members, n_rows = labels.shape
-    _kernel.move_labels(address(labels), address(counted), n_members, n_rows, address(places))
+    native.move_labels(address(labels), address(counted), n_members, n_rows, address(places))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ens_plugin_walk import _kernel
+from ens_plugin._kernel import native
 
 __all__ = ["FEWEST_ROWS", "Slices", "address", "is_plain", "mask_of", "neighbours", "slices_of", "whole_numbers"]
 
@@ -95,7 +95,7 @@ def slices_of(nodes: NDArray[Any], roots: IntArray, n_features: int) -> Slices |
     )
     codes = np.empty(leaves.size, np.uint8)
     turns, turn_starts = np.empty(_BITS * splits.size, np.uint16), np.empty(_BITS * sizes.size + 1, np.int64)
-    _kernel.number(
+    native.number(
         address(splits), address(split_starts), address(leaves), address(leaf_starts), sizes.size,
         address(codes), address(turns), address(turn_starts),
     )  # fmt: skip
@@ -130,7 +130,7 @@ def mask_of(values: Any) -> NDArray[np.bool_]:
 
 def address(values: NDArray[Any] | None) -> int:
     """Return where an array is in memory; 0 for None."""
-    return 0 if values is None else _kernel.address(values)
+    return 0 if values is None else native.address(values)
 
 
 def whole_numbers(values: NDArray[Any]) -> NDArray[Any]:

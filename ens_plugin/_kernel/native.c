@@ -578,7 +578,7 @@ static PyMethodDef functions[] = {
 static PyModuleDef_Slot slots[] = {{0, NULL}};
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "ens_plugin_walk._kernel", NULL, 0, functions, slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "ens_plugin._kernel.native", NULL, 0, functions, slots, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module); }
+PyMODINIT_FUNC PyInit_native(void) { return PyModuleDef_Init(&module); }

@@ -1,43 +1,33 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters import trees as row_queues
 from ens_plugin.adapters.trees import count_leaves
-from tests.extras import NEEDS_WALK
+from tests.extras import NEEDS_KERNEL
 
-pytestmark = NEEDS_WALK
+pytestmark = NEEDS_KERNEL
 
 N_FEATURES = 5
 
 
-class Tree(NamedTuple):
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: NDArray[Any]
-    missing_left: NDArray[Any]
-    sets: NDArray[Any] | None = None
-    set_starts: NDArray[Any] | None = None
-    set_words: NDArray[Any] | None = None
-
-
-def forest_of(trees: list[Tree], dtype: Any = np.float64, **options: Any) -> Any:
-    from ens_plugin_walk import Forest
+def forest_of(trees: list[FlatTree], dtype: Any = np.float64, **options: Any) -> Any:
+    from ens_plugin._kernel.forest import Forest
 
     return Forest(trees, N_FEATURES, dtype, **options)
 
 
-def numbers(trees: list[Tree]) -> list[NDArray[np.int32]]:
+def numbers(trees: list[FlatTree]) -> list[NDArray[np.int32]]:
     return [np.arange(tree.left.size, dtype=np.int32) for tree in trees]
 
 
-def grown(rng: np.random.Generator, n_splits: int, *, with_sets: bool = False) -> Tree:
+def grown(rng: np.random.Generator, n_splits: int, *, with_sets: bool = False) -> FlatTree:
     """A random tree, whose nodes are in the order in which they were split."""
     n_nodes = 2 * n_splits + 1
     left, right = np.full((2, n_nodes), -1)
@@ -52,10 +42,12 @@ def grown(rng: np.random.Generator, n_splits: int, *, with_sets: bool = False) -
         starts = np.concatenate([[0], np.cumsum(rng.integers(0, 3, n_nodes))])
         words = rng.integers(2**32, size=starts[-1], dtype=np.uint32)
     feature = rng.integers(0, N_FEATURES, n_nodes)
-    return Tree(left, right, feature, rng.normal(size=n_nodes).round(1), rng.random(n_nodes) < 0.5, sets, starts, words)
+    return FlatTree(
+        left, right, feature, rng.normal(size=n_nodes).round(1), rng.random(n_nodes) < 0.5, sets, starts, words
+    )
 
 
-def walked(tree: Tree, row: NDArray[Any], least: float = 0.0) -> int:
+def walked(tree: FlatTree, row: NDArray[Any], least: float = 0.0) -> int:
     """Return the leaf of one row, by one comparison after the other."""
     node = 0
     while tree.left[node] >= 0:
@@ -97,7 +89,7 @@ def test_every_leaf_is_the_one_that_comparisons_lead_to(dtype: Any, with_missing
 def test_thresholds_between_two_numbers_of_float32_are_rounded_down() -> None:
     below, above = np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))
     for threshold, expected in ((float(below), [1, 2]), ((float(below) + float(above)) / 2, [1, 2]), (1e300, [1, 1])):
-        tree = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [threshold, 0, 0], [0, 0, 0]]))
+        tree = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [threshold, 0, 0], [0, 0, 0]]))
         forest = forest_of([tree], np.float32)
         X = np.zeros((2, N_FEATURES), np.float32)
         X[:, 0] = below, above
@@ -251,7 +243,7 @@ def test_rows_of_each_leaf_are_those_that_numpy_counts(n_rows: int) -> None:
 @pytest.mark.parametrize("n_rows", [1, 9, 256, 700])
 @pytest.mark.parametrize("with_bags", [False, True])
 def test_sums_of_values_are_those_of_the_values_of_each_row(dtype: Any, n_rows: int, with_bags: bool) -> None:
-    from ens_plugin_walk import value_sums
+    from ens_plugin._kernel.tallies import value_sums
 
     rng = np.random.default_rng(n_rows)
     trees = [grown(rng, n_splits) for n_splits in (0, 255, 1, 2, 63, 100)]
@@ -315,7 +307,7 @@ def test_trees_that_the_search_by_bits_does_not_take_are_not_counted() -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 31, 100])
 def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
-    from ens_plugin_walk import move_values
+    from ens_plugin._kernel.queues import move_values
 
     rng = np.random.default_rng(n_rows)
     values, taken, filled = rng.random((40, n_rows)), *(rng.random((2, 40, n_rows)) < [[[0.5]], [[0.45]]])
@@ -335,7 +327,7 @@ def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 32, 100])
 def test_values_of_leaves_move_as_the_values_of_rows(n_rows: int) -> None:
-    from ens_plugin_walk import move_values
+    from ens_plugin._kernel.queues import move_values
 
     rng = np.random.default_rng(n_rows)
     leaves, of_leaf = rng.integers(0, 7, (40, n_rows), dtype=np.uint8), rng.random((40, 7))
@@ -389,7 +381,7 @@ def test_bags_of_other_shapes_are_refused() -> None:
     [("left", [1, 0, -1]), ("left", [3, -1, -1]), ("right", [-1, -1, -1]), ("feature", [N_FEATURES, 0, 0])],
 )
 def test_links_that_do_not_lead_to_leaves_are_refused(field: str, values: list[int]) -> None:
-    tree = Tree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
+    tree = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
     with pytest.raises(ValueError, match="links of tree 1"):
         forest_of([tree, tree._replace(**{field: np.array(values)})])
 
