@@ -205,26 +205,26 @@ def _pure_labels(value: NDArray[np.float64], left: NDArray[Any]) -> NDArray[np.u
         from ens_plugin._kernel import labels
 
         return labels.pure_labels(value, left, code_dtype(value.shape[1]))
-    label, n_certain = _certain_labels(value)
-    # Inner nodes are mixed, so that every exact 1 is of a leaf; with two children each, they are one fewer.
-    return label if n_certain == (value.shape[0] + 1) // 2 else None
+    label, is_certain = _certain_labels(value)
+    # With weights, probabilities of a mixed inner node may be rounded to 1 too.
+    return label if is_certain[left < 0].all() else None
 
 
-def _certain_labels(value: NDArray[np.float64]) -> tuple[NDArray[np.unsignedinteger[Any]], int]:
-    """Return a label for each node, the one of probability 1 if there is one, and how many nodes have one."""
+def _certain_labels(value: NDArray[np.float64]) -> tuple[NDArray[np.unsignedinteger[Any]], NDArray[np.bool_]]:
+    """Return a label for each node, the one of probability 1 if there is one, and whether there is one."""
     n_nodes, n_labels = value.shape
     if n_labels == 2:
         is_certain = value == 1.0
-        return is_certain[:, 1].astype(code_dtype(2)), int(np.count_nonzero(is_certain))
-    labels, n_certain = np.empty(n_nodes, code_dtype(n_labels)), 0
+        return is_certain[:, 1].astype(code_dtype(2)), is_certain.any(axis=1)
+    labels, certain = np.empty(n_nodes, code_dtype(n_labels)), np.empty(n_nodes, np.bool_)
     # Few nodes at a time, so that their values are read from memory once.
     for start in range(0, n_nodes, NODES_AT_ONCE):
         part = value[start : start + NODES_AT_ONCE]
         strongest = part.argmax(axis=1)
         labels[start : start + NODES_AT_ONCE] = strongest
         strongest += np.arange(0, part.size, n_labels)
-        n_certain += int(np.count_nonzero(part.reshape(-1).take(strongest) == 1.0))
-    return labels, n_certain
+        certain[start : start + NODES_AT_ONCE] = part.reshape(-1).take(strongest) == 1.0
+    return labels, certain
 
 
 def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
