@@ -45,6 +45,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.accuracy.standard_errors
 	$(BIN)/python -m benchmarks.hard_data
 	$(BIN)/python -m benchmarks.checks
+	$(BIN)/python -m benchmarks.checks.thresholds --quick
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.metrics.by_name
 	$(BIN)/python -m benchmarks.metrics.log_loss

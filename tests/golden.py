@@ -22,7 +22,7 @@ import numpy as np
 import ens_plugin
 from tests.adapters.cases import CASES
 
-Results = Iterator[tuple[str, Callable[[], str]]]
+Results = Iterator[tuple[str, Callable[[], Any]]]
 
 LABELS: tuple[dict[str, Any], ...] = (
     {"criterion": "error"}, {"criterion": "probability"}, {"confidence": 0.9}, {"metric": "balanced_accuracy"},
@@ -49,36 +49,30 @@ def lasting(content: Any) -> Any:
     return [lasting(value) for value in content] if isinstance(content, list) else content
 
 
-def of_report(report: ens_plugin.EnsembleReport) -> str:
-    content = json.dumps(lasting(json.loads(report.to_json())), sort_keys=True)
-    return digest(content) + digest(report) + digest(sorted(report.metrics()))
-
-
-def analyzed(model: Any, X: Any, y: Any, **options: Any) -> str:
-    return of_report(ens_plugin.analyze(model, X, y, **options))
-
-
-def bags(model: Any, X: Any, y: Any) -> str:
-    return digest(np.packbits(ens_plugin.in_bag(model, X, y)))
+def of_result(result: Any) -> str:
+    if isinstance(result, np.ndarray):
+        return digest(np.packbits(result))
+    content = json.dumps(lasting(json.loads(result.to_json())), sort_keys=True)
+    return digest(content) + digest(result) + digest(sorted(result.metrics()))
 
 
 def results() -> Results:
-    """Yield the name of each result, and what computes its digest."""
+    """Yield the name of each result, a report or a table of bags, and what computes it."""
     for case in CASES:
         model = case.fit()
         by_kind = VALUES if np.asarray(case.y).dtype.kind == "f" else LABELS
         for options in (*BOTH, *by_kind):
-            yield f"{case.name} {options}", partial(analyzed, model, case.X, case.y, **options)
-        yield f"{case.name} in_bag", partial(bags, model, case.X, case.y)
-        yield f"{case.name} other target", partial(analyzed, model, case.X, case.y[::-1])
-        yield f"{case.name} few rows", partial(analyzed, model, case.X[:20], case.y[:20])
+            yield f"{case.name} {options}", partial(ens_plugin.analyze, model, case.X, case.y, **options)
+        yield f"{case.name} in_bag", partial(ens_plugin.in_bag, model, case.X, case.y)
+        yield f"{case.name} other target", partial(ens_plugin.analyze, model, case.X, case.y[::-1])
+        yield f"{case.name} few rows", partial(ens_plugin.analyze, model, case.X[:20], case.y[:20])
 
 
 def found_digests() -> dict[str, str]:
     found = {}
     for name, result in results():
         try:
-            found[name] = result()
+            found[name] = of_result(result())
         except Exception as error:
             found[name] = f"{type(error).__name__} {digest(error)}"
     return found
