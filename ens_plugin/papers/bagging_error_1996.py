@@ -386,7 +386,7 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
     -----
     Not in the paper: :math:`[E_2 - V_2]^+ \min(V(q), \max_i S_i^2) / \overline{S^2} + V(q)/M` with V = V_3 and
     :math:`S_i^2` = V_2; the first term is 0 where the out-of-bag members never differ.  No tuning, no unit.
-    It is worse than E2 - V2 where noise hides the link of variance and error: prefer :func:`mix` when in doubt.
+    It is worse than E2 - V2 where noise hides the link of variance and error.
 
     Examples
     --------
@@ -394,38 +394,14 @@ def ratio(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_out
     >>> ratio([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
     array([0.639])
     """
-    return _ratio_parts(outputs, out_of_bag, target, test_outputs)[0]
-
-
-def mix(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike) -> FloatArray:
-    r"""Return the squared error at each test input: the mean of :func:`ratio` and the simple estimate E2 - V2.
-
-    Arguments, result and errors as for :func:`ratio`.  It is the safest of these estimates, and not in the paper: the
-    mean of `ratio` and :math:`[E_2 - V_2]^+ + V_3(q)/M`.
-
-    Examples
-    --------
-    >>> is_oob = [[True, True], [True, True], [True, False], [False, True]]
-    >>> mix([[0, 1], [2, 1], [1, 3], [1, 4]], is_oob, [3, 4], [[0.0], [0.0], [1.0], [1.0]]).round(3)
-    array([2.028])
-    """
-    proportional, flat = _ratio_parts(outputs, out_of_bag, target, test_outputs)
-    return (proportional + flat) / 2.0
-
-
-def _ratio_parts(
-    outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike, test_outputs: ArrayLike
-) -> tuple[FloatArray, FloatArray]:
-    """Return two squared errors at each test input: :func:`ratio`, and out-of-bag error less variance, plus V3/M."""
     h, q = as_outputs(outputs, "outputs"), as_outputs(test_outputs, "test_outputs")
     check_same_members(h, q)
     spread = v2(h, out_of_bag)
     asymptote = simple_estimate(e2(h, out_of_bag, target), spread)
     variance = v3(q)
-    own = variance / h.shape[0]
     mean = float(spread.mean())
     share = np.minimum(variance, spread.max()) / mean if mean > 0 else np.zeros_like(variance)
-    return asymptote * share + own, asymptote + own
+    return np.asarray(asymptote * share + variance / h.shape[0])
 
 
 def _unbiased_variance(outputs: ArrayLike, name: str) -> FloatArray:
@@ -687,14 +663,14 @@ def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErr
     X, y : array-like
         The training rows, in training order.
     X_test : array-like of shape (n_test, n_features), optional
-        Rows to predict, without labels, whose error is estimated by V3, Vc, stacking, `ratio` and `mix`.
+        Rows to predict, without labels, whose error is estimated by V3, Vc, stacking and `ratio`.
 
     Returns
     -------
     BaggingErrors
         "E1-V1" and "E2-V2" of the training rows; with test rows "E1-V3", "E2-V3", "E1-Vc", "E2-Vc", "conservative",
         "weighted" (in the target's own unit; a constant target has none, and is left as it is), and, not in the paper,
-        "ratio" and "mix".  "closed form" is this package's for the current size, E2 - V2 + V2/M; "closed form,
+        "ratio".  "closed form" is this package's for the current size, E2 - V2 + V2/M; "closed form,
         infinite" for infinitely many members.
 
     Raises
@@ -717,7 +693,7 @@ def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErr
     >>> errors = bagging_error_1996.estimate(forest, X[:300], y[:300], X[300:])
     >>> errors.per_set["E1-V1"] < errors.per_set["E2-V2"] < errors.per_set["closed form"]
     True
-    >>> errors.per_point["mix"].shape
+    >>> errors.per_point["ratio"].shape
     (142,)
     """
     members = out_of_bag_members(model, X, y).with_trials(2)
@@ -735,7 +711,6 @@ def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErr
         "conservative": conservative_stacking(*given, at_test, unit=unit),
         "weighted": weighted_stacking(*given, at_test, unit=unit),
         "ratio": ratio(*given, at_test),
-        "mix": mix(*given, at_test),
     }
     of_the_mean = {name: float(values.mean()) for name, values in per_point.items()}
     return BaggingErrors(outputs.shape[0], simple_estimates(*given, at_test) | of_the_mean | ours, per_point)

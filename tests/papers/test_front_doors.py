@@ -67,7 +67,7 @@ def test_test_rows_need_no_target_and_change_what_is_estimated(
     X, y = patients
     sure = X[forest.predict_proba(X).max(axis=1) > 0.99]
     unsure = X[forest.predict_proba(X).max(axis=1) < 0.9]
-    easy, hard = (bagging_error_1996.estimate(forest, X, y, rows).per_set["mix"] for rows in (sure, unsure))
+    easy, hard = (bagging_error_1996.estimate(forest, X, y, rows).per_set["ratio"] for rows in (sure, unsure))
     assert easy < hard
 
 
@@ -88,7 +88,7 @@ def test_estimates_of_1996_exist_for_a_constant_target() -> None:
     X = np.random.default_rng(0).normal(size=(60, 3))
     forest = RandomForestRegressor(30, random_state=0).fit(X, np.ones(60))
     found = bagging_error_1996.estimate(forest, X, np.ones(60), X[:5] + 1.0)
-    assert set(found.per_point) == {"conservative", "weighted", "ratio", "mix"}
+    assert set(found.per_point) == {"conservative", "weighted", "ratio"}
     assert all(value == 0.0 for value in found.per_set.values())
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.losses import fit_moments, loss_moments
 from ens_plugin.errors import InputError
 from ens_plugin.papers import bagging_error_1996 as bagged_error
-from ens_plugin.papers.bagging_error_1996 import e1, e2, mix, ratio, simple_estimate, simple_estimates, v1, v2, v3, v_c
+from ens_plugin.papers.bagging_error_1996 import e1, e2, ratio, simple_estimate, simple_estimates, v1, v2, v3, v_c
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -108,44 +108,37 @@ def test_unbiased_for_the_infinite_ensemble_over_seeds() -> None:
     assert abs(draws.mean() - np.mean(centre**2)) < 4 * draws.std() / np.sqrt(4000)
 
 
-@pytest.mark.parametrize("estimator", [ratio, mix])
-def test_ratio_and_mix_by_hand(estimator: Callable[..., FloatArray]) -> None:
+def test_ratio_by_hand() -> None:
     outputs, is_oob, target, test_outputs = draw_case(4)
     spread = v2(outputs, is_oob)
     flat = e2(outputs, is_oob, target).mean() - spread.mean()
     assert flat > 0
     v = test_outputs.var(axis=0, ddof=1)
-    proportional = flat * np.minimum(v, spread.max()) / spread.mean() + v / len(outputs)
-    expected = proportional if estimator is ratio else (proportional + flat + v / len(outputs)) / 2
-    np.testing.assert_allclose(estimator(outputs, is_oob, target, test_outputs), expected, rtol=1e-12)
+    expected = flat * np.minimum(v, spread.max()) / spread.mean() + v / len(outputs)
+    np.testing.assert_allclose(ratio(outputs, is_oob, target, test_outputs), expected, rtol=1e-12)
 
 
 def test_out_of_bag_members_that_agree_leave_nothing_in_proportion() -> None:
     outputs, is_oob, target = np.full((3, 2), 1.0), np.ones((3, 2), dtype=bool), np.array([0.0, 3.0])
     test_outputs = np.array([[0.0, 1.0], [0.0, 1.0], [3.0, 1.0]])
     np.testing.assert_allclose(ratio(outputs, is_oob, target, test_outputs), [3.0 / 3, 0.0])
-    np.testing.assert_allclose(mix(outputs, is_oob, target, test_outputs), [3.0 / 3 + 2.5 / 2, 2.5 / 2])
 
 
 @given(cases)
-def test_estimates_are_not_negative_and_mix_lies_between(case: Case) -> None:
+def test_estimates_are_not_negative(case: Case) -> None:
     outputs, is_oob, _, test_outputs = case
     found = simple_estimates(*case)
     assert all(value >= 0 for value in found.values())
-    proportional, mixed = ratio(*case), mix(*case)
-    flat = found["E2-V2"] + v3(test_outputs) / len(outputs)
-    assert proportional.shape == mixed.shape == test_outputs.shape[1:2]
+    proportional = ratio(*case)
+    assert proportional.shape == test_outputs.shape[1:2]
     assert (proportional >= 0).all()
-    assert (mixed >= np.minimum(proportional, flat) - 1e-12).all()
-    assert (mixed <= np.maximum(proportional, flat) + 1e-12).all()
     assert (v2(outputs, is_oob) >= 0).all()
 
 
 @given(cases)
 def test_more_variance_at_a_test_input_never_means_less_error(case: Case) -> None:
     order = np.argsort(v3(case[3]))
-    for estimator in (ratio, mix):
-        assert (np.diff(estimator(*case)[order]) >= -1e-12).all()
+    assert (np.diff(ratio(*case)[order]) >= -1e-12).all()
 
 
 @given(cases, st.integers(0, 1000))
@@ -156,8 +149,7 @@ def test_order_of_rows_and_members_does_not_matter(case: Case, seed: int) -> Non
     shuffled = (outputs[members][:, rows], is_oob[members][:, rows], target[rows], test_outputs[members])
     before, after = simple_estimates(*case), simple_estimates(*shuffled)
     np.testing.assert_allclose(list(after.values()), list(before.values()), atol=1e-12)
-    for estimator in (ratio, mix):
-        np.testing.assert_allclose(estimator(*shuffled), estimator(*case), atol=1e-12)
+    np.testing.assert_allclose(ratio(*shuffled), ratio(*case), atol=1e-12)
 
 
 @given(st.integers(0, 10_000), st.floats(0.1, 100.0), st.floats(-50.0, 50.0))
@@ -165,9 +157,8 @@ def test_unit_and_origin_of_the_target_do_not_matter(seed: int, scale: float, sh
     outputs, is_oob, target, test_outputs = draw_case(seed)
     moved = (scale * outputs + shift, is_oob, scale * target + shift, scale * test_outputs + shift)
     tolerance = 1e-9 * (1.0 + shift**2)
-    for estimator in (ratio, mix):
-        expected = scale**2 * estimator(outputs, is_oob, target, test_outputs)
-        np.testing.assert_allclose(estimator(*moved), expected, rtol=1e-9, atol=tolerance)
+    expected = scale**2 * ratio(outputs, is_oob, target, test_outputs)
+    np.testing.assert_allclose(ratio(*moved), expected, rtol=1e-9, atol=tolerance)
 
 
 @given(st.integers(0, 10_000))
@@ -177,15 +168,14 @@ def test_brier_score_of_two_labels_is_twice_the_squared_error_of_one_probability
     both = simple_estimates(outputs, is_oob, target, test_outputs)
     for name, value in simple_estimates(*one).items():
         assert both[name] == pytest.approx(2 * value, abs=1e-12)
-    for estimator in (ratio, mix):
-        np.testing.assert_allclose(estimator(outputs, is_oob, target, test_outputs), 2 * estimator(*one), atol=1e-12)
+    np.testing.assert_allclose(ratio(outputs, is_oob, target, test_outputs), 2 * ratio(*one), atol=1e-12)
 
 
 def test_inputs_stay_as_they_are() -> None:
     case = draw_case(5)
     copies = [part.copy() for part in case]
     simple_estimates(*case)
-    mix(*case)
+    ratio(*case)
     for part, copy in zip(case, copies, strict=True):
         np.testing.assert_array_equal(part, copy)
 
@@ -204,7 +194,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("estimator", [simple_estimates, ratio, mix])
+@pytest.mark.parametrize("estimator", [simple_estimates, ratio])
 @pytest.mark.parametrize(("change", "named"), BAD)
 def test_bad_argument_is_named(estimator: Callable[..., Any], change: dict[str, Any], named: str) -> None:
     names = ("outputs", "out_of_bag", "target", "test_outputs")
