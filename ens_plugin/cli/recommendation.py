@@ -32,7 +32,6 @@ from ens_plugin.report.text import (
 from ens_plugin.sizing.truncate import Check, Savings, measure_savings
 
 __all__ = [
-    "SCHEMA_VERSION",
     "Limits",
     "Recommendation",
     "as_json",

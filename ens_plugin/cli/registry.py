@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCHEMA_VERSION",
     "RowFile",
     "as_json",
     "as_markdown",

@@ -33,7 +33,6 @@ __all__ = [
     "LossMoments",
     "SquaredLoss",
     "brier_loss",
-    "brier_terms",
     "brier_terms_of_scores",
     "expected_log_loss",
     "fit_moments",

@@ -15,7 +15,6 @@ from ens_plugin.core.tally import ValueTally
 from ens_plugin.core.validation import BoolArray, FloatArray
 
 __all__ = [
-    "COMPARED_ROWS",
     "AdjacentLosses",
     "MateLosses",
     "Neighbours",
@@ -24,7 +23,6 @@ __all__ = [
     "are_equally_frequent",
     "are_own_labels",
     "are_own_values",
-    "column_weights",
     "companions",
     "end_at_a_tie",
     "interpolated",

@@ -21,17 +21,14 @@ from ens_plugin.core.validation import BoolArray, FloatArray
 
 __all__ = [
     "LossOfRows",
-    "PairMean",
     "VotePairs",
     "Voters",
-    "copied_blocks",
     "curvature_slopes",
     "curvatures",
     "curved_terms",
     "fold_groups",
     "mean_pair_covariance",
     "mean_terms",
-    "row_blocks",
     "shared_terms",
     "shared_variance",
     "sum_pairs",

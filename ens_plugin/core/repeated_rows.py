@@ -13,14 +13,12 @@ from ens_plugin.core.tally import RowBlock, count_members, member_margins, stron
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 
 __all__ = [
-    "EVENNESS_LEVEL",
     "appended_rows",
     "are_alike",
     "chance_share",
     "column_halves",
     "copied_rows",
     "evenly_repeated",
-    "is_of_few_cells",
     "leads",
     "near_missed",
     "numbered",

@@ -37,7 +37,6 @@ __all__ = [
     "expected_stopping",
     "lead_table",
     "learned_prior",
-    "rarer_weights",
     "score_table",
     "stopping_table",
     "symmetric",

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.errors import InputError
 
 __all__ = [
-    "LARGEST",
     "LARGEST_VALUE",
     "MAX_SIZE",
     "MOST_MEMBERS",
@@ -24,7 +23,6 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "add_by_code",
-    "are_whole",
     "as_array",
     "as_chance",
     "as_confidence",

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "ColumnTable",
     "PermutationImportance",
-    "column_table",
-    "draw_importances",
     "oob_permutation_importance",
 ]
 

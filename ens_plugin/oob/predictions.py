@@ -57,15 +57,12 @@ from ens_plugin.findings import Finding, finding
 from ens_plugin.report.text import first_rows
 
 __all__ = [
-    "MeanOutputs",
     "OobPredictions",
     "TrainingRows",
     "left_out_notes",
     "mean_outputs",
     "oob_predictions",
     "read_training_rows",
-    "refuse_other_than_means",
-    "summed_outputs",
     "usable_rows",
 ]
 

@@ -78,13 +78,9 @@ __all__ = [
     "audit_to_file",
     "audit_to_log",
     "audited_errors",
-    "check_alias_stayed",
-    "check_version_stayed",
     "gate",
     "gate_request",
-    "move_alias",
     "run_gate",
-    "utc_now",
     "write_verdict",
 ]
 

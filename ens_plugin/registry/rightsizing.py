@@ -41,8 +41,6 @@ __all__ = [
     "Rightsizing",
     "check_name",
     "find_source",
-    "log_cut_model",
-    "register_cut_model",
     "rightsize",
     "rightsize_analysed",
 ]

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 __all__ = [
-    "QUEUE_SIZE",
-    "TIMESTAMP_HEADER",
-    "TOLERANCE_S",
     "DeliveryLog",
     "GateWorker",
     "WebhookRefusal",

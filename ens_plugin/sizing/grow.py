@@ -39,17 +39,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "LARGER_PROBE",
     "MAX_SIZE",
     "Growth",
     "GrowthStep",
-    "Outcome",
-    "Steps",
-    "deciding_step",
     "find_trainer",
     "grow",
     "known_task",
-    "outcome_of",
     "refuse_class",
     "split_pipeline",
 ]

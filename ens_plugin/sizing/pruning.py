@@ -48,16 +48,9 @@ from ens_plugin.sizing.grow import known_task, refuse_class
 
 __all__ = [
     "DynamicPruningClassifier",
-    "Members",
     "OutOfBagOutputs",
-    "PrunedPrediction",
-    "QueriedRows",
-    "ReplayedRows",
-    "StoppingRule",
     "Totals",
     "codes",
-    "expected_saving",
-    "make_stopping_rule",
     "mean_outputs",
     "out_of_bag_outputs",
     "query_members",

@@ -59,13 +59,9 @@ from ens_plugin.spark.partition import (
 from ens_plugin.spark.session import collected, collected_table, require_spark
 
 __all__ = [
-    "SparkInput",
-    "all_rows",
     "analyze",
     "analyze_frame",
     "behind_stages",
-    "gather",
-    "pickled_model",
 ]
 
 # Parts merged into one by a task, and the largest number of parts sent to the driver.

@@ -25,7 +25,6 @@ __all__ = [
     "check_frame",
     "check_positions",
     "count_rows",
-    "quoted",
     "selected",
     "target_labels",
 ]

@@ -52,11 +52,9 @@ from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
 
 __all__ = [
-    "EXACT_ROWS",
     "ROW",
     "Grouping",
     "KeptRows",
-    "Marks",
     "Part",
     "Plan",
     "Problems",
@@ -66,11 +64,9 @@ __all__ = [
     "codes_of",
     "codes_or_values",
     "copies_finding",
-    "crossed_of",
     "from_bytes",
     "in_content_order",
     "in_row_order",
-    "load_model",
     "merge_marks",
     "merge_parts",
     "read_partition",

@@ -65,30 +65,10 @@ from ens_plugin.tracking.uploads import (
 from ens_plugin.tracking.wandb_run import active_run, prefixes_of
 
 __all__ = [
-    "PILOT_SHARE",
-    "FinishedFit",
-    "PassSeconds",
     "affordable_rows",
     "autolog",
-    "continues_growth",
-    "destinations_of_fit",
-    "forget_start",
     "metric_seconds_per_row",
-    "mlflow_delivery",
-    "note_start",
     "pass_seconds",
-    "patch",
-    "report_fit",
-    "report_grown",
-    "report_later",
-    "report_pending",
-    "right_sized_sites",
-    "start_watching",
-    "stop_watching",
-    "store_of",
-    "tracker_delivery",
-    "unpatch",
-    "watched",
 ]
 
 PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer

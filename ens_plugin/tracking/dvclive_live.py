@@ -11,8 +11,6 @@ from typing import Any
 from ens_plugin.tracking.trackers import OpenTracker, ReportParts, imported, library_errors, with_slash
 
 __all__ = [
-    "DvcLive",
-    "directory_of",
     "opened",
 ]
 

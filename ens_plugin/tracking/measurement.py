@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ens_plugin.analysis.judged import JudgedMetric, JudgedRows
 
-__all__ = ["Measurement", "RowSource", "Rows", "check_digest", "measure", "recorded_digest"]
+__all__ = ["Measurement", "Rows", "check_digest", "measure", "recorded_digest"]
 
 RowSource = Callable[[Any], tuple[Any, ArrayLike]]
 

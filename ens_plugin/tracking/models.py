@@ -51,26 +51,20 @@ if TYPE_CHECKING:
     from ens_plugin.report.result import EnsembleReport
 
 __all__ = [
-    "ADDRESS",
     "MODEL_FILE",
     "RegisteredVersion",
     "VersionAddress",
     "alias_holder",
     "baseline_address",
     "check_alias",
-    "damaged",
     "find_version",
     "hold_members",
     "is_of_scikit_learn",
     "is_unchanged",
     "is_uri",
-    "library_of_file",
     "load_model",
     "logged_model_id",
     "parse_address",
-    "probe",
-    "refuse_damaged_file",
-    "refuse_damaged_model",
     "source_run_id",
 ]
 

@@ -17,7 +17,6 @@ from ens_plugin.errors import EnsPluginWarning, InputError, warn_user
 from ens_plugin.tracking.trackers import OpenTracker, ReportParts, imported, library_errors, used_prefixes, with_slash
 
 __all__ = [
-    "TensorboardWriter",
     "opened",
 ]
 

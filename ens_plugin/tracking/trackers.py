@@ -17,9 +17,7 @@ from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import without_secrets
 
 __all__ = [
-    "METHODS",
     "MLFLOW",
-    "NAMES",
     "OpenTracker",
     "ReportParts",
     "Tracker",

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AVOIDED_S",
-    "EXIT_S",
     "Delivery",
     "Progress",
     "ReportFiles",

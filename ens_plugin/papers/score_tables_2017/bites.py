@@ -28,11 +28,8 @@ from ens_plugin.papers.score_tables_2017.scores import (
 __all__ = [
     "BiteDesign",
     "BiteOption",
-    "Probes",
-    "Split",
     "design_bites",
     "probe_bites",
-    "score_rows",
     "split_rows",
 ]
 

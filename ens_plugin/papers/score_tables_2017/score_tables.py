@@ -38,7 +38,6 @@ from ens_plugin.errors import EnsPluginWarning, InputError, warn_user
 from ens_plugin.files import write_whole
 
 __all__ = [
-    "TABLE_VERSION",
     "ScoreTables",
     "build_score_tables",
     "load_score_tables",
