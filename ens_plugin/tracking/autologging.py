@@ -37,6 +37,7 @@ from ens_plugin.analysis.rows import encode_target, target_array
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
+from ens_plugin.locks import renew_in_child
 from ens_plugin.report.result import EnsembleReport, with_findings
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import FitEvents, MlflowState, autologging_is_suspended, state_of_thread
@@ -311,16 +312,7 @@ SENDING_S = 0.3
 
 # All threads of a process share matplotlib's defaults and the number of BLAS threads.
 _one_at_a_time = threading.Lock()
-
-
-def _renew_lock_of_analyses() -> None:
-    global _one_at_a_time
-    _one_at_a_time = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    # A thread that analyzes while the process is forked does not exist in the child.
-    os.register_at_fork(after_in_child=_renew_lock_of_analyses)
+renew_in_child(globals(), "_one_at_a_time", threading.Lock)
 
 
 @dataclass(frozen=True, eq=False)
@@ -867,19 +859,10 @@ def right_sized_sites() -> list[FitSite]:
     return fit_methods(RightSizedClassifier, RightSizedRegressor)
 
 
-_lock = threading.RLock()
+_lock = threading.RLock()  # held while autologging is switched
+renew_in_child(globals(), "_lock", threading.RLock)
 _settings: AutologOptions | None = None
 _events: FitEvents | None = None
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    # A thread that switches autologging while the process is forked does not exist in the child.
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def autolog(

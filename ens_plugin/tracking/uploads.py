@@ -29,6 +29,7 @@ from weakref import WeakKeyDictionary
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble
 from ens_plugin.errors import EnsPluginError, TrackingError
+from ens_plugin.locks import renew_in_child
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
@@ -144,7 +145,9 @@ class Upload:
 
 # By store. Each queue has one worker thread, which is sending its first upload; none is empty.
 _queues: dict[str, deque[Upload]] = {}
+renew_in_child(globals(), "_queues", dict)
 _lock = threading.Lock()
+renew_in_child(globals(), "_lock", threading.Lock)
 _is_waited_for = False
 _first_at_exit: dict[Callable[[], object], None] = {}
 
@@ -246,17 +249,6 @@ def _is_over(upload: Upload, waited: float) -> bool:
     return True
 
 
-def _begin_again() -> None:
-    """Forget the uploads of the parent process: a forked child does not have the threads that send them."""
-    global _lock
-    _lock = threading.Lock()
-    _queues.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_again)
-
-
 DRAWN = (".html", ".png")
 DRAWING_S = 30.0  # as long as the end of a program waits for its reports
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.uploads import serve; serve()"
@@ -264,15 +256,7 @@ PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.uplo
 # By the process that started them: a forked child has none.
 _drawing: dict[int, subprocess.Popen[str]] = {}
 _drawing_lock = threading.Lock()  # held while a report is drawn
-
-
-def _renew_drawing_lock() -> None:
-    global _drawing_lock
-    _drawing_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_drawing_lock)
+renew_in_child(globals(), "_drawing_lock", threading.Lock)
 
 
 class ReportFiles:
