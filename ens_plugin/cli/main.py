@@ -265,19 +265,10 @@ def gate(
     Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; in both
     cases nothing is promoted.
     """
-    from ens_plugin.cli.registry import RowFile, decide, rows_from_file
+    from ens_plugin.cli.registry import GateSetup, RowFile, decide, rows_from_file
 
     rows = rows_from_file(data, RowFile(target, holdout, drop, features))
-    decision = decide(
-        model,
-        policy,
-        baseline=baseline,
-        rows=rows,
-        promote=promote,
-        prefix=prefix,
-        audit_log=audit_log,
-        tracking_uri=tracking_uri,
-    )
+    decision = decide(model, GateSetup(policy, baseline, promote, prefix, audit_log, tracking_uri), rows)
     click.echo({"text": decision.summary, "json": decision.to_json, "markdown": decision.to_markdown}[style]())
     if not decision.passed:
         click.get_current_context().exit(NOT_MET)
@@ -350,20 +341,10 @@ def gate_server(
     --data, and prints each verdict. At its start it judges the versions that were registered while it was down.
     Unsigned, wrongly signed, stale and repeated deliveries are refused.
     """
-    from ens_plugin.cli.registry import serve
+    from ens_plugin.cli.registry import GateSetup, serve
 
-    serve(
-        policy,
-        baseline=baseline,
-        promote=promote,
-        on_alias=on_alias,
-        prefix=prefix,
-        secret=os.environ.get(secret_variable, ""),
-        host=host,
-        port=port,
-        audit_log=audit_log,
-        tracking_uri=tracking_uri,
-    )
+    setup = GateSetup(policy, baseline, promote, prefix, audit_log, tracking_uri)
+    serve(setup, os.environ.get(secret_variable, ""), on_alias, host, port)
 
 
 def _formatted(report: EnsembleReport, style: Format) -> str:

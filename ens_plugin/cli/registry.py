@@ -33,6 +33,7 @@ from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
 from ens_plugin.registry.server import GateWorker, gate_app, missed_versions
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
+from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server, scratch_folder, tracking_errors
 from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.models import VersionAddress, check_alias, is_uri
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "GateSetup",
     "RowFile",
     "as_json",
     "as_markdown",
@@ -103,15 +105,36 @@ def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
     return Rows(partial(split, read_table(path)), "holdout" if file.holdout else "oob", other)
 
 
-def decide(
-    model_uri: str, policy: Path, *, baseline: str | None, rows: Rows | None, promote: str | None, prefix: str,
-    audit_log: Path | None, tracking_uri: str | None,
-) -> GateDecision:  # fmt: skip
-    """Return the decision of the gate on a version; audit lines are appended to a file, or "-" for stderr."""
-    audit = audit_to_log if audit_log is None else _audit(audit_log)
-    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+class GateSetup(NamedTuple):
+    """What a gate judges by and where: the options of both commands.
+
+    Attributes
+    ----------
+    policy : Path
+    baseline, promote : str or None
+    prefix : str
+        Of the logged reports.
+    audit_log : Path or None
+        Where audit lines are appended; "-" stands for stderr.
+    tracking_uri : str or None
+    """
+
+    policy: Path
+    baseline: str | None
+    promote: str | None
+    prefix: str
+    audit_log: Path | None
+    tracking_uri: str | None
+
+
+def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
+    """Return the decision of the gate on a version."""
+    audit = audit_to_log if setup.audit_log is None else _audit(setup.audit_log)
+    request = gate_request(
+        model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix
+    )
     with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
-        uri = use_store(tracking_uri)
+        uri = use_store(setup.tracking_uri)
         with audited_errors(request, audit):
             # Called before the retries are limited, which would switch this check off.
             check_server(uri)
@@ -119,16 +142,14 @@ def decide(
             return run_gate(request, audit)
 
 
-def serve(
-    policy: Path, *, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret: str,
-    host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
-) -> None:  # fmt: skip
+def serve(setup: GateSetup, secret: str, on_alias: str | None, host: str, port: int) -> None:
     """Wait for registry webhooks until interrupted, and run the gate on every version they name.
 
     Before that, the versions are judged that were registered while no server listened.
     """
     uvicorn = _server_library()
-    audit = notice if audit_log is None else _audit(audit_log)
+    audit = notice if setup.audit_log is None else _audit(setup.audit_log)
+    baseline, promote = setup.baseline, setup.promote
     if baseline is not None:
         check_alias(baseline, "baseline")
     if on_alias is not None and on_alias == promote:
@@ -136,7 +157,7 @@ def serve(
             f"The gate would judge its own promotions to {promote!r} again. Use another alias for --on-alias."
         )
     results = sys.stdout
-    read = gate_request("models:/any/1", policy, baseline=None, rows=None, promote=promote, prefix=prefix)
+    read = gate_request("models:/any/1", setup.policy, baseline=None, rows=None, promote=promote, prefix=setup.prefix)
 
     def judge(version: VersionAddress) -> None:
         beside = None if baseline is None else VersionAddress(version.name, None, baseline)
@@ -148,7 +169,7 @@ def serve(
     worker = GateWorker(judge)
     app = gate_app(worker, secret, on_alias)
     with only_results_on_stdout(), quiet_libraries():
-        check_server(use_store(tracking_uri))
+        check_server(use_store(setup.tracking_uri))
         with _patience():
             notice(f"Listening on {host}:{port}.")
             _catch_up(worker, on_alias)
@@ -226,9 +247,8 @@ def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
     source = _source(request)
     found = analysis_of(replace(request, model=source.uri))
     with only_results_on_stdout(), quiet_libraries():
-        return rightsize_analysed(
-            source, found.model, found.rows.X, found.rows.y, found.options, found.report, register, progress_bar
-        )
+        whole = AnalysedModel(found.model, found.report, found.rows.X, found.rows.y, found.options)
+        return rightsize_analysed(source, whole, register, progress_bar)
 
 
 def _source(request: AnalysisRequest) -> ModelSource:

@@ -46,23 +46,15 @@ class SparkEngine:
 
     def report(self, request: AnalysisRequest) -> EnsembleReport:
         """Analyse the rows of a request in a new Spark session, and return the report."""
-        from ens_plugin.spark.analysis import analyze_frame
+        from ens_plugin.spark.analysis import NamedColumns, analyze_frame
 
         with only_results_on_stdout(), _quiet_spark() as log:
             session = _session(self.master, log)
             model = load_requested(request)
             df = _read(session, request.data)
-            return analyze_frame(
-                model,
-                df,
-                request.options,
-                label_col=request.target,
-                feature_cols=None
-                if is_spark_model(model)
-                else feature_columns(df.columns, model, request, self.row_id),
-                row_id_col=self.row_id,
-                weight_col=request.sample_weight,
-            )
+            features = None if is_spark_model(model) else feature_columns(df.columns, model, request, self.row_id)
+            named = NamedColumns(request.target, features, self.row_id, request.sample_weight)
+            return analyze_frame(model, df, named, request.options)
 
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,7 +22,15 @@ from ens_plugin.errors import InputError, ModelLoadError, TrackingError, Unsuppo
 from ens_plugin.report.answer import verdict
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import error_text, members_text, printable, wrapped
-from ens_plugin.sizing.truncate import Check, Savings, first_rows, measure_savings, predict_alike, sufficient_cut
+from ens_plugin.sizing.truncate import (
+    AnalysedModel,
+    Check,
+    Savings,
+    first_rows,
+    measure_savings,
+    predict_alike,
+    sufficient_cut,
+)
 from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors, without_secrets
 from ens_plugin.tracking.digest import DIGEST_TAG
 from ens_plugin.tracking.log import log_report
@@ -512,7 +520,8 @@ def rightsize(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    return rightsize_analysed(found, model, X, y, options, run_analysis(model, X, y, options), register)
+    whole = AnalysedModel(model, run_analysis(model, X, y, options), X, y, options)
+    return rightsize_analysed(found, whole, register)
 
 
 def check_name(register: str | None) -> None:
@@ -527,28 +536,22 @@ def check_name(register: str | None) -> None:
 
 
 def rightsize_analysed(
-    source: ModelSource,
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    options: AnalysisOptions,
-    report: EnsembleReport,
-    register: str | None,
-    progress: Progress | None = None,
+    source: ModelSource, whole: AnalysedModel, register: str | None, progress: Progress | None = None
 ) -> Rightsizing:
-    """Return what :func:`rightsize` returns, for a model that is loaded and analysed with `options` already."""
+    """Return what :func:`rightsize` returns, for a model that is loaded and analysed already."""
+    report = whole.report
     size = _size_to_cut_to(report)
     if size is None:
         is_above = report.recommendation.is_known and report.recommended_size is None
         return Rightsizing(source.uri, "no_size" if is_above else "not_needed", report)
-    cut, cut_report, checks = sufficient_cut(model, report, size, X, y, options, progress)
+    cut, cut_report, checks = sufficient_cut(whole, size, progress)
     if not all(check.passed for check in checks):
         return Rightsizing(source.uri, "refused", report, cut_report, checks)
     if cut_report.n_members == report.n_members:
         return Rightsizing(source.uri, "not_needed", report)
-    savings = _measured(model, X, y, cut_report.n_members)
+    savings = _measured(whole, cut_report.n_members)
     tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
-    logged = log_cut_model(source, cut, X, cut_report, _metrics(savings, checks), tags)
+    logged = log_cut_model(source, cut, whole.X, cut_report, _metrics(savings, checks), tags)
     name = register or source.name
     if name is not None:
         parent = {} if source.version is None else {"ens.parent_version": source.version}
@@ -582,12 +585,12 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
     return None if size is None or size >= report.n_members else size
 
 
-def _measured(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
+def _measured(whole: AnalysedModel, size: int) -> Savings:
     from mlflow.utils.autologging_utils import disable_autologging
 
     # A few members are trained to time them, and MLflow's autologging would make a run for each training.
     with disable_autologging():
-        return measure_savings(model, X, y, size)
+        return measure_savings(whole.model, whole.X, whole.y, size)
 
 
 def _metrics(savings: Savings, checks: tuple[Check, ...]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from ens_plugin.report.result import EnsembleReport, SizeRecommendation
 from ens_plugin.report.text import error_text, interval_text, level_text, members_text
 
 __all__ = [
+    "AnalysedModel",
     "Check",
     "Savings",
     "cut_checks",
@@ -397,24 +398,28 @@ def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
     return Check("error", lower <= found <= upper, found, lower if found < lower else upper, sentence)
 
 
+class AnalysedModel(NamedTuple):
+    """A model and its report, with the rows and the options of that analysis."""
+
+    model: Any
+    report: EnsembleReport
+    X: Any
+    y: ArrayLike
+    options: AnalysisOptions
+
+
 def sufficient_cut(
-    model: Any,
-    report: EnsembleReport,
-    size: int,
-    X: Any,
-    y: ArrayLike,
-    options: AnalysisOptions,
-    progress: Progress | None = None,
+    whole: AnalysedModel, size: int, progress: Progress | None = None
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
     """Cut an ensemble to the first size that meets the criterion by its own report, or misses its error; else keep all.
 
     A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
     agreement.
     """
-    while size < report.n_members:
-        cut = truncate(model, size)
-        cut_report = _report_on_cut(cut, size, X, y, options, progress)
-        checks = cut_checks(model, cut, X, report, cut_report, options.sample_weight)
+    while size < whole.report.n_members:
+        cut = truncate(whole.model, size)
+        cut_report = _report_on_cut(cut, size, whole, progress)
+        checks = cut_checks(whole.model, cut, whole.X, whole.report, cut_report, whole.options.sample_weight)
         found = cut_report.recommendation
         has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
         if has_wrong_error or is_met(found, size):
@@ -422,14 +427,12 @@ def sufficient_cut(
         # A report on few members can recommend far too many, so the size is raised in steps, each with a better report.
         step = 2 * max(size // 10, 1)
         size = size + step if found.size is None else min(max(found.size, size + 2), size + step)
-    return model, report, ()
+    return whole.model, whole.report, ()
 
 
-def _report_on_cut(
-    cut: Any, size: int, X: Any, y: ArrayLike, options: AnalysisOptions, progress: Progress | None
-) -> EnsembleReport:
+def _report_on_cut(cut: Any, size: int, whole: AnalysedModel, progress: Progress | None) -> EnsembleReport:
     try:
-        return run_analysis(cut, X, y, options, progress=progress)
+        return run_analysis(cut, whole.X, whole.y, whole.options, progress=progress)
     except TooFewMembersError as error:
         found = error.finding or error.template.rstrip(".")
         raise TooFewMembersError(

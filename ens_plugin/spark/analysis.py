@@ -59,6 +59,7 @@ from ens_plugin.spark.partition import (
 from ens_plugin.spark.session import collected, collected_table, require_spark
 
 __all__ = [
+    "NamedColumns",
     "analyze",
     "analyze_frame",
     "behind_stages",
@@ -290,46 +291,44 @@ def analyze(
         estimator=estimator,
         random_state=random_state,
     )
-    return analyze_frame(
-        model, df, options, label_col=label_col, feature_cols=feature_cols, row_id_col=row_id_col, weight_col=weight_col
-    )
+    return analyze_frame(model, df, NamedColumns(label_col, feature_cols, row_id_col, weight_col), options)
 
 
-def analyze_frame(
-    model: Any,
-    df: Any,
-    options: AnalysisOptions,
-    *,
-    label_col: str,
-    feature_cols: Sequence[str] | str | None,
-    row_id_col: str | None,
-    weight_col: str | None,
-) -> EnsembleReport:
+class NamedColumns(NamedTuple):
+    """The columns of :func:`analyze`, as the user named them."""
+
+    label: str
+    features: Sequence[str] | str | None
+    row: str | None
+    weight: str | None
+
+
+def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOptions) -> EnsembleReport:
     """Return the report of :func:`analyze` from its options; `sample_weight`, `groups` and `n_jobs` are not read."""
     require_spark()
     check_frame(df)
     data = options.data
-    model, df, feature_cols = behind_stages(model, df, feature_cols, data)
+    model, df, feature_cols = behind_stages(model, df, named.features, data)
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
     refuse_own_weights(adapter, "The analysis of a Spark DataFrame")
     refuse_own_loss(adapter, "The analysis of a Spark DataFrame")
     settings = resolve_options(adapter, options)
-    if weight_col is not None:
+    if named.weight is not None:
         refuse_weighted_metric(settings.metric, "weight_col")
-    if data == "oob" and row_id_col is None:
+    if data == "oob" and named.row is None:
         raise InputError(
             "data='oob' needs row_id_col, the column with each row's position 0, 1, 2, ... in the training data, which "
             "decides for which members a row is out of bag. Add it before training, or pass held-out rows with "
             "data='holdout'."
         )
-    columns = Columns(label_col, as_names(feature_cols, "feature_cols"), row_id_col, weight_col)
+    columns = Columns(named.label, as_names(feature_cols, "feature_cols"), named.row, named.weight)
     check_columns(df, columns, adapter, is_wrapped=ensemble is not model)
     content = pickled_model(adapter.portable() if model is ensemble else model, adapter)
     counts = count_rows(df, columns, adapter)
     if data == "oob":
         adapter.distributed_bags(counts.all, 0)
-        check_positions(df.sparkSession, counts, str(row_id_col))
+        check_positions(df.sparkSession, counts, str(named.row))
     limit = sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size))
     plan = Plan(
         features=columns.features,
@@ -344,11 +343,11 @@ def analyze_frame(
     )
     rows = selected(df, columns)
     part, proof = _proved(rows, content, plan, adapter, counts)
-    _refuse_repeated_rows(part, plan, row_id_col)
+    _refuse_repeated_rows(part, plan, named.row)
     assert part.kept is not None
     n_repeated, doubts = copies_finding(part.marks, counts.all, lambda: _repeats(rows, plan, adapter, counts))
     if plan.highest_key < LARGEST_KEY:
-        refuse_alike_rows(part.kept, row_id_col)
+        refuse_alike_rows(part.kept, named.row)
     kept = in_row_order(part.kept)
     if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
         raise DataMismatchError(

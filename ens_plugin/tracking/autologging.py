@@ -66,6 +66,7 @@ from ens_plugin.tracking.uploads import (
 from ens_plugin.tracking.wandb_run import active_run, prefixes_of
 
 __all__ = [
+    "PredictedRows",
     "affordable_rows",
     "autolog",
     "metric_seconds_per_row",
@@ -110,20 +111,21 @@ def _time_passes(rows: Any, target: NDArray[Any]) -> PassSeconds:
     return PassSeconds(compared - start, time.perf_counter() - compared)
 
 
+class PredictedRows(NamedTuple):
+    """Training rows, and the members that predict them."""
+
+    adapter: EnsembleAdapter
+    features: Any
+    bags: Bags
+
+
 def affordable_rows(
-    adapter: EnsembleAdapter,
-    features: Any,
-    bags: Bags,
-    seconds: float,
-    allowance: float,
-    random_state: int | None,
-    *,
-    metric_pace: float,
+    predicted: PredictedRows, seconds: float, allowance: float, random_state: int | None, *, metric_pace: float
 ) -> NDArray[np.intp] | None:
     """Return rows chosen at random, as many as can be analysed in the given time."""
-    n_rows = int(features.shape[0])
+    n_rows = int(predicted.features.shape[0])
     rng = np.random.default_rng(random_state)
-    pace = _seconds_per_row(adapter, features, bags, PILOT_SHARE * seconds, rng) + metric_pace
+    pace = _seconds_per_row(predicted, PILOT_SHARE * seconds, rng) + metric_pace
     least = min(FEW_ROWS, n_rows, int(0.5 * allowance / pace))
     n_chosen = max(_rows_within(seconds - ESTIMATE_S, pace), least)
     if n_chosen >= n_rows:
@@ -143,10 +145,9 @@ def _rows_within(seconds: float, pace: float) -> int:
     return int((seconds - ESTIMATED_ROWS * ESTIMATE_S_PER_ROW) / max(pace, 1e-12))
 
 
-def _seconds_per_row(
-    adapter: EnsembleAdapter, features: Any, bags: Bags, enough: float, rng: np.random.Generator
-) -> float:
+def _seconds_per_row(predicted: PredictedRows, enough: float, rng: np.random.Generator) -> float:
     """Return the seconds that all members take to predict a row, timed on samples of growing size."""
+    adapter, features, bags = predicted
     pace = np.inf
     for size in PILOT_ROWS:
         rows = np.sort(rng.choice(features.shape[0], min(size, features.shape[0]), replace=False))
@@ -167,19 +168,13 @@ N_EVALUATIONS = 900
 
 
 def metric_seconds_per_row(
-    adapter: EnsembleAdapter,
-    features: Any,
-    bags: Bags,
-    y: Any,
-    metric: ResolvedMetric,
-    *,
-    enough: float,
-    rng: np.random.Generator,
+    predicted: PredictedRows, y: Any, metric: ResolvedMetric, *, enough: float, rng: np.random.Generator
 ) -> float:
     """Return the estimated seconds for each row of all evaluations of a metric, from one evaluation on a few rows.
 
     0 where the metric cannot be computed on them; the analysis then shows whether it can be on all rows.
     """
+    adapter, features, bags = predicted
     labels, pace = target_array(y), 0.0
     # Of several outputs, the adapter is that of the first; each is evaluated alone and in the mean.
     n_times = 1 if labels.ndim == 1 or labels.shape[1] == 1 else 2 * labels.shape[1]
@@ -189,7 +184,8 @@ def metric_seconds_per_row(
         rows = np.sort(rng.choice(target.size, min(size, target.size), replace=False))
         start = time.perf_counter()
         try:
-            elapsed = _seconds_of_one(adapter, features[rows], bags.take(rows), labels[rows], target[rows], metric)
+            part = PredictedRows(adapter, features[rows], bags.take(rows))
+            elapsed = _seconds_of_one(part, labels[rows], target[rows], metric)
         except InputError:
             # Few rows may lack a label.
             continue
@@ -200,16 +196,11 @@ def metric_seconds_per_row(
 
 
 def _seconds_of_one(
-    adapter: EnsembleAdapter,
-    features: Any,
-    bags: Bags,
-    labels: NDArray[Any],
-    target: NDArray[Any],
-    metric: ResolvedMetric,
+    predicted: PredictedRows, labels: NDArray[Any], target: NDArray[Any], metric: ResolvedMetric
 ) -> float:
     everything = slice(0, target.size)
-    reader = BlockReader(adapter, features, bags, target, np.ones(target.size), np.arange(target.size), with_path=False)
-    rows = metric_rows(metric, adapter, reader.read(everything).sample, labels)
+    reader = BlockReader(*predicted, target, np.ones(target.size), np.arange(target.size), with_path=False)
+    rows = metric_rows(metric, predicted.adapter, reader.read(everything).sample, labels)
     known = rows.known
     output = rows.linked[known]
     start = time.perf_counter()
@@ -455,15 +446,14 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     about_rows: list[Finding] = []
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
+        predicted = PredictedRows(adapter, features, bags)
         rng, metric = np.random.default_rng(options.random_state), resolve_metric(options.metric, adapter, data.y)
         enough = PILOT_SHARE * (deadline - time.perf_counter())
         metric_pace = (
-            0.0
-            if metric is None
-            else metric_seconds_per_row(adapter, features, bags, data.y, metric, enough=enough, rng=rng)
+            0.0 if metric is None else metric_seconds_per_row(predicted, data.y, metric, enough=enough, rng=rng)
         )
         left = deadline - time.perf_counter()
-        rows = affordable_rows(adapter, features, bags, left, allowance, options.random_state, metric_pace=metric_pace)
+        rows = affordable_rows(predicted, left, allowance, options.random_state, metric_pace=metric_pace)
         if rows is not None:
             sentence = (
                 f"Only {rows.size} of the {features.shape[0]} training rows were analysed, drawn at random, to keep "

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.analysis import AnalysisOptions
-from ens_plugin.sizing.truncate import sufficient_cut
+from ens_plugin.sizing.truncate import AnalysedModel, sufficient_cut
 
 
 @pytest.mark.fast_cases("0")
@@ -19,7 +19,7 @@ def test_a_cut_passes_a_gate_that_wants_the_same_agreement(random_state: int) ->
     report = ens_plugin.analyze(forest, X, y, criterion="agreement", confidence=0.98)
     assert report.recommended_size is not None
     options = AnalysisOptions(criterion="agreement", confidence=0.98)
-    _, cut_report, checks = sufficient_cut(forest, report, report.recommended_size, X, y, options)
+    _, cut_report, checks = sufficient_cut(AnalysedModel(forest, report, X, y, options), report.recommended_size)
     assert cut_report.n_members < 100
     assert cut_report.recommendation.agreement is not None
     assert cut_report.recommendation.agreement >= 0.98

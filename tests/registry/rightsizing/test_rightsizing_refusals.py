@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+from ens_plugin import EnsembleReport
 from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.errors import (
     EnsPluginError,
@@ -26,6 +27,7 @@ from ens_plugin.errors import (
 )
 from ens_plugin.registry import rightsize, rightsizing
 from ens_plugin.registry.rightsizing import ModelSource, rightsize_analysed
+from ens_plugin.sizing.truncate import AnalysedModel
 from tests.registry.rightsizing.cases import CLOUDPICKLE, EASY, XR, YR, Case, Client, X, Y, counts, forest, log
 from tests.reports import classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS
@@ -34,6 +36,10 @@ pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("plain")]
 
 
 SOURCE = ModelSource("models:/churn/7", "churn", "7", None, "model", "0", "sklearn", None)
+
+
+def analysed(report: EnsembleReport) -> AnalysedModel:
+    return AnalysedModel(None, report, X, Y, AnalysisOptions())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,7 @@ def test_exactly_the_recommended_size_is_left_alone() -> None:
     report = classification_report()
     size = report.recommended_size
     assert size is not None
-    found = rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), replace(report, n_members=size), None)
+    found = rightsize_analysed(SOURCE, analysed(replace(report, n_members=size)), None)
     assert found.outcome == "not_needed"
 
 
@@ -72,13 +78,13 @@ def test_a_size_that_is_not_known_is_no_answer() -> None:
     report = classification_report()
     unknown = replace(report.recommendation, size=None, values=np.full(report.recommendation.values.shape, np.nan))
     with pytest.raises(InputError, match="recommended size is not available"):
-        rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), replace(report, recommendation=unknown), None)
+        rightsize_analysed(SOURCE, analysed(replace(report, recommendation=unknown)), None)
 
 
 def test_a_size_from_a_few_rows_is_no_answer() -> None:
     report = replace(classification_report(), n_rows=29)
     with pytest.raises(InputError, match=r"29 rows are too few .* Pass 30 rows or more"):
-        rightsize_analysed(SOURCE, None, X, Y, AnalysisOptions(), report, None)
+        rightsize_analysed(SOURCE, analysed(report), None)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.tracking import autologging as metric_cost
-from ens_plugin.tracking.autologging import N_EVALUATIONS, metric_seconds_per_row
+from ens_plugin.tracking.autologging import N_EVALUATIONS, PredictedRows, metric_seconds_per_row
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 3))
@@ -34,7 +34,8 @@ def pace(monkeypatch: pytest.MonkeyPatch, metric: Any, clock: Clock, enough: flo
     features, resolved = adapter.prepare(X), resolve_metric(metric, adapter)
     assert resolved is not None
     bags, rng = adapter.bags(X, features, Y), np.random.default_rng(0)
-    return metric_seconds_per_row(adapter, features, bags, Y, resolved, enough=enough, rng=rng)
+    predicted = PredictedRows(adapter, features, bags)
+    return metric_seconds_per_row(predicted, Y, resolved, enough=enough, rng=rng)
 
 
 def test_a_metric_without_a_formula_takes_as_long_as_its_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import autologging as row_budget
-from ens_plugin.tracking.autologging import affordable_rows
+from ens_plugin.tracking.autologging import PredictedRows, affordable_rows
 
 N_ROWS = 100_000
 BAGS = Bags.from_mask(np.zeros((2, N_ROWS), dtype=bool))
@@ -44,15 +44,8 @@ def choose(
 ) -> tuple[Any, Clock]:
     clock = Clock(seconds_per_row)
     monkeypatch.setattr(row_budget, "time", clock)
-    rows = affordable_rows(
-        clock,
-        FEATURES,
-        BAGS,
-        seconds,
-        allowance,
-        random_state=0,
-        metric_pace=metric_pace,  # type: ignore[arg-type]
-    )
+    predicted = PredictedRows(clock, FEATURES, BAGS)  # type: ignore[arg-type]
+    rows = affordable_rows(predicted, seconds, allowance, random_state=0, metric_pace=metric_pace)
     return rows, clock
 
 
@@ -93,7 +86,7 @@ def test_members_that_are_too_slow_are_refused_soon(monkeypatch: pytest.MonkeyPa
     clock = Clock(0.1)
     monkeypatch.setattr(row_budget, "time", clock)
     with pytest.raises(InputError, match=r"take 0\.1 s.*max_overhead"):
-        affordable_rows(clock, FEATURES, BAGS, 2.0, 2.0, random_state=0, metric_pace=0.0)  # type: ignore[arg-type]
+        affordable_rows(PredictedRows(clock, FEATURES, BAGS), 2.0, 2.0, random_state=0, metric_pace=0.0)  # type: ignore[arg-type]
     assert sum(clock.row_counts) <= 16
 
 
