@@ -761,11 +761,11 @@ def compiled_sums(block: RowBlock) -> CompiledSums:
     # Of other types, NumPy rounds some sums to the type.
     if block.outputs.dtype != np.float64 or not _kernel.is_used():
         return CompiledSums()
-    from ens_plugin._kernel import tallies
+    from ens_plugin._kernel import outputs
 
     return CompiledSums(
-        of_values=lambda own: tallies.value_sums(own.outputs, own.counted),
-        of_margins=lambda own: tallies.margin_sums(own.outputs, own.counted, own.target),
+        of_values=lambda own: outputs.value_sums(own.outputs, own.counted),
+        of_margins=lambda own: outputs.margin_sums(own.outputs, own.counted, own.target),
     )
 
 
@@ -778,7 +778,7 @@ def subset_counts() -> VoteCounts:
     """Return the function that counts the votes of subsets: the compiled one, or ``count_votes_by``."""
     if not _kernel.is_used():
         return count_votes_by
-    from ens_plugin._kernel.votes import subset_votes
+    from ens_plugin._kernel.outputs import subset_votes
 
     return lambda votes, target, n_slots, subsets: subset_votes(votes, target, n_slots, subsets.places)
 
@@ -787,7 +787,7 @@ def label_order() -> LabelOrder | None:
     """Return the compiled functions that find and make an order of rows by their labels, or None."""
     if not _kernel.is_used():
         return None
-    from ens_plugin._kernel.orders import label_places, move_labels
+    from ens_plugin._kernel.outputs import label_places, move_labels
 
     return LabelOrder(label_places, move_labels)
 
@@ -796,10 +796,10 @@ def vote_pairs() -> VotePairs | None:
     """Return the compiled functions that sum over pairs of rows as ``sum_pairs`` does, of votes, or None."""
     if not _kernel.is_used():
         return None
-    from ens_plugin._kernel import pairs
+    from ens_plugin._kernel import outputs
     from ens_plugin.core.pair_covariance import VotePairs
 
-    return VotePairs(pairs.vote_pairs, pairs.block_pairs)
+    return VotePairs(outputs.vote_pairs, outputs.block_pairs)
 
 
 # Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,

@@ -516,15 +516,16 @@ def _drawing() -> Callable[[NDArray[np.int64], int, int], NDArray[np.uint8]]:
     """Return the compiled function that does what :func:`drawn_bits` does, or that one."""
     if not _kernel.is_used():
         return drawn_bits
-    from ens_plugin._kernel import draws
 
-    return draws.drawn_bits
+    from ens_plugin._kernel import outputs
+
+    return outputs.drawn_bits
 
 
 def drawn_bits(seeds: NDArray[np.int64], n_rows: int, n_draws: int) -> NDArray[np.uint8]:
     """Return which rows ``numpy.random.RandomState(seed).randint(0, n_rows, n_draws)`` draws with each seed.
 
-    As in ``ens_plugin/_kernel/draws.py``, whose function of this name has the same parameters.
+    As in ``ens_plugin/_kernel/outputs.py``, whose function of this name has the same parameters.
     """
     bits = np.empty((seeds.size, -(-n_rows // 8)), np.uint8)
     chunks = [slice(start, start + DRAWN_TOGETHER) for start in range(0, seeds.size, DRAWN_TOGETHER)]

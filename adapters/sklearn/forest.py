@@ -202,9 +202,9 @@ def _pure_labels(value: NDArray[np.float64], left: NDArray[Any]) -> NDArray[np.u
     """Return the label of each leaf, by node, from the nodes' probabilities; None if a leaf has several labels."""
     # Of two labels, NumPy reads all nodes in less time than others take to find the leaves.
     if value.shape[1] > 2 and _kernel.is_used():
-        from ens_plugin._kernel import labels
+        from ens_plugin._kernel import outputs
 
-        return labels.pure_labels(value, left, code_dtype(value.shape[1]))
+        return outputs.pure_labels(value, left, code_dtype(value.shape[1]))
     label, is_certain = _certain_labels(value)
     # With weights, probabilities of a mixed inner node may be rounded to 1 too.
     return label if is_certain[left < 0].all() else None

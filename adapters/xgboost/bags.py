@@ -284,7 +284,7 @@ class RowSampler:
     def packed_words(self, words: WordArray) -> NDArray[np.uint8]:
         """Return :meth:`from_words` as ``np.packbits`` packs them, shape (n_words, ceil(n_rows / 8))."""
         if _kernel.is_used():
-            from ens_plugin._kernel.draws import product_bits
+            from ens_plugin._kernel.outputs import product_bits
 
             return product_bits(words, self.powers, int(self.highest))
         bits = np.empty((words.size, -(-self.n_rows // 8)), dtype=np.uint8)

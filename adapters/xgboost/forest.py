@@ -108,7 +108,7 @@ class TreeWalk:
         """Return what copies rows' values in order to other places, as ``trees.move_values``; None without it."""
         if not self._walk.is_used:
             return None
-        from ens_plugin._kernel.queues import move_values
+        from ens_plugin._kernel.outputs import move_values
 
         move: Callable[..., None] = move_values
         return move
@@ -806,7 +806,7 @@ def class_margin_sums(
     """Return ``margin_sums`` of members formed of the trees out of whose bags a row is; None without the walk."""
     if not _kernel.is_used():
         return None
-    from ens_plugin._kernel import tallies
+    from ens_plugin._kernel import outputs
 
     sums, n_trees = np.empty((7, target.size)), values.shape[0] * values.shape[1]
     # A copy, so that the bits of these rows are not far apart.
@@ -814,7 +814,7 @@ def class_margin_sums(
     known = Bags(bits, target.size)
     for start in range(0, target.size, ROWS_AT_ONCE):
         part = slice(start, min(start + ROWS_AT_ONCE, target.size))
-        sums[:, part] = tallies.class_margin_sums(values, read_leaves(rows[part]), known.part(part).bits, target[part])
+        sums[:, part] = outputs.class_margin_sums(values, read_leaves(rows[part]), known.part(part).bits, target[part])
     return sums
 
 

@@ -18,7 +18,7 @@ ANALYSIS, CORE = "ens_plugin.analysis", "ens_plugin.core"
 # A function stands as module:name, a method as module:class.name; of libraries that are not loaded, none is timed.
 STAGES: Mapping[str, Sequence[str]] = {
     "reading the model": ("ens_plugin.adapters.registry:find_adapter",),
-    "checking rows and y; bags and their proof": (f"{ANALYSIS}.model_rows:read_rows",),
+    "checking rows and y; bags and their proof": (f"{ANALYSIS}.rows:read_rows",),
     "finding leaves": (
         "sklearn.tree:BaseDecisionTree.apply",
         "lightgbm:Booster.predict",
@@ -52,7 +52,7 @@ STAGES: Mapping[str, Sequence[str]] = {
     "checks of the evidence": (
         f"{ANALYSIS}.checks:resize_by_distinct_rows",
         f"{ANALYSIS}.rows:compare_with_stored",
-        f"{ANALYSIS}.rows:row_shares",
+        f"{ANALYSIS}.shares:row_shares",
     ),
 }
 

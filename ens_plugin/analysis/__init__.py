@@ -9,15 +9,16 @@ from ens_plugin.lazy_names import lazy_names
 if TYPE_CHECKING:
     from ens_plugin.analysis.analyze import UNCHECKED_ROWS, UNPROVED_TARGET, analyze_rows, run_analysis
     from ens_plugin.analysis.arguments import resolve_options, row_weights
-    from ens_plugin.analysis.blocks import TalliedRows, sample_limit, sampling_seed, tally_rows
+    from ens_plugin.analysis.blocks import sample_limit, sampling_seed, tally_rows
+    from ens_plugin.analysis.evidence import Evidence
     from ens_plugin.analysis.options import AnalysisOptions, ScorerOfLabel
 
 __all__ = [
     "UNCHECKED_ROWS",
     "UNPROVED_TARGET",
     "AnalysisOptions",
+    "Evidence",
     "ScorerOfLabel",
-    "TalliedRows",
     "analyze_rows",
     "resolve_options",
     "row_weights",
@@ -30,7 +31,7 @@ __all__ = [
 _HOME_OF = {
     "AnalysisOptions": "ens_plugin.analysis.options",
     "ScorerOfLabel": "ens_plugin.analysis.options",
-    "TalliedRows": "ens_plugin.analysis.blocks",
+    "Evidence": "ens_plugin.analysis.evidence",
     "UNCHECKED_ROWS": "ens_plugin.analysis.analyze",
     "UNPROVED_TARGET": "ens_plugin.analysis.analyze",
     "analyze_rows": "ens_plugin.analysis.analyze",

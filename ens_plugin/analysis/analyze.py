@@ -27,7 +27,7 @@ from ens_plugin.adapters.unwrap import (
     unwrap,
 )
 from ens_plugin.analysis.arguments import granted_threads, resolve_options
-from ens_plugin.analysis.blocks import Progress, TalliedRows, label_count, tally_rows
+from ens_plugin.analysis.blocks import Progress, label_count, tally_rows
 from ens_plugin.analysis.checks import (
     RowLikeness,
     count_distinct_rows,
@@ -47,25 +47,22 @@ from ens_plugin.analysis.curves import (
     largest_shared_size,
 )
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
-from ens_plugin.analysis.label_errors import label_errors
-from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
-from ens_plugin.analysis.model_rows import ModelRows, RowChoice, read_rows
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label, metric_without_label
-from ens_plugin.analysis.rows import (
-    RowShares,
-    compare_with_stored,
+from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.groups import (
     group_chances,
     group_doubts,
     missing_weight,
     refuse_groups_in_bags,
-    refuse_own_loss,
-    refuse_unweighable,
-    row_shares,
-    target_array,
     with_groups,
     with_reach,
 )
+from ens_plugin.analysis.label_errors import label_errors
+from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
+from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label, metric_without_label
+from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, read_rows
+from ens_plugin.analysis.shares import RowShares, refuse_unweighable, row_shares
 from ens_plugin.analysis.sizes import rare_label_notes, with_criteria
+from ens_plugin.analysis.target import refuse_own_loss, target_array
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.sample import Sample
@@ -140,7 +137,7 @@ class KnownRows:
 
 
 def build_report(
-    adapter: EnsembleAdapter, tallied: TalliedRows, settings: ResolvedOptions, known: KnownRows
+    adapter: EnsembleAdapter, tallied: Evidence, settings: ResolvedOptions, known: KnownRows
 ) -> EnsembleReport:
     """Return the report of an analysis, in this order.
 
@@ -205,9 +202,7 @@ def build_report(
     )
 
 
-def _evidence(
-    tallied: TalliedRows, shares: RowShares, usable: NDArray[np.bool_], settings: ResolvedOptions
-) -> TalliedRows:
+def _evidence(tallied: Evidence, shares: RowShares, usable: NDArray[np.bool_], settings: ResolvedOptions) -> Evidence:
     """Return the tallied rows with the weights by which usable rows represent all, and the groups' own weights."""
     metric = settings.metric
     unweighted = None if metric is None or metric.takes_weights else metric.name
@@ -222,7 +217,7 @@ def _evidence(
 
 def _estimates(
     adapter: EnsembleAdapter,
-    evidence: TalliedRows,
+    evidence: Evidence,
     usable: NDArray[np.bool_],
     settings: ResolvedOptions,
     sampled_labels: NDArray[Any],
@@ -236,7 +231,7 @@ def _estimates(
 
 def _own_loss_estimates(
     adapter: EnsembleAdapter,
-    evidence: TalliedRows,
+    evidence: Evidence,
     sampled_labels: NDArray[Any],
     settings: ResolvedOptions,
     shared: int | None,
@@ -251,7 +246,7 @@ def _own_loss_estimates(
 
 def _common_estimates(
     adapter: EnsembleAdapter,
-    evidence: TalliedRows,
+    evidence: Evidence,
     usable: NDArray[np.bool_],
     settings: ResolvedOptions,
     sampled_labels: NDArray[Any],
@@ -278,7 +273,7 @@ def _common_estimates(
 
 
 def _copies_findings(
-    known: KnownRows, adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_]
+    known: KnownRows, adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_]
 ) -> tuple[Finding, ...]:
     """Return findings on copies that may bias the estimates, and on rows that an oversampler may have appended."""
     repeats = None if known.likeness is None else known.likeness.repeats
@@ -297,14 +292,14 @@ def _copies_findings(
     return found
 
 
-def _count_repeated(known: KnownRows, evidence: TalliedRows, usable: NDArray[np.bool_]) -> int:
+def _count_repeated(known: KnownRows, evidence: Evidence, usable: NDArray[np.bool_]) -> int:
     repeats = None if known.likeness is None else known.likeness.repeats
     if repeats is None:
         return 0
     return int(np.count_nonzero(repeats.repeated & usable & (evidence.weight.total > 0)))
 
 
-def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
+def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
     """Return which rows have enough out-of-bag members: one for hard votes, else two, which a variance needs."""
     tally, weight = evidence.tally, evidence.weight
     refuse_groups_in_bags(weight, tally.trials >= 2, missing_weight(evidence, n_members, 2))
@@ -325,7 +320,7 @@ def _usable_rows(evidence: TalliedRows, n_members: int) -> NDArray[np.bool_]:
     return np.asarray(usable)
 
 
-def _members_needed(evidence: TalliedRows) -> int:
+def _members_needed(evidence: Evidence) -> int:
     return 1 if counts_hard_votes(evidence.tally) else 2
 
 
@@ -341,13 +336,13 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
     )
 
 
-def _shared_size(evidence: TalliedRows, usable: NDArray[np.bool_]) -> int:
+def _shared_size(evidence: Evidence, usable: NDArray[np.bool_]) -> int:
     return largest_shared_size(evidence.tally.trials[usable], evidence.sample.keep(usable).rows)
 
 
 def _estimate(
     adapter: EnsembleAdapter,
-    evidence: TalliedRows,
+    evidence: Evidence,
     usable: NDArray[np.bool_],
     settings: ResolvedOptions,
     *,
@@ -360,7 +355,7 @@ def _estimate(
     return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
 
 
-def _usable_part(evidence: TalliedRows, usable: NDArray[np.bool_]) -> TalliedRows:
+def _usable_part(evidence: Evidence, usable: NDArray[np.bool_]) -> Evidence:
     """Return the tallies of some of the rows."""
     if usable.all():
         return evidence
@@ -381,7 +376,7 @@ def _usable_part(evidence: TalliedRows, usable: NDArray[np.bool_]) -> TalliedRow
 
 def _two_errors(
     adapter: EnsembleAdapter,
-    evidence: TalliedRows,
+    evidence: Evidence,
     usable: NDArray[np.bool_],
     settings: ResolvedOptions,
     whole: ErrorDraws | None,
@@ -401,7 +396,7 @@ def _two_errors(
     return two_errors(rows, settings, whole, has_scores=adapter.output_kind == "scores", is_even=is_even)
 
 
-def _members_of(evidence: TalliedRows, usable: NDArray[np.bool_]) -> FloatArray:
+def _members_of(evidence: Evidence, usable: NDArray[np.bool_]) -> FloatArray:
     """Return the number of members of the usable entries."""
     trials = evidence.tally.trials
     return trials if usable.all() else trials[usable]
@@ -480,7 +475,7 @@ def open_model(
     return adapter, inner, resolve_options(adapter, options, y)
 
 
-def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progress | None = None) -> TalliedRows:
+def tally_model_rows(rows: Rows, settings: ResolvedOptions, progress: Progress | None = None) -> Evidence:
     """Return the tallies of rows, with their groups, chances and proof, one entry for each row."""
     evidence = tally_rows(
         rows.adapter,
@@ -502,7 +497,7 @@ def tally_model_rows(rows: ModelRows, settings: ResolvedOptions, progress: Progr
     return replace(evidence, weight=weight, chance=chance, proof=rows.proof)
 
 
-def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
+def with_member_findings(rows: Rows, sample: Sample) -> Rows:
     """Return training rows with doubts where bags are unequal, and where rows belong together."""
     if rows.bags is None:
         return rows
@@ -517,7 +512,7 @@ def with_member_findings(rows: ModelRows, sample: Sample) -> ModelRows:
     return replace(rows, findings=with_reach(findings, rows.bags))
 
 
-def report_on_rows(rows: ModelRows, evidence: TalliedRows, settings: ResolvedOptions) -> EnsembleReport:
+def report_on_rows(rows: Rows, evidence: Evidence, settings: ResolvedOptions) -> EnsembleReport:
     """Return the report from the tallies of rows, whose features and bags take no part in it."""
     adapter, sampled = rows.adapter, evidence.sample.rows
     if settings.data == "oob" and rows.groups is None:
@@ -917,7 +912,7 @@ def _analyze_output(
     return report, output
 
 
-def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
+def _rows_for_stack(rows: Rows, metric: ResolvedMetric | None) -> _Output:
     """Return the rows with weight that at least two members predict."""
     usable = rows.weight > 0
     if rows.bags is not None:
@@ -936,7 +931,7 @@ def _rows_for_stack(rows: ModelRows, metric: ResolvedMetric | None) -> _Output:
     )
 
 
-def _metric_of_output(metric: ResolvedMetric, rows: ModelRows, used: NDArray[np.intp]) -> OutputMetric:
+def _metric_of_output(metric: ResolvedMetric, rows: Rows, used: NDArray[np.intp]) -> OutputMetric:
     """Return the metric of an output, with its rows' labels in the form in which the metric takes them."""
     classes = rows.adapter.classes
     if classes is None:
@@ -978,7 +973,7 @@ def _mean_report(
     return build_report(stack, _with_groups(tallied, outputs), settings, known)
 
 
-def _with_groups(tallied: TalliedRows, outputs: Sequence[_Output]) -> TalliedRows:
+def _with_groups(tallied: Evidence, outputs: Sequence[_Output]) -> Evidence:
     """Return the tallied rows of the stack with the rows of each original row, or group, as one group."""
     chances = [output.chance for output in outputs if output.chance is not None]
     return replace(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +13,19 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.trees import CompiledSums, compiled_sums, label_order, moment_sums
-from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.adapters.trees import CompiledSums, compiled_sums, moment_sums
+from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, ScoreBlock, sample_keys, smallest_keys
 from ens_plugin.core.tally import (
     CHUNK,
     AnyTally,
     PathTally,
     RowBlock,
-    SupportTally,
     both_scores,
     copy_rows,
     empty_tally,
     merge_paths,
-    select_rows,
     tally_margins,
     tally_path,
     tally_score_signs,
@@ -36,13 +35,11 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.weights import RowWeight
 
 if TYPE_CHECKING:
-    from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
     "BlockReader",
     "Progress",
-    "TalliedRows",
     "block_rows",
     "label_count",
     "row_blocks",
@@ -51,90 +48,6 @@ __all__ = [
     "tally_block",
     "tally_rows",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class TalliedRows:
-    """Sums over members by row (tallies), and sampled outputs, from which all estimates are computed.
-
-    Attributes
-    ----------
-    tally : SupportTally, MarginTally, ValueTally or GroupedValues
-        One entry per row, or per group of rows.
-    sample : Sample
-        The members' outputs for a random subset of the rows; its rows are entries of the tally.
-    path : PathTally or None
-        The growth path, for the path estimator.
-    weight : RowWeight
-        Weights of the entries.
-    spreads : ndarray, shape (2, 2), or None
-        For soft votes whose entries are groups of rows: see
-        :func:`ens_plugin.analysis.estimates.soft_spreads`.
-    crossed : CrossedMargins or None
-        For margins whose entries are groups of rows.
-    label : ndarray of int, shape (n_entries,), or None
-        Label code of each row, of any type of integer, to be compared and to select entries of arrays; None for
-        regression, and where entries are groups of rows.
-    by_label : ndarray, shape (2, n_labels, n_members + 1), or None
-        Where entries are groups of rows: rows with weight by label and number of members, and their weight.
-    chance : ndarray, shape (n_entries,), or None
-        Chance of each row to be left out of one bag, where they differ and the library keeps them.
-    proof : BagProof
-    metric_sample : Sample or None
-        Like `sample`, but of more rows, for a metric; None without a metric, or if `sample` has enough rows.
-    """
-
-    tally: AnyTally | GroupedValues
-    sample: Sample
-    path: PathTally | None
-    weight: RowWeight
-    spreads: FloatArray | None = field(default=None, kw_only=True)
-    crossed: CrossedMargins | None = field(default=None, kw_only=True)
-    label: IntArray | None = field(default=None, kw_only=True)
-    by_label: FloatArray | None = field(default=None, kw_only=True)
-    chance: FloatArray | None = field(default=None, kw_only=True)
-    proof: BagProof = field(default_factory=BagProof, kw_only=True)
-    metric_sample: Sample | None = field(default=None, kw_only=True)
-
-    @property
-    def rows_of_metric(self) -> Sample:
-        """Return the members' outputs for the rows that a metric is computed on."""
-        return self.sample if self.metric_sample is None else self.metric_sample
-
-    def part(self, mask: NDArray[np.bool_]) -> TalliedRows:
-        """Return some of the rows, each an entry of the tally; `metric_sample` and `path` remain those of all."""
-        assert isinstance(self.tally, AnyTally)
-        return replace(
-            self,
-            tally=select_rows(self.tally, mask),
-            sample=self.sample.keep(mask),
-            weight=self.weight.select(mask),
-            label=None if self.label is None else self.label[mask],
-            spreads=None,
-            crossed=None,
-        )
-
-    def sort_samples(self) -> TalliedRows:
-        """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""
-        of_labels = label_order()
-        if self.metric_sample is None:
-            sample = self.sample.sort_by_content(of_labels)
-            if isinstance(self.tally, SupportTally) and sample.block.is_vote:
-                _keep_counts(sample.block, self.tally, sample.rows)
-            return replace(self, sample=sample)
-        more = self.metric_sample.sort_by_content(of_labels)
-        # The rows of the smaller sample are some of these, and their order is the same among others.
-        smaller = more.select(np.flatnonzero(np.isin(more.rows, self.sample.rows)))
-        return replace(self, sample=smaller, metric_sample=more)
-
-
-def _keep_counts(block: RowBlock, tally: SupportTally, rows: IntArray) -> None:
-    """Keep with some rows their numbers of members and of votes on two labels, which the tally of all has counted."""
-    wrong, trials = tally.wrong[rows], tally.trials[rows]
-    second = np.where(block.target == 0, wrong, trials - wrong)
-    for name, counts in (("trials", trials), ("support", np.column_stack([trials - second, second]))):
-        counts.flags.writeable = False
-        vars(block)[name] = counts
 
 
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
@@ -165,7 +78,7 @@ def tally_rows(
     with_metric: bool = False,
     rng: np.random.Generator,
     progress: Progress | None,
-) -> TalliedRows:
+) -> Evidence:
     """Return sums over the out-of-bag members of each row (tallies), and sampled outputs.
 
     Blocks are read in as many threads as joblib's context allows; the result does not depend on it.
@@ -180,7 +93,7 @@ def tally_rows(
     parts = finished if progress is None else progress(finished, len(blocks))
     rows = _joined(parts, n_rows, kept.size)
     is_all = sampled.size == kept.size
-    return TalliedRows(
+    return Evidence(
         tally=rows.tally,
         sample=rows.sample if is_all else rows.sample.select(np.searchsorted(kept, sampled)),
         metric_sample=None if is_all else rows.sample,
@@ -192,7 +105,7 @@ def tally_rows(
 
 @dataclass(frozen=True, eq=False)
 class TalliedBlock:
-    """Tallies of one block of rows, with the attributes of :class:`TalliedRows`."""
+    """Tallies of one block of rows, with the attributes of :class:`Evidence`."""
 
     tally: AnyTally
     sample: Sample

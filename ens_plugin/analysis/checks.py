@@ -20,7 +20,7 @@ from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.trees import OutsideColumns, columns_outside
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
 from ens_plugin.analysis.copies import HashedRows, RepeatedRows, find_repeats, identical_rows
-from ens_plugin.analysis.rows import encode_groups
+from ens_plugin.analysis.groups import encode_groups
 from ens_plugin.analysis.sizes import agreement_size, as_told, choose_criterion, probability_size
 from ens_plugin.core.agreement import gather_cells, has_few_cells
 from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
@@ -55,8 +55,8 @@ from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import SizeRecommendation
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.blocks import TalliedRows
     from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
+    from ens_plugin.analysis.evidence import Evidence
 
 __all__ = [
     "LIKE_TRAINING_ROWS",
@@ -675,7 +675,7 @@ def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], dat
     return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell, all_differ)
 
 
-def count_distinct_rows(evidence: TalliedRows, likeness: RowLikeness) -> int | None:
+def count_distinct_rows(evidence: Evidence, likeness: RowLikeness) -> int | None:
     """Return the number of different rows of features among those used; None where it was not counted."""
     used = _used(evidence)
     if likeness.cell is not None:
@@ -686,7 +686,7 @@ def count_distinct_rows(evidence: TalliedRows, likeness: RowLikeness) -> int | N
 def resize_by_distinct_rows(
     estimates: Estimates,
     adapter: EnsembleAdapter,
-    evidence: TalliedRows,
+    evidence: Evidence,
     likeness: RowLikeness,
     settings: ResolvedOptions,
 ) -> Estimates:
@@ -722,13 +722,13 @@ def resize_by_distinct_rows(
     return replace(estimates, recommendation=advice, criteria=criteria, findings=findings)
 
 
-def _used(evidence: TalliedRows) -> NDArray[np.bool_]:
+def _used(evidence: Evidence) -> NDArray[np.bool_]:
     """Return which rows have weight and a member that counts."""
     return np.asarray((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
 
 
 def _resized_by_alike_rows(
-    estimates: Estimates, adapter: EnsembleAdapter, evidence: TalliedRows, settings: ResolvedOptions
+    estimates: Estimates, adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
 ) -> Estimates:
     """Return estimates with another agreement if no member tells most rows with close votes from several others."""
     sample = evidence.sample.keep(_used(evidence))

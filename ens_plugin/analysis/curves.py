@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ens_plugin.adapters.trees import subset_counts
-from ens_plugin.analysis.blocks import TalliedRows
 from ens_plugin.analysis.estimates import (
     Estimates,
     ResolvedOptions,
@@ -25,6 +24,7 @@ from ens_plugin.analysis.estimates import (
     row_models,
     shift_errors,
 )
+from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import (
     agreement_reason,
     agreement_size,
@@ -100,7 +100,7 @@ JACKKNIFE_ROWS = 2_000
 
 
 def estimate_classification(
-    rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool
+    rows: Evidence, n_members: int, settings: ResolvedOptions, *, has_scores: bool
 ) -> Estimates:
     """Return the error curve, recommended size, bias, variance and uncertainty of a classifier."""
     tally, path = rows.tally, rows.path
@@ -148,7 +148,7 @@ def estimate_classification(
     return Estimates(curve, recommendation, bias_variance, sd, (*doubts, *notes), error_draws=draws)
 
 
-def draw_label_errors(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
+def draw_label_errors(rows: Evidence, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
     """Return the error of the rows of one label at each size, with draws from its posterior."""
     tally = rows.tally
     assert isinstance(tally, (SupportTally, MarginTally))
@@ -371,7 +371,7 @@ N_SIZES = 220
 LEAST = 1e-12
 
 
-def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> Estimates:
+def estimate_by_members(rows: Evidence, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> Estimates:
     """Return the estimates of a classifier, combined from parts of the rows with similar numbers of members."""
     parts = parts_by_members(rows.tally.trials, rows.sample.rows)
     if len(parts) == 1:
@@ -397,7 +397,7 @@ def estimate_by_members(rows: TalliedRows, n_members: int, settings: ResolvedOpt
     )
 
 
-def draw_errors_by_members(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
+def draw_errors_by_members(rows: Evidence, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
     """Return the error by size, with draws, combined from parts of the rows with similar numbers of members."""
     parts = parts_by_members(rows.tally.trials, rows.sample.rows)
     if len(parts) == 1:
@@ -561,7 +561,7 @@ LONGEST_TAIL = 0.75
 ROWS_OF_LUCK = 2000
 
 
-def estimate_regression(data: TalliedRows, n_members: int, settings: ResolvedOptions) -> Estimates:
+def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOptions) -> Estimates:
     """Return the error curve, recommended size, bias, variance and uncertainty of a regressor under squared loss."""
     tally, sample = data.tally, data.sample
     assert isinstance(tally, (ValueTally, GroupedValues))

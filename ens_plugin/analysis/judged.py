@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.blocks import TalliedRows
 from ens_plugin.analysis.curves import seed_noise
 from ens_plugin.analysis.estimates import counts_hard_votes
+from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.metric_curves import bootstrap_counts
 from ens_plugin.analysis.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric
@@ -68,7 +68,7 @@ class JudgedMetric(NamedTuple):
 
 
 def judge_metric(
-    adapter: EnsembleAdapter, evidence: TalliedRows, labels: NDArray[Any], metric: ResolvedMetric, error: float
+    adapter: EnsembleAdapter, evidence: Evidence, labels: NDArray[Any], metric: ResolvedMetric, error: float
 ) -> JudgedMetric:
     """Return the rows of a metric, from their out-of-bag members alone."""
     sample = evidence.rows_of_metric
@@ -208,9 +208,7 @@ class JudgedRows(NamedTuple):
     row_factor: float = 1.0
 
 
-def judge_rows(
-    adapter: EnsembleAdapter, evidence: TalliedRows, target: FloatArray, data: str, error: float
-) -> JudgedRows:
+def judge_rows(adapter: EnsembleAdapter, evidence: Evidence, target: FloatArray, data: str, error: float) -> JudgedRows:
     """Return the loss of every row, from its out-of-bag members alone."""
     tally, factor = evidence.tally, 1.0
     assert not isinstance(tally, GroupedValues)
@@ -251,7 +249,7 @@ def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, le
 
 
 def _label_variance(
-    tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: TalliedRows, data: str
+    tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: Evidence, data: str
 ) -> float:
     usable = tally.trials >= (1 if counts_hard_votes(tally) else 2)
     used = select_rows(tally, usable)
@@ -265,7 +263,7 @@ def _label_variance(
     )
 
 
-def _judged_values(tally: ValueTally, evidence: TalliedRows, n_members: int, data: str) -> tuple[FloatArray, float]:
+def _judged_values(tally: ValueTally, evidence: Evidence, n_members: int, data: str) -> tuple[FloatArray, float]:
     losses = row_losses(tally) if data == "holdout" else squared_losses_at(tally, n_members)
     block = evidence.sample.block
     rows = tally_values(block)

@@ -14,9 +14,9 @@ from scipy.interpolate import RectBivariateSpline
 from scipy.special import logit, ndtr
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.blocks import TalliedRows
 from ens_plugin.analysis.curves import draw_errors_by_members, draw_label_errors
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, fit_support, row_models
+from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.metric_rows import (
     FEWEST_OF_LABEL,
     OUT_OF_BAG_INFLATION,
@@ -1276,7 +1276,7 @@ LEAST_CHANCE = 1e-9
 
 
 def two_errors(
-    rows: TalliedRows, settings: ResolvedOptions, whole: ErrorDraws, *, has_scores: bool, is_even: bool
+    rows: Evidence, settings: ResolvedOptions, whole: ErrorDraws, *, has_scores: bool, is_even: bool
 ) -> TwoErrors:
     """Return the errors of the rows of each label by size: their limits, and how they approach these.
 
@@ -1298,7 +1298,7 @@ def two_errors(
         return replace(own, ties=_ties(parts, own.errors[0].sizes))
 
 
-def _ties(parts: list[TalliedRows], sizes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def _ties(parts: list[Evidence], sizes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Return, for each label, the probability of a tie at the even size above each size; None without hard votes."""
     if not all(counts_hard_votes(part.tally) for part in parts):
         return None
@@ -1308,7 +1308,7 @@ def _ties(parts: list[TalliedRows], sizes: FloatArray) -> tuple[FloatArray, Floa
     return first, second
 
 
-def _by_own_rows(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bool, is_even: bool) -> TwoErrors:
+def _by_own_rows(rows: Evidence, settings: ResolvedOptions, *, has_scores: bool, is_even: bool) -> TwoErrors:
     assert rows.label is not None
     masks = [rows.label == code for code in range(2)]
     draw = draw_label_errors if is_even else draw_errors_by_members
@@ -1319,19 +1319,19 @@ def _by_own_rows(rows: TalliedRows, settings: ResolvedOptions, *, has_scores: bo
     return TwoErrors((first, replace(second, draws=second.draws[order])), (weights[0], weights[1]))
 
 
-def _chances(rows: TalliedRows) -> LabelChances:
+def _chances(rows: Evidence) -> LabelChances:
     assert rows.label is not None
     return chances_of_labels(_scores(rows), rows.label.astype(np.float64), rows.weight.effective())
 
 
-def _both_labels(rows: TalliedRows, found: LabelChances) -> list[TalliedRows]:
+def _both_labels(rows: Evidence, found: LabelChances) -> list[Evidence]:
     """Return all rows as rows of each label, weighted by their chances to have it."""
     chances = [np.maximum(chance, LEAST_CHANCE) for chance in (1.0 - found.second, found.second)]
     return [_weighted(_as_label(rows, code), chance) for code, chance in enumerate(chances)]
 
 
 def _by_chances(
-    rows: TalliedRows, found: LabelChances, settings: ResolvedOptions, *, has_scores: bool, is_even: bool
+    rows: Evidence, found: LabelChances, settings: ResolvedOptions, *, has_scores: bool, is_even: bool
 ) -> tuple[ErrorDraws, ErrorDraws]:
     """Return the errors of each label from all rows, weighted by their chances to have it.
 
@@ -1350,9 +1350,7 @@ def _by_chances(
     return first, second
 
 
-def _slopes_by_coefficient(
-    rows: TalliedRows, found: LabelChances, sizes: FloatArray, *, has_scores: bool
-) -> FloatArray:
+def _slopes_by_coefficient(rows: Evidence, found: LabelChances, sizes: FloatArray, *, has_scores: bool) -> FloatArray:
     """Return by how much a coefficient of the chances raises the weighted sum of the error less its limit.
 
     The result is the same for both labels: as a row's chance of one label rises, that of the other falls.
@@ -1377,7 +1375,7 @@ def _with_limit(change: ErrorDraws, limit: ErrorDraws) -> ErrorDraws:
     )
 
 
-def _scores(rows: TalliedRows) -> FloatArray:
+def _scores(rows: Evidence) -> FloatArray:
     """Return the support of each row's members for the second label, on the scale of log-odds."""
     tally = _as_label(rows, 0).tally
     if isinstance(tally, SupportTally):
@@ -1386,7 +1384,7 @@ def _scores(rows: TalliedRows) -> FloatArray:
     return np.asarray(-2.0 * tally.mean / max(float(np.sqrt(np.mean(tally.mean**2))), LEAST_CHANCE))
 
 
-def _as_label(rows: TalliedRows, code: int) -> TalliedRows:
+def _as_label(rows: Evidence, code: int) -> Evidence:
     """Return the same rows as if all had one label."""
     assert rows.label is not None
     tally, sample = rows.tally, rows.sample
@@ -1407,7 +1405,7 @@ def _as_label(rows: TalliedRows, code: int) -> TalliedRows:
     return replace(rows, tally=flipped, sample=replace(sample, block=block))
 
 
-def _weighted(rows: TalliedRows, factor: FloatArray) -> TalliedRows:
+def _weighted(rows: Evidence, factor: FloatArray) -> Evidence:
     sample = rows.sample
     return replace(
         rows,

@@ -1,438 +1,183 @@
-"""The target and the groups of rows, what a model stores of them, and which rows an estimate rests on."""
+"""The rows that a model is judged by: as its adapter takes them, checked, with the bags of training rows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.members import find_labels, several_targets
-from ens_plugin.analysis.blocks import TalliedRows, label_count
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.comparison import row_losses
-from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import AnyTally, ValueTally
-from ens_plugin.core.validation import (
-    LARGEST_VALUE,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    as_array,
-    as_values,
-    counted,
-    one_line,
-    printable,
-    refuse_lazy,
-    rounded_up,
-    shown,
-    with_article,
-    with_missing,
+from ens_plugin.analysis.arguments import row_weights
+from ens_plugin.analysis.blocks import BlockReader
+from ens_plugin.analysis.checks import (
+    RowLikeness,
+    doubts_about_changed_rows,
+    is_sorted,
+    judge_held_out_rows,
+    near_copy_doubts,
+    row_likeness,
+    training_bags,
 )
-from ens_plugin.core.weights import (
-    Representation,
-    RowWeight,
-    bounds_by_members,
-    design_effect,
-    represent,
-    small_number_factor,
-)
-from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError, spelled
-from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import FEWEST_ROWS, LabelBasis
+from ens_plugin.analysis.copies import hash_rows, held_out_copies, refuse_copies
+from ens_plugin.analysis.groups import reach_of_groups
+from ens_plugin.analysis.target import encode_target, evaluation_weights, target_array
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.sample import Sample, spread_rows
+from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown
+from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.findings import Finding
+
+if TYPE_CHECKING:
+    from ens_plugin.analysis.metrics import ResolvedMetric
+    from ens_plugin.analysis.options import AnalysisOptions
 
 __all__ = [
-    "RowShares",
+    "RowChoice",
+    "Rows",
+    "compare_rows_with_stored",
     "compare_with_stored",
-    "encode_groups",
-    "encode_target",
-    "evaluation_weights",
-    "group_chances",
-    "group_doubts",
-    "largest_group",
-    "missing_weight",
-    "reach_of_groups",
-    "refuse_groups_in_bags",
+    "outputs_of_some",
+    "read_rows",
     "refuse_other_outputs",
-    "refuse_own_loss",
-    "refuse_own_weights",
-    "refuse_unweighable",
-    "row_shares",
-    "target_array",
-    "with_groups",
-    "with_reach",
 ]
 
-NAMED_ROWS = 5
+COMPARED_ROWS = 1000
+
+RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
 
-def target_array(y: Any, name: str = "y") -> NDArray[Any]:
-    """Return a target as an array of its labels or values, without missing ones."""
-    array = as_array(y, name)
-    if array.dtype.kind == "T":
-        array = array.astype(object)
-    is_missing = _are_missing(with_missing(array, y), name)
-    if array.ndim and is_missing.any():
-        raise InputError(_missing_text(is_missing, name))
-    return array
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows as the adapter of a model takes them, checked, with their bags if the model was trained on them.
 
-
-def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
-    """Return y as label codes (int64) or finite values (float64), shape (n_rows,)."""
-    target = target_array(y)
-    if adapter.info.n_outputs > 1:
-        raise UnsupportedModelError(several_targets(type(adapter.model).__name__, adapter.info.n_outputs))
-    if target.ndim == 2 and target.shape[1] == 1:
-        target = target[:, 0]
-    if target.ndim != 1:
-        raise InputError(f"y must have one dimension, got shape {target.shape}: this ensemble has one output.")
-    if target.size == 0:
-        raise InputError("y is empty; pass the true labels or values of the rows.")
-    own = adapter.encode_target(target)
-    if own is not None:
-        return np.asarray(own, dtype=np.float64 if adapter.classes is None else np.int64)
-    if adapter.classes is None:
-        return _real_values(target, adapter)
-    return _label_codes(target, adapter.classes)
-
-
-def evaluation_weights(
-    adapter: EnsembleAdapter, target: NDArray[Any], sample_weight: ArrayLike | None
-) -> ArrayLike | None:
-    """Return the user's weights, times those that the adapter gives rows because of their target."""
-    own = adapter.target_weights(target)
-    if own is None or sample_weight is None:
-        return sample_weight if own is None else own
-    given = as_values(sample_weight, "sample_weight", target.shape[0])
-    return np.asarray(given * own)
-
-
-def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
-    """Raise UnsupportedModelError if an adapter weights rows by their target, in a function that takes no weights."""
-    if adapter.offers("target_weights"):
-        raise UnsupportedModelError(
-            f"{what} counts all rows alike, and rows of {with_article(type(adapter.model).__name__)} are weighted by "
-            "their target, because some are censored. Pass the model and its target to ens_plugin.analyze, on one "
-            "machine."
-        )
-
-
-def refuse_own_loss(adapter: EnsembleAdapter, what: str) -> None:
-    """Raise UnsupportedModelError for an ensemble that is judged by its own loss, in a function with another loss."""
-    if adapter.loss_name is not None:
-        raise UnsupportedModelError(
-            f"{what} is about labels or squared errors, and this {type(adapter.model).__name__} is judged by "
-            f"{adapter.loss_name}. Pass the model and its target to ens_plugin.analyze, on one machine."
-        )
-
-
-def _are_missing(array: NDArray[Any], name: str) -> BoolArray:
-    kind = array.dtype.kind
-    if kind in "fc":
-        return np.asarray(~np.isfinite(array))
-    if kind in "mM":
-        return np.asarray(np.isnat(array))
-    if kind != "O":
-        return np.zeros(array.shape, dtype=bool)
-    try:
-        return np.array([_is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
-    except Exception as error:  # a user's class may raise anything where it is compared
-        raise InputError(
-            f"{name} holds values that cannot be compared ({type(error).__name__}); use numbers."
-        ) from error
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, or not equal to itself: NaN, NaT, and pandas.NA, whose comparison is no bool."""
-    itself = value == value
-    return value is None or not (isinstance(itself, (bool, np.bool_)) and bool(itself))
-
-
-def _missing_text(is_missing: BoolArray, name: str) -> str:
-    n_missing, rows = int(np.count_nonzero(is_missing)), np.unique(np.nonzero(is_missing)[0])
-    named = ", ".join(map(str, rows[:NAMED_ROWS].tolist())) + (", ..." if rows.size > NAMED_ROWS else "")
-    return (
-        f"{name} holds {counted(n_missing, 'missing value')} (None, NaN, pandas.NA or infinite), in "
-        f"row{'s' * (rows.size > 1)} {named}; leave these rows out or fill them in."
-    )
-
-
-def _real_values(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[np.float64]:
-    try:
-        if target.dtype.kind in "cmM":
-            raise TypeError(f"dtype {target.dtype}")
-        values = target.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"y must hold numbers for a regression ensemble ({one_line(str(error))}).{_remedy(adapter)}"
-        ) from error
-    largest = float(np.abs(values).max())
-    if not largest <= LARGEST_VALUE:
-        raise InputError(
-            f"y holds values beyond {LARGEST_VALUE:g}, and powers of their errors overflow; divide y by a number and "
-            "train the model on these values."
-        )
-    if 0 < largest < 1 / LARGEST_VALUE:
-        raise InputError(
-            f"No value of y is beyond {largest:g}, and powers of so small errors vanish; multiply y by a number and "
-            "train the model on these values."
-        )
-    return values
-
-
-def _label_codes(target: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    labels, codes, which = find_labels(target, classes, "y")
-    unknown = [label for label, code in zip(labels, codes, strict=True) if code is None]
-    if unknown:
-        raise InputError(
-            f"y holds labels that the ensemble does not have: {shown(unknown[:5])}; its labels are "
-            f"{shown(classes.tolist()[:10])}. Pass the labels as the ensemble was trained on them"
-            f"{_label_hint(unknown, classes)}."
-        )
-    if len(labels) < 2:
-        raise InputError(
-            # Estimator checks of scikit-learn look for the word "class".
-            f"y holds a single label, {shown(labels[0])}: the error of one class does not describe the "
-            "others. Pass rows of at least two classes."
-        )
-    return np.array(codes, dtype=np.int64)[which]
-
-
-def _label_hint(unknown: list[Any], classes: NDArray[Any]) -> str:
-    """Return how labels of another type become those of the ensemble; empty where the type is not the reason."""
-    are_known_as_text = {str(label) for label in unknown} <= {str(label) for label in classes.tolist()}
-    if are_known_as_text and all(isinstance(label, str) for label in classes.tolist()):
-        return ": the ensemble's labels are texts and those of y are not, so convert y, with y.astype(str) for example"
-    if classes.dtype.kind not in "biu" or not any(isinstance(label, str) for label in unknown):
-        return ""
-    if are_known_as_text:
-        return (
-            ": the labels of y are texts and the ensemble's are numbers, so convert y, with "
-            f"y.astype({classes.dtype.name!r}) for example"
-        )
-    return ": the labels of y are texts and the ensemble's are numbers, as a booster's always are, so pass their codes"
-
-
-def _remedy(adapter: EnsembleAdapter) -> str:
-    """Return what to do where models that predict labels were taken for regressors."""
-    if adapter.info.bag_provenance != "given":
-        return ""
-    return " If its members predict labels, pass all labels as classes, because their models have no classes_."
-
-
-FEWEST_GROUPS = 10
-REFUSED_WEIGHT = 0.2
-# Where fewer groups have two members, most usable ones have no more, from which the error was too low by a third.
-MOST_LOST = 0.75
-DOUBTED_WEIGHT = 0.05
-HALVINGS = 60
-LOOKED_AT = 10
-# Advice to name groups; that every row is one of its own is no such advice.
-ADVICE = re.compile(r"groups=(?!np\.arange)")
-# Limits of chance, as of rows: the relative spread of the numbers of members, and its standard errors.
-MOST_DISPERSION, MOST_DEVIATIONS = 1.25, 5.0
-
-
-def encode_groups(groups: Any, n_rows: int) -> IntArray:
-    """Return the group of each row as a number from 0, in the order of first appearance."""
-    refuse_lazy(groups, "groups")
-    if isinstance(groups, (str, bytes)) or not hasattr(groups, "__len__"):
-        raise InputError(
-            f"groups must hold one group for each row, or be 'identical' or None, got {shown(groups, 40)}."
-        )
-    try:
-        labels = groups if isinstance(groups, (pd.Series, pd.Index, pd.Categorical)) else _as_column(groups)
-        codes = np.asarray(pd.factorize(labels)[0], dtype=np.int64)
-    except Exception as error:  # a user's class may raise anything where it is compared
-        raise InputError(
-            f"groups cannot be read as one group for each row ({shown(error)}); pass a list of numbers or texts."
-        ) from error
-    if codes.size != n_rows:
-        raise InputError(
-            f"groups has {counted(codes.size, 'entry', 'entries')} and there are {counted(n_rows, 'row')}; give one "
-            "group for each row."
-        )
-    missing = np.count_nonzero(codes < 0)
-    if missing:
-        raise InputError(
-            f"groups holds {counted(missing, 'missing value')} (NaN or None); give these rows a group each of their "
-            "own if they belong to none."
-        )
-    if codes.max() == 0:
-        raise InputError(
-            "groups holds a single group, from which the error on other groups cannot be estimated. Leave groups out "
-            "if the rows are independent."
-        )
-    return codes
-
-
-def _as_column(groups: Any) -> NDArray[Any]:
-    column = with_missing(np.asarray(groups), groups)
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise ValueError(f"it has shape {column.shape}")
-    return column
-
-
-def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], level: float) -> RowWeight:
-    """Return the weights with the design effect of their groups, by which groups of rows raise a variance.
-
-    It is the larger one of the effects on the ensemble's loss and on one member's loss, raised where groups are few.
+    Attributes
+    ----------
+    adapter : EnsembleAdapter
+    features : prepared rows, n_rows of them
+    labels : ndarray, shape (n_rows,) or (n_rows, 1)
+        y as the user gave it.
+    target : ndarray, shape (n_rows,)
+        Label codes, in the smallest unsigned integers that hold them, or values.  Codes are compared with each other
+        and select entries of arrays; whoever computes with them converts them first.
+    weight : ndarray of float64, shape (n_rows,)
+        Weights in the evaluation.
+    likeness : RowLikeness
+        Groups, copies and equal features.
+    bags : Bags or None
+        Of training rows: with groups, a row counts as drawn if any row of its group was.  None: held-out rows.
+    proof : BagProof
+        Of the bags as they were drawn.
+    chances : ndarray of float64, shape (n_rows,), or None
+        Chance of each training row to be left out of one bag, where they differ, are known and no groups are given.
+    positions : ndarray of int, shape (n_rows,), or None
+        Places of these rows among those given; None where they are all of them.
+    is_sorted : bool
+        Whether the target or a column of training rows is in order.
+    table : ndarray of two dimensions, CSR matrix, DataFrame or None
+        Training rows without groups, as far as they are a table.
+    findings : tuple of Finding
+        On the rows.
     """
-    assert weight.groups is not None
-    total, groups = weight.total[usable], weight.groups[usable]
-    if np.unique(groups).size < 2:
-        raise TooFewMembersError(
-            "Rows of only one group have out-of-bag members, from which the error on others cannot be estimated. "
-            + _remedies(weight, usable)
+
+    adapter: EnsembleAdapter
+    features: Any
+    labels: NDArray[Any]
+    target: NDArray[Any]
+    weight: FloatArray
+    likeness: RowLikeness
+    bags: Bags | None = None
+    proof: BagProof = field(default_factory=BagProof)
+    chances: FloatArray | None = None
+    positions: NDArray[np.intp] | None = None
+    is_sorted: bool = False
+    table: Any = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The group of each row, shape (n_rows,); None where the user gave no groups."""
+        return self.likeness.groups
+
+    def choose(self, choose_rows: RowChoice | None) -> Rows:
+        """Return the training rows whose places `choose_rows` returns; all rows if it is None or returns None."""
+        if choose_rows is None or self.bags is None:
+            return self
+        chosen = choose_rows(self.adapter, self.features, self.bags)
+        if chosen is None:
+            return self
+        return replace(
+            self,
+            features=self.features[chosen],
+            labels=self.labels[chosen],
+            target=self.target[chosen],
+            weight=self.weight[chosen],
+            likeness=self.likeness.take(chosen),
+            bags=self.bags.take(chosen),
+            chances=None if self.chances is None else self.chances[chosen],
+            positions=chosen,
+            table=None,
         )
-    losses = [row_losses(tally)]
-    if isinstance(tally, ValueTally):
-        losses.append(losses[0] + tally.variance)
-    else:
-        losses.append(tally.wrong_labels / np.maximum(tally.trials, 1.0))
-    effect = max(design_effect(loss[usable], total, groups) for loss in losses)
-    is_grouped = np.unique(groups).size < groups.size
-    factor = small_number_factor(total, groups, level) if is_grouped else 1.0
-    return replace(weight, design_effect=effect * factor if is_grouped else 1.0)
+
+    def without_features(self) -> Rows:
+        """Return the rows without features and bags, which need most memory, once the members' outputs are read."""
+        return replace(self, features=None, bags=None, table=None)
+
+    def place(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the positions of some of these rows among those that the user gave."""
+        return rows if self.positions is None else self.positions[rows]
 
 
-def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_], missing: float = 1.0) -> None:
-    """Raise TooFewMembersError if too many groups have a row in nearly every bag."""
-    if weight.groups is None:
+def read_rows(
+    adapter: EnsembleAdapter, X: Any, y: ArrayLike, options: AnalysisOptions, metric: ResolvedMetric | None
+) -> Rows:
+    """Return the rows as an adapter takes them, after every check that needs no outputs of all members.
+
+    Of training rows, the bags are read and proved; of held-out rows, those that the model was trained on are refused.
+    Outputs that the library stored are compared where groups are given, because they are of the bags without groups.
+    """
+    adapter.check_form()
+    labels = target_array(y)
+    target = _narrowed(encode_target(adapter, labels), adapter)
+    weight = row_weights(evaluation_weights(adapter, labels, options.sample_weight), target.size, metric)
+    _refuse_one_value(adapter, labels.reshape(-1)[weight > 0], target[weight > 0], metric)
+    features = _prepared(adapter, X, target.size)
+    hashed = hash_rows(features, X)
+    table = None if hashed is None else hashed.table
+    likeness = row_likeness(options.groups, hashed, target, options.data)
+    adapter.check_members(features)
+    rows = Rows(adapter, features, labels, target, weight, likeness)
+    if options.data == "holdout":
+        of_origin = judge_held_out_rows(adapter, features, labels)
+        changed = doubts_about_changed_rows(adapter, features, target)
+        copies = held_out_copies(hashed, target, weight) if options.groups is None else ()
+        return replace(rows, findings=(*changed, *copies, *of_origin))
+    del hashed
+    given = None if options.sample_weight is None else weight
+    rows = _with_bags(rows, training_bags(adapter, X, features, labels, target, given))
+    if table is None or likeness.groups is not None:
+        return rows
+    return replace(rows, findings=near_copy_doubts(table, target), is_sorted=is_sorted(table, target), table=table)
+
+
+def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
+    """Raise DataMismatchError if stored out-of-bag outputs differ from those computed before rows are grouped."""
+    if adapter.stored_oob_outputs() is None:
         return
-    lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
-    are_few = lost > MOST_LOST or np.unique(weight.groups[usable]).size < FEWEST_ROWS
-    if lost > REFUSED_WEIGHT and (are_few or missing > REFUSED_WEIGHT):
-        n_groups = np.unique(weight.groups).size
-        left = np.unique(weight.groups[usable]).size
-        finding = (
-            f"Only {counted(left, 'is', 'are', of=f'{n_groups} groups')} out of bag for enough "
-            f"members, and {100 * lost:.3g} % of the weight is on the others"
-        )
-        raise TooFewMembersError(
-            f"{finding}: a bag holds a row of nearly every group like these. {_remedies(weight, usable)}",
-            finding,
-        )
+    sample = outputs_of_some(adapter, features, bags, target, COMPARED_ROWS)
+    compare_with_stored(adapter, sample, sample.rows)
 
 
-def missing_weight(evidence: TalliedRows, n_members: int, needed: int) -> float:
-    """Return the share of the weight on groups that are in nearly every bag, and that no usable groups represent."""
-    if evidence.weight.groups is None:
-        return 0.0
-    trials = evidence.tally.trials
-    found = represent(
-        np.zeros(trials.size, dtype=np.int64), trials, evidence.weight.total,
-        n_labels=1, n_members=n_members, needed=needed, chance=evidence.chance,
-    )  # fmt: skip
-    return float(found.missing[0])
-
-
-def group_chances(groups: IntArray, trials: FloatArray, n_members: int) -> FloatArray | None:
-    r"""Return the chance of each row's group to be out of one bag, by the size of the group.
-
-    Notes
-    -----
-    Where rows are drawn alike, a group of s rows is left out with a chance of about :math:`e^{-\lambda s}`.  Lambda is
-    the likeliest one, at which :math:`\sum_g s_g (M q_g - n_g) / (1 - q_g) = 0`.
-    """
-    size = np.bincount(groups).astype(np.float64)
-    own = np.zeros(size.size)
-    own[groups] = trials
-
-    def chance(rate: float) -> FloatArray:
-        return np.clip(np.exp(-rate * size), 1e-300, 1.0 - 1e-12)
-
-    low, high = 1e-6, 50.0
-    for _ in range(HALVINGS):
-        middle = np.sqrt(low * high)
-        q = chance(middle)
-        low, high = (middle, high) if size @ ((n_members * q - own) / (1.0 - q)) > 0 else (low, middle)
-    q = chance(low)
-    expected = n_members * q * (1.0 - q)
-    most = MOST_DISPERSION * expected.sum() + MOST_DEVIATIONS * np.sqrt((expected + 2.0 * expected**2).sum())
-    return q[groups] if np.square(own - n_members * q).sum() <= most else None
-
-
-def _remedies(weight: RowWeight, usable: NDArray[np.bool_]) -> str:
-    """Return how to get members that were trained on no row of the groups without usable rows."""
-    assert weight.groups is not None
-    left_out = weight.groups if usable.all() else weight.groups[~usable]
-    size = float(np.median(np.bincount(weight.groups)[left_out]))
-    return (
-        "For the model as it is, pass rows of other groups, with their groups, as held out ({data='holdout'}). To "
-        "judge groups without such rows, draw whole groups for each member (train the members yourself and pass "
-        f"CustomEnsemble.from_estimators), or train on smaller bags: with groups of {size:.3g} rows, about "
-        f"{1.0 / max(size, 1.0):.2g} of the rows for each member (max_samples of scikit-learn, bagging_fraction of "
-        "LightGBM, subsample of XGBoost)."
+def outputs_of_some(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any], most: int) -> Sample:
+    """Return what all members predict for at most `most` rows, spread evenly over the training rows."""
+    rows = spread_rows(target.size, most)
+    everything, all_rows = slice(0, rows.size), np.arange(rows.size)
+    reader = BlockReader(
+        adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
     )
-
-
-def largest_group(bags: Bags) -> int:
-    """Return the size up to which two members or more left out a quarter of the groups of rows; 0 for none."""
-    chosen = range(0, bags.n_members, max(bags.n_members // LOOKED_AT, 1))
-    left_out = 1.0 - float(np.mean([bags.member(member).mean() for member in chosen]))
-    if bags.n_members * left_out < 1.0:
-        return 0
-    # One member on average is two or more for a quarter of the groups.
-    return int(np.log(bags.n_members) / -np.log(min(left_out, 1.0 - 1e-9)))
-
-
-def with_reach(findings: tuple[Finding, ...], bags: Bags) -> tuple[Finding, ...]:
-    """Return findings, the first of which that advises to name groups states for which ones this model allows that."""
-    first = next((place for place, found in enumerate(findings) if ADVICE.search(found.sentence)), None)
-    if first is None:
-        return findings
-    longer = findings[first].with_sentence(f"{findings[first]} {reach_of_groups(bags)}")
-    return (*findings[:first], longer, *findings[first + 1 :])
-
-
-def reach_of_groups(bags: Bags) -> str:
-    """Return a sentence on the groups that can be judged out of bag, and on what to do about larger ones."""
-    size = largest_group(bags)
-    otherwise = (
-        "pass rows of other groups, with their groups, as held out ({data='holdout'}), or train each member on rows of "
-        "whole groups (CustomEnsemble.from_estimators)."
-    )
-    if size < 2:
-        return spelled(
-            "With this model's bags, groups of rows cannot be judged out of bag, because hardly a member left out all "
-            f"rows of a group, unless the bags hold whole groups. Otherwise {otherwise}"
-        )
-    return spelled(
-        f"With this model's bags, groups= works for groups of up to {size} rows, or where the bags hold whole groups. "
-        f"Otherwise {otherwise}"
-    )
-
-
-def group_doubts(weight: RowWeight, usable: NDArray[np.bool_], missing: float) -> tuple[Finding, ...]:
-    """Return doubts about estimates from groups: too few groups, or large ones that no usable rows represent."""
-    if weight.groups is None:
-        return ()
-    found: list[Finding] = []
-    n_groups = np.unique(weight.groups[usable]).size
-    if n_groups < FEWEST_GROUPS:
-        sentence = (
-            f"Only {counted(n_groups, 'group')} of rows: too few to estimate how much groups differ. Pass more groups."
-        )
-        found.append(finding("few-groups", sentence, n_groups=n_groups))
-    sizes = np.bincount(weight.groups)[weight.groups]
-    lost = 1.0 - float(weight.total[usable].sum() / weight.total.sum())
-    if min(missing, lost) > DOUBTED_WEIGHT:
-        sentence = (
-            f"Rows with {100 * lost:.3g} % of the weight have too few members whose bags hold no row of their group; "
-            f"their groups have {sizes[~usable].mean():.3g} rows on average, the others {sizes[usable].mean():.3g}. "
-            f"The figures are of the smaller groups. {spelled(_remedies(weight, usable))}"
-        )
-        found.append(finding("large-groups", sentence, missing_weight=lost))
-    return tuple(found)
+    return replace(reader.read(everything).sample, rows=rows)
 
 
 def compare_with_stored(adapter: EnsembleAdapter, sample: Sample, rows: NDArray[np.intp]) -> None:
@@ -461,316 +206,53 @@ def refuse_other_outputs(
         )
 
 
-# A label that is out of bag less often than others needs this mean number of members of a row, by members needed, or
-# this number of them on its usable rows in sum.
-LEAST_MEMBERS = {1: 3.0, 2: 4.0}
-LEAST_IN_SUM = 20.0
-# More members than so many times those there are, are no remedy.
-MOST_TIMES = 20.0
-# Shares of weight on rows that no usable row represents.
-MOST_MISSING = 0.03
-REFUSED_MISSING = 0.10
-MOST_MISSING_OF_LABEL = 0.25
-MOST_MISSING_BY_LABEL = 0.005
-# Largest mean change of the weights that is ignored for a metric, which takes no weights.
-MOST_CHANGE = 0.03
-# Factors nearer to 1 than this are written 1.000.
-LEAST_CHANGE = 5e-4
-# Smallest difference between chances to be out of bag that is no rounding.
-LEAST_DIFFERENCE = 1e-12
-# So few rows would not estimate the error of their label even if all were usable.
-HANDFUL = 5
-MOST_LABELS_NAMED = 6
-# Raw scores of a rare label with fewer rows than this depend on single rows.
-FEWEST_SCORED = 60
-LARGEST_RARE_SHARE = 0.15
-BY_WEIGHT = (
-    "The bags were drawn by the weights of the training (sample_weight or class_weight). In the error all rows count "
-    "alike; pass sample_weight to the analysis if they should not."
-)
-LARGE_WEIGHTS = (
-    "Where bags are drawn by weight, as scikit-learn 1.9 and later draws them by class_weight and by the sample_weight "
-    "of fit, rows of large weight are in nearly every bag."
-)
-LARGE_GROUPS = (
-    "Rows of large groups have few out-of-bag members, because a member counts for a row only if its bag holds no row "
-    "of the same group."
-)
-OTHER_REMEDIES = (
-    "train with class_weight='balanced_subsample', which weights the rows inside each bag; train without weights, and "
-    "pass them as sample_weight to the analysis; or pass held-out rows with {data='holdout'}."
-)
-REMEDIES = (
-    "Do one of these: leave more rows out of each bag, with a smaller max_samples; train more members; "
-    f"{OTHER_REMEDIES}"
-)
-
-
-@dataclass(frozen=True, eq=False)
-class RowShares:
-    """The tallied rows, weighted to represent all rows.
-
-    Attributes
-    ----------
-    evidence : TalliedRows
-    is_even : bool
-        Whether no weight had to be changed.
-    change : float
-        Mean relative change of a usable row's weight.
-    labels : tuple of LabelBasis
-    findings : tuple of Finding
-    unevenness : str
-        A sentence on how often the rows of each label are left out; empty where `is_even`.
-    """
-
-    evidence: TalliedRows
-    is_even: bool
-    change: float = 0.0
-    labels: tuple[LabelBasis, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    unevenness: str = ""
-
-
-def row_shares(adapter: EnsembleAdapter, evidence: TalliedRows, usable: NDArray[np.bool_], needed: int) -> RowShares:
-    """Return the usable rows, weighted to represent all rows; raise an error if too few are left for that."""
-    n_labels = max(label_count(adapter), 1)
-    names = [""] if adapter.classes is None else [printable(str(name), 40) for name in adapter.classes]
-    label, trials, weight, rows = _entries(evidence, adapter.n_members)
-    found = represent(
-        label, trials, weight,
-        n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
-    )  # fmt: skip
-    why = LARGE_WEIGHTS if evidence.weight.groups is None else LARGE_GROUPS
-    refuse = partial(_refuse_label, found, names, needed, adapter.n_members, why)
-    handfuls = _refuse_scarce_labels(found, names, needed, refuse) if adapter.classes is not None else ()
-    # Weight missing because of groups is checked by missing_weight.
-    doubts = _missing_weight(found) if evidence.weight.groups is None else ()
-    if adapter.classes is not None:
-        _refuse_partial_labels(found, refuse)
-    factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
-    labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
-    notes = handfuls
-    if adapter.info.aggregation == "mean_score" and trials.min() < adapter.n_members:
-        notes += _few_scored_rows(labels)
-    if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
-        return RowShares(evidence, True, 0.0, labels, (*doubts, *notes))
-    unevenness = _unevenness(found, names)
-    if evidence.by_label is not None:
-        raise InputError(
-            f"{unevenness} Their rows have to be weighted and judged by label, which is not possible on "
-            "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
-            'with {data="holdout"}.'
-        )
-    change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
-    measures = _measures(labels, change, trials[usable])
-    if measures or not found.looks_even:
-        said = [unevenness, *measures]
-        if evidence.chance is not None and evidence.weight.groups is None and not np.ptp(evidence.weight.total):
-            said.append(BY_WEIGHT)
-        notes = (finding("unevenly-drawn-rows", " ".join(said), mean_change=change), *notes)
-    return RowShares(_weighed(evidence, found.factor), False, change, labels, (*doubts, *notes), unevenness)
-
-
-def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: str | None) -> None:
-    """Raise InputError if the estimator or metric cannot take the weights of rows that are out of bag unevenly."""
-    if shares.is_even:
+def _refuse_one_value(
+    adapter: EnsembleAdapter, labels: NDArray[Any], target: NDArray[Any], metric: ResolvedMetric | None
+) -> None:
+    """Refuse rows with weight that have one label, or one value where the metric is the share of their spread."""
+    if np.ptp(target) > 0:
         return
-    if estimator == "path":
+    value = shown(labels.tolist()[0])
+    if adapter.classes is not None:
         raise InputError(
-            f"{shares.unevenness} The path estimator cannot be corrected for that, because its out-of-bag rows change "
-            "with every member; use estimator='auto'."
+            # Estimator checks of scikit-learn look for the word "class".
+            f"All rows with a positive sample_weight have the label {value}: the error of one class does not "
+            "describe the others. Give rows of at least two classes some weight."
         )
-    if unweighted_metric is not None and shares.change > MOST_CHANGE:
+    if metric is not None and metric.is_share:
         raise InputError(
-            f"{shares.unevenness} The metric {unweighted_metric!r} takes no weights: its function has no parameter "
-            f"sample_weight. {REMEDIES}"
+            f"metric {metric.name!r} is the share of the spread of y that is explained, and y is {value} for all rows, "
+            "without any spread. Use 'neg_mean_squared_error' or 'neg_mean_absolute_error'."
         )
 
 
-def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: TalliedRows, found: Representation) -> bool:
-    """Return whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
-    if evidence.by_label is None or found.members.max() >= adapter.n_members:
-        return False
-    chances = adapter.left_out_chances()
-    return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
+def _narrowed(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[Any]:
+    """Return label codes in the smallest unsigned integers that hold them; values as they are."""
+    return target if adapter.classes is None else in_few_bytes(target, adapter.classes.size - 1)
 
 
-def _entries(
-    evidence: TalliedRows, n_members: int
-) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
-    """Return label, number of members, weight and rows of each entry; on a cluster, these are by label and members."""
-    if evidence.by_label is None:
-        trials = evidence.tally.trials
-        label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label
-        return label, trials, evidence.weight.total, evidence.weight.rows
-    rows, weight = evidence.by_label
-    n_labels = rows.shape[0]
-    label = np.repeat(np.arange(n_labels), n_members + 1)
-    return label, np.tile(np.arange(n_members + 1.0), n_labels), weight.reshape(-1), rows.reshape(-1)
+def _with_bags(rows: Rows, bags: Bags) -> Rows:
+    """Return training rows with their bags, by group where groups are given; refuse copies of each other."""
+    adapter, likeness, chances = rows.adapter, rows.likeness, None
+    if likeness.groups is None:
+        chances = adapter.left_out_chances()
+    if likeness.repeats is not None and likeness.repeats.copied.any():
+        repeats = replace(likeness.repeats, reach=reach_of_groups(bags))
+        refuse_copies(repeats, rows.weight)
+        likeness = replace(likeness, repeats=repeats)
+    if likeness.groups is not None:
+        compare_rows_with_stored(adapter, rows.features, bags, rows.target)
+        bags = bags.by_group(likeness.groups)
+    return replace(rows, bags=bags, likeness=likeness, proof=bags.proof, chances=chances)
 
 
-def _weighed(evidence: TalliedRows, factor: FloatArray) -> TalliedRows:
-    weight, sample = evidence.weight, evidence.sample
-    squares = None if weight.squares is None else weight.squares * factor**2
-    more = evidence.metric_sample
-    return replace(
-        evidence,
-        weight=replace(weight, total=weight.total * factor, squares=squares),
-        sample=replace(sample, weight=sample.weight * factor[sample.rows]),
-        metric_sample=None if more is None else replace(more, weight=more.weight * factor[more.rows]),
-    )
-
-
-def _refuse_scarce_labels(
-    found: Representation, names: list[str], needed: int, refuse: Callable[[int], NoReturn]
-) -> tuple[Finding, ...]:
-    """Raise an error for labels with too few members or rows; return notes on labels of few rows, left out."""
-    is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
-    is_scarce &= found.n_usable * found.usable_members < LEAST_IN_SUM
-    is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
-    is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
-    for label in np.flatnonzero(is_scarce & ~is_handful):
-        refuse(int(label))
-    return tuple(_handful(found, names, int(label)) for label in np.flatnonzero(is_scarce & is_handful))
-
-
-def _handful(found: Representation, names: list[str], label: int) -> Finding:
-    n_rows, share = round(found.n_rows[label]), float(found.weight[label])
-    return finding(
-        "handful-of-label",
-        f"Label {names[label]!r} has {counted(n_rows, 'row, which has', 'rows, which have')} "
-        f"{found.members[label]:.2g} out-of-bag members on average: its error cannot be estimated "
-        f"({100 * share:.2g} % of weight).",
-        n_rows=n_rows,
-        share=share,
-    )
-
-
-def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[Finding, ...]:
-    """Return a note on a rare label whose few rows determine the raw scores of all rows."""
-    usable = [basis for basis in labels if basis.n_usable]
-    rarest = min(usable, key=lambda basis: basis.n_usable)
-    if rarest.n_usable >= FEWEST_SCORED or rarest.n_usable > LARGEST_RARE_SHARE * sum(each.n_usable for each in usable):
-        return ()
-    sentence = (
-        f"Only {counted(rarest.n_usable, 'row has', 'rows have')} label {rarest.label!r}, and with raw scores a "
-        "single one of them can decide the label of many others. Out-of-bag rows estimate the average error of models "
-        "trained on as many rows; this model's own error may lie outside the interval. Check it on held-out rows."
-    )
-    return (finding("few-scored-rows", sentence, n_rows=rarest.n_usable),)
-
-
-def _refuse_partial_labels(found: Representation, refuse: Callable[[int], NoReturn]) -> None:
-    """Raise TooFewMembersError if much of a label's weight lies on rows that no usable row represents."""
-    missing = found.missing * found.weight
-    for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
-        refuse(int(label))
-
-
-def _refuse_label(
-    found: Representation, names: list[str], needed: int, n_members: int, why: str, label: int
-) -> NoReturn:
-    others = np.arange(found.n_rows.size) != label
-    n_rows = found.n_rows * others
-    of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
-    finding = (
-        f"Of the {counted(round(found.n_rows[label]), 'row')} of label {names[label]!r}, "
-        f"{counted(round(found.n_usable[label]), 'has', 'have')} enough out-of-bag members to estimate the label's "
-        f"error: a row of the label has {found.members[label]:.3g} on average, and a row of the other labels "
-        f"{of_others:.3g}. The label has {100 * found.weight[label]:.3g} % of the weight, so the error on the other "
-        "labels alone would mislead"
-    )
-    raise TooFewMembersError(f"{finding}. {why} {_remedies_of_label(found, needed, n_members, label)}", finding)
-
-
-def _remedies_of_label(found: Representation, needed: int, n_members: int, label: int) -> str:
-    """Return what to do about a label whose rows have too few members, with the numbers that would do."""
-    n_rows, chance = float(found.n_rows[label]), float(found.left_out[label])
-    named = []
-    if 0.0 < chance < 1.0:
-        smaller = np.arange(99.0, 0.0, -1.0)
-        would_do = _is_enough(n_rows, chance ** (smaller / 100.0), n_members, needed)
-        if would_do.any():
-            share = smaller[np.argmax(would_do)]
-            named.append(f"draw at most {share:.0f} % as many rows into each bag as now (max_samples)")
-        more = n_members * np.geomspace(1.0, MOST_TIMES, 400)
-        would_do = _is_enough(n_rows, chance, more, needed)
-        if would_do.any():
-            named.append(f"train about {rounded_up(more[np.argmax(would_do)])} members in place of {n_members}")
-    if not named:
-        return REMEDIES
-    return f"Do one of these: {'; '.join(named)}; {OTHER_REMEDIES}"
-
-
-def _is_enough(
-    n_rows: float, chance: FloatArray | float, n_members: FloatArray | float, needed: int
-) -> NDArray[np.bool_]:
-    """Return whether the expected members of a label's rows are enough, by its rows' chance to be left out of a bag."""
-    mean = np.asarray(n_members * chance)
-    # A row of a single member is usable only where one is enough.
-    usable = mean * (1.0 - (1.0 - chance) ** (n_members - 1.0)) if needed > 1 else mean
-    return np.asarray((n_rows * usable >= LEAST_IN_SUM) | (mean >= LEAST_MEMBERS[needed]))
-
-
-def _missing_weight(found: Representation) -> tuple[Finding, ...]:
-    """Return a doubt, or raise an error, if much of the weight lies on rows that no usable row represents."""
-    missing = float(found.missing @ found.weight)
-    if missing <= MOST_MISSING:
-        return ()
-    n_rows, n_dropped = found.n_rows.sum(), (found.n_rows - found.n_usable).sum()
-    reason = (
-        f"{counted(round(n_dropped), 'has', 'have', of=f'{round(n_rows)} rows')} too few "
-        f"out-of-bag members to be judged by, and {100 * missing:.3g} % of the weight lies on rows that are in nearly "
-        f"every bag and that no others represent. More than {100 * MOST_MISSING:g} % leaves the error in doubt"
-    )
-    sentence = f"{reason}. {LARGE_WEIGHTS} {REMEDIES}"
-    if missing > REFUSED_MISSING:
-        raise TooFewMembersError(sentence, reason)
-    return (finding("missing-weight", spelled(sentence), missing_weight=missing),)
-
-
-def _label_basis(found: Representation, names: list[str], factors: FloatArray) -> list[LabelBasis]:
-    return [
-        LabelBasis(
-            label=name,
-            n_rows=round(found.n_rows[label]),
-            n_usable=round(found.n_usable[label]),
-            mean_members=float(found.usable_members[label]),
-            weight_factor=float(factors[label]),
+def _prepared(adapter: EnsembleAdapter, X: Any, n_targets: int) -> Any:
+    """Return rows as an adapter prepares them; refuse none, or another number than `n_targets`."""
+    features = adapter.prepare(X)
+    if features.shape[0] == 0:
+        raise InputError("X has no rows; pass the rows to estimate the error on.")
+    if features.shape[0] != n_targets:
+        raise InputError(
+            f"X has {counted(features.shape[0], 'row')} and y has {n_targets}; they must be the same rows."
         )
-        for label, name in enumerate(names)
-    ]
-
-
-def _unevenness(found: Representation, names: list[str]) -> str:
-    if len(names) == 1 or not np.ptp(found.members):
-        return "The bags do not leave out all rows equally often."
-    low, high = int(np.argmin(found.members)), int(np.argmax(found.members))
-    return (
-        f"The bags do not leave out all rows equally often: a row of label {names[low]!r} has "
-        f"{found.members[low]:.3g} out-of-bag members on average, one of label {names[high]!r} "
-        f"{found.members[high]:.3g}."
-    )
-
-
-def _measures(labels: tuple[LabelBasis, ...], change: float, trials: FloatArray) -> list[str]:
-    """Return a sentence on what was done about rows that are left out unevenly; none where that changed nothing."""
-    found = []
-    if labels and bounds_by_members(trials).size:
-        found.append("analysed in parts by number of members")
-    changed = [basis for basis in labels if abs(basis.weight_factor - 1.0) >= LEAST_CHANGE]
-    if changed or change >= LEAST_CHANGE:
-        found.append(f"weighted to represent all{_by_label(changed)}")
-    return [f"Rows were therefore {', and usable ones '.join(found)}."] if found else []
-
-
-def _by_label(labels: list[LabelBasis]) -> str:
-    if not labels:
-        return ""
-    chosen = sorted(labels, key=lambda basis: -abs(basis.weight_factor - 1.0))[:MOST_LABELS_NAMED]
-    words = [
-        f"{basis.label!r} {basis.n_usable} of {basis.n_rows} rows, weight times {basis.weight_factor:.3f}"
-        for basis in chosen
-    ]
-    more = f"; and {counted(len(labels) - len(chosen), 'label')} that changed less" if len(labels) > len(chosen) else ""
-    return f" (by label: {'; '.join(words)}{more})"
+    return features

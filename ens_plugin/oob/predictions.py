@@ -29,16 +29,11 @@ from ens_plugin.analysis.checks import (
     unequal_bag_doubts,
 )
 from ens_plugin.analysis.copies import HashedRows, find_repeats, hash_rows, identical_rows, refuse_copies
+from ens_plugin.analysis.groups import encode_groups, refuse_groups_in_bags
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
-from ens_plugin.analysis.model_rows import compare_rows_with_stored, outputs_of_some, read_rows
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.analysis.rows import (
-    encode_groups,
-    encode_target,
-    refuse_groups_in_bags,
-    refuse_other_outputs,
-    target_array,
-)
+from ens_plugin.analysis.rows import compare_rows_with_stored, outputs_of_some, read_rows, refuse_other_outputs
+from ens_plugin.analysis.target import encode_target, target_array
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, printable, with_article

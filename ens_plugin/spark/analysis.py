@@ -21,7 +21,8 @@ from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_option
 from ens_plugin.analysis.blocks import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
-from ens_plugin.analysis.rows import compare_with_stored, refuse_own_loss, refuse_own_weights
+from ens_plugin.analysis.rows import compare_with_stored
+from ens_plugin.analysis.target import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError

@@ -20,9 +20,10 @@ from threadpoolctl import threadpool_limits
 from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
-from ens_plugin.analysis.blocks import BlockReader, TalliedBlock, TalliedRows, block_rows, label_count
+from ens_plugin.analysis.blocks import BlockReader, TalliedBlock, block_rows, label_count
 from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
 from ens_plugin.analysis.estimates import soft_spreads
+from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.core.grouped_tally import (
     CrossedMargins,
     GroupedValues,
@@ -665,7 +666,7 @@ def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
 LEAST_VARIETY = 0.25
 
 
-def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> TalliedRows:
+def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evidence:
     """Return the tallied rows of the whole DataFrame from the sums over them."""
     groups, kept = part.groups, part.kept
     assert groups is not None
@@ -677,7 +678,7 @@ def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Ta
         tally = GroupedValues(np.append(groups.code.astype(np.float64), np.flatnonzero(part.idle)), part.moments)
     else:
         tally = concatenate([tally_of(grouping, groups, adapter.n_members), _idle_tally(grouping, adapter, part.idle)])
-    return TalliedRows(
+    return Evidence(
         tally=tally,
         sample=_sample(adapter, kept, groups.find(kept.code)),
         path=None if part.path is None else PathTally(part.path[0][:, None], part.path[1][:, None]),

@@ -33,7 +33,7 @@ from ens_plugin.analysis.copies import find_repeats, hash_rows
 from ens_plugin.analysis.metric_rows import metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
-from ens_plugin.analysis.rows import encode_target, target_array
+from ens_plugin.analysis.target import encode_target, target_array
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding

@@ -21,7 +21,7 @@ SEEDS = [0, 1, 7, 624, 2**31 - 1, 2**31, 2**32 - 1]
     [(1, 3), (2, 1), (3, 0), (8, 8), (9, 400), (1024, 623), (1025, 2000), (65_536, 700), (100_003, 50_000)],
 )
 def test_rows_are_those_that_numpy_draws(n_rows: int, n_draws: int) -> None:
-    from ens_plugin._kernel.draws import drawn_bits
+    from ens_plugin._kernel.outputs import drawn_bits
 
     bags = Bags(drawn_bits(SEEDS, n_rows, n_draws), n_rows)
     for member, seed in enumerate(SEEDS):
@@ -34,7 +34,7 @@ def test_rows_are_those_that_numpy_draws(n_rows: int, n_draws: int) -> None:
     [([-1], 5, 5), ([2**32], 5, 5), ([0.5], 5, 5), ([[1]], 5, 5), ([1], 0, 5), ([1], 2**31 + 1, 5), ([1], 5, -1)],
 )
 def test_what_cannot_be_drawn_is_refused(seeds: Any, n_rows: int, n_draws: int) -> None:
-    from ens_plugin._kernel.draws import drawn_bits
+    from ens_plugin._kernel.outputs import drawn_bits
 
     with pytest.raises(ValueError, match=r"seeds are integers|cannot be drawn"):
         drawn_bits(seeds, n_rows, n_draws)
@@ -42,7 +42,7 @@ def test_what_cannot_be_drawn_is_refused(seeds: Any, n_rows: int, n_draws: int) 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 2048, 2051, 4105])
 def test_bits_are_those_of_products_modulo_a_power_of_two(n_rows: int) -> None:
-    from ens_plugin._kernel.draws import product_bits
+    from ens_plugin._kernel.outputs import product_bits
 
     rng = np.random.default_rng(n_rows)
     words, powers = (rng.integers(0, 2**64, size, dtype=np.uint64) for size in (5, n_rows))
@@ -64,7 +64,7 @@ def test_bits_are_those_of_products_modulo_a_power_of_two(n_rows: int) -> None:
     ],
 )
 def test_what_cannot_be_multiplied_is_refused(words: Any, powers: Any, highest: int) -> None:
-    from ens_plugin._kernel.draws import product_bits
+    from ens_plugin._kernel.outputs import product_bits
 
     with pytest.raises(ValueError, match=r"arrays of uint64|no bound"):
         product_bits(words, powers, highest)

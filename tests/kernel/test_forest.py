@@ -243,7 +243,7 @@ def test_rows_of_each_leaf_are_those_that_numpy_counts(n_rows: int) -> None:
 @pytest.mark.parametrize("n_rows", [1, 9, 256, 700])
 @pytest.mark.parametrize("with_bags", [False, True])
 def test_sums_of_values_are_those_of_the_values_of_each_row(dtype: Any, n_rows: int, with_bags: bool) -> None:
-    from ens_plugin._kernel.tallies import value_sums
+    from ens_plugin._kernel.outputs import value_sums
 
     rng = np.random.default_rng(n_rows)
     trees = [grown(rng, n_splits) for n_splits in (0, 255, 1, 2, 63, 100)]
@@ -307,7 +307,7 @@ def test_trees_that_the_search_by_bits_does_not_take_are_not_counted() -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 31, 100])
 def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
-    from ens_plugin._kernel.queues import move_values
+    from ens_plugin._kernel.outputs import move_values
 
     rng = np.random.default_rng(n_rows)
     values, taken, filled = rng.random((40, n_rows)), *(rng.random((2, 40, n_rows)) < [[[0.5]], [[0.45]]])
@@ -327,7 +327,7 @@ def test_values_move_as_numpy_moves_them(n_rows: int) -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 32, 100])
 def test_values_of_leaves_move_as_the_values_of_rows(n_rows: int) -> None:
-    from ens_plugin._kernel.queues import move_values
+    from ens_plugin._kernel.outputs import move_values
 
     rng = np.random.default_rng(n_rows)
     leaves, of_leaf = rng.integers(0, 7, (40, n_rows), dtype=np.uint8), rng.random((40, 7))

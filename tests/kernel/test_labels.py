@@ -23,7 +23,7 @@ def nodes_of(rng: np.random.Generator, n_labels: int) -> tuple[NDArray[Any], NDA
 @pytest.mark.parametrize(("n_labels", "dtype"), [(2, np.uint8), (16, np.uint8), (101, np.uint8), (300, np.uint16)])
 @pytest.mark.parametrize("kind", [np.int32, np.int64, np.int16])
 def test_labels_of_pure_leaves_are_where_the_probability_is_1(n_labels: int, dtype: Any, kind: Any) -> None:
-    from ens_plugin._kernel.labels import pure_labels
+    from ens_plugin._kernel.outputs import pure_labels
 
     values, left, labels = nodes_of(np.random.default_rng(n_labels), n_labels)
     # As in a library's array of nodes, the numbers are far apart.
@@ -36,7 +36,7 @@ def test_labels_of_pure_leaves_are_where_the_probability_is_1(n_labels: int, dty
 
 @pytest.mark.parametrize("share", [0.5, np.nextafter(1.0, 0.0)])
 def test_one_leaf_of_several_labels_leaves_no_labels(share: float) -> None:
-    from ens_plugin._kernel.labels import pure_labels
+    from ens_plugin._kernel.outputs import pure_labels
 
     values, left, _ = nodes_of(np.random.default_rng(1), 40)
     leaf = np.flatnonzero(left < 0)[-1]
@@ -46,7 +46,7 @@ def test_one_leaf_of_several_labels_leaves_no_labels(share: float) -> None:
 
 
 def test_arrays_that_do_not_belong_together_are_refused() -> None:
-    from ens_plugin._kernel.labels import pure_labels
+    from ens_plugin._kernel.outputs import pure_labels
 
     values, left, _ = nodes_of(np.random.default_rng(1), 300)
     with pytest.raises(ValueError, match="399"):

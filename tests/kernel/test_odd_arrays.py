@@ -66,8 +66,7 @@ FORMS = [unaligned, of_records, swapped, reversed_twice, read_only, np.asfortran
 
 @pytest.mark.parametrize("form", FORMS)
 def test_outputs_and_features_of_any_form_are_read(form: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-    from ens_plugin._kernel.queues import move_values
-    from ens_plugin._kernel.tallies import margin_sums, value_sums
+    from ens_plugin._kernel.outputs import margin_sums, move_values, value_sums
 
     rng = np.random.default_rng(0)
     supports, counted = rng.random((7, 40, 3)), rng.random((7, 40)) < 0.6
@@ -93,9 +92,7 @@ def scores_of(supports: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def test_masks_hold_bytes_that_are_neither_0_nor_1() -> None:
     """Views of bytes as bool do; a value that is taken is one value, whatever its byte."""
-    from ens_plugin._kernel.pairs import vote_pairs
-    from ens_plugin._kernel.queues import move_values
-    from ens_plugin._kernel.tallies import value_sums
+    from ens_plugin._kernel.outputs import move_values, value_sums, vote_pairs
 
     rng = np.random.default_rng(1)
     codes = rng.choice(np.array([0, 1, 2, 255], np.uint8), (40, 5))
@@ -118,13 +115,13 @@ ARRAYS = [
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}-{array.strides}")
 def test_an_address_is_that_of_the_first_number(array: NDArray[Any]) -> None:
-    from ens_plugin._kernel.slices import address
+    from ens_plugin._kernel.forest import address
 
     assert address(array) == array.ctypes.data
 
 
 def test_what_is_no_array_has_no_address() -> None:
-    from ens_plugin._kernel.slices import address
+    from ens_plugin._kernel.forest import address
 
     assert address(None) == 0
     with pytest.raises(AttributeError, match="__array_struct__"):
@@ -132,7 +129,7 @@ def test_what_is_no_array_has_no_address() -> None:
 
 
 def test_places_without_a_value_are_refused() -> None:
-    from ens_plugin._kernel.queues import move_values
+    from ens_plugin._kernel.outputs import move_values
 
     taken, filled = np.zeros((2, 3, 40), bool)
     taken[0], filled[0], filled[1, 7] = True, True, True
@@ -148,7 +145,7 @@ def test_a_leaf_that_two_nodes_lead_to_counts_the_rows_of_both() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 33), (5, 0)])
 def test_no_values_move_to_no_places(shape: tuple[int, int]) -> None:
-    from ens_plugin._kernel.queues import move_values
+    from ens_plugin._kernel.outputs import move_values
 
     none = np.zeros(shape, bool)
     for leaves in ((), (np.zeros(shape, np.uint8),)):
@@ -215,7 +212,7 @@ def test_checkpoints_whose_steps_overflow_do_not_ascend() -> None:
 
 
 def test_votes_beyond_31_bits_are_refused() -> None:
-    from ens_plugin._kernel.votes import subset_votes
+    from ens_plugin._kernel.outputs import subset_votes
 
     one = np.array([[0]])
     for votes, n_slots, places, words in (
@@ -230,7 +227,7 @@ def test_votes_beyond_31_bits_are_refused() -> None:
 
 
 def test_a_target_that_is_no_slot_is_none() -> None:
-    from ens_plugin._kernel.votes import subset_votes
+    from ens_plugin._kernel.outputs import subset_votes
 
     votes = np.zeros((3, 4), np.uint16)
     target = np.array([0, 2**32, -(2**32), 2**40 + 1])

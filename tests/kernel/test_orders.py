@@ -66,14 +66,14 @@ def test_labels_that_are_not_next_to_each_other_are_moved_by_numpy() -> None:
     ],
 )
 def test_what_cannot_be_moved_in_its_place_is_refused(labels: Any, counted: Any, order: Any) -> None:
-    from ens_plugin._kernel.orders import move_labels
+    from ens_plugin._kernel.outputs import move_labels
 
     with pytest.raises(ValueError, match=r"order|cannot be moved"):
         move_labels(labels, counted, order)
 
 
 def test_places_of_other_shapes_are_refused() -> None:
-    from ens_plugin._kernel.orders import label_places
+    from ens_plugin._kernel.outputs import label_places
 
     with pytest.raises(ValueError, match="shapes"):
         label_places(np.zeros((2, 3), np.uint8), np.ones((2, 3), bool), [1.0])

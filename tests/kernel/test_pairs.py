@@ -24,7 +24,7 @@ def voters(rng: np.random.Generator, n_members: int, n_rows: int, least: int) ->
 # One row and one member; members that fill a word, one more and less; so many that products are rounded.
 @pytest.mark.parametrize(("n_members", "n_rows"), [(1, 1), (3, 2), (63, 40), (64, 17), (65, 33), (12_000, 5)])
 def test_sums_are_those_of_numpy(n_members: int, n_rows: int, least: int) -> None:
-    from ens_plugin._kernel.pairs import vote_pairs
+    from ens_plugin._kernel.outputs import vote_pairs
 
     rng = np.random.default_rng(n_members)
     first, second = (voters(rng, n_members, size, least) for size in (n_rows, n_rows + 3))
@@ -36,7 +36,7 @@ def test_sums_are_those_of_numpy(n_members: int, n_rows: int, least: int) -> Non
 
 def test_sums_of_a_single_row_are_those_of_numpy() -> None:
     """As where the rows are one more than a number of whole parts."""
-    from ens_plugin._kernel.pairs import vote_pairs
+    from ens_plugin._kernel.outputs import vote_pairs
 
     rng = np.random.default_rng(3)
     first, second = voters(rng, 65, 1024, -1), voters(rng, 65, 1, -1)
@@ -47,7 +47,7 @@ def test_sums_of_a_single_row_are_those_of_numpy() -> None:
 @pytest.mark.parametrize("as_bool", [False, True])
 @pytest.mark.parametrize(("n_members", "n_rows", "step"), [(1, 3, 2), (9, 255, 4), (64, 257, 7), (131, 900, 100)])
 def test_sums_of_blocks_are_those_of_copies(n_members: int, n_rows: int, step: int, least: int, as_bool: bool) -> None:
-    from ens_plugin._kernel.pairs import block_pairs
+    from ens_plugin._kernel.outputs import block_pairs
 
     rng = np.random.default_rng(n_members)
     votes, counted, slopes = voters(rng, n_members, n_rows, least)
@@ -93,14 +93,14 @@ def test_the_mean_over_pairs_is_the_same_without_copies_of_blocks(dtype: Any, mo
     ],
 )
 def test_blocks_that_do_not_fit_are_refused(blocks: list[Any], words: str) -> None:
-    from ens_plugin._kernel.pairs import block_pairs
+    from ens_plugin._kernel.outputs import block_pairs
 
     with pytest.raises(ValueError, match=words):
         block_pairs(np.zeros((3, 4), np.int8), np.ones((3, 4), bool), np.ones(3, np.float32), blocks)
 
 
 def test_votes_of_more_bits_are_refused() -> None:
-    from ens_plugin._kernel.pairs import block_pairs
+    from ens_plugin._kernel.outputs import block_pairs
 
     with pytest.raises(ValueError, match="not int64"):
         block_pairs(np.full((3, 4), 300), np.ones((3, 4), bool), np.ones(2, np.float32), [np.arange(2)])  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_votes_of_more_bits_are_refused() -> None:
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any], words: str) -> None:
-    from ens_plugin._kernel.pairs import vote_pairs
+    from ens_plugin._kernel.outputs import vote_pairs
 
     given = {"votes": np.zeros((3, 4), np.int8), "counted": np.ones((3, 4), bool), "slopes": np.ones(4, np.float32)}
     given = {"second": None, **given, **changed}

@@ -63,7 +63,7 @@ def test_no_leaf_differs_in_random_models(library: str) -> None:
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_nothing_differs_in_random_models_by_bits(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ens_plugin._kernel.slices import Slices
+    from ens_plugin._kernel.forest import Slices
 
     imported(library)
     monkeypatch.setattr(Slices, "is_shorter", lambda *_: True)

@@ -96,7 +96,7 @@ def test_numpy_sums_what_is_not_float64_and_where_nothing_is_compiled(monkeypatc
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any], words: str) -> None:
-    from ens_plugin._kernel.tallies import margin_sums as compiled
+    from ens_plugin._kernel.outputs import margin_sums as compiled
 
     block = block_of("normal", 40, 3)
     given = {"outputs": block.outputs, "counted": block.counted, "target": block.target, **changed}
@@ -125,7 +125,7 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     kind: str, n_rows: int, n_labels: int
 ) -> None:
     pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
-    from ens_plugin._kernel.tallies import class_margin_sums
+    from ens_plugin._kernel.outputs import class_margin_sums
     from ens_plugin.adapters.xgboost.forest import form_members
 
     rng, n_leaves = np.random.default_rng(n_rows), 7
@@ -158,7 +158,7 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_refused(changed: dict[str, NDArray[Any]]) -> None:
-    from ens_plugin._kernel.tallies import class_margin_sums
+    from ens_plugin._kernel.outputs import class_margin_sums
 
     known: dict[str, NDArray[Any]] = {
         "values": np.zeros((2, 3, 2)),

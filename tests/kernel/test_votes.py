@@ -33,7 +33,7 @@ def subsets_of(rng: np.random.Generator, n_members: int, size: int, n_subsets: i
     ],
 )
 def test_counts_are_those_of_numpy(n_members: int, n_rows: int, n_slots: int, size: int, n_subsets: int) -> None:
-    from ens_plugin._kernel.votes import subset_votes
+    from ens_plugin._kernel.outputs import subset_votes
 
     rng = np.random.default_rng(n_members)
     votes = rng.integers(0, n_slots, (n_members, n_rows), dtype=np.uint16)
@@ -57,7 +57,7 @@ def test_counts_are_those_of_numpy(n_members: int, n_rows: int, n_slots: int, si
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any], words: str) -> None:
-    from ens_plugin._kernel.votes import subset_votes
+    from ens_plugin._kernel.outputs import subset_votes
 
     given = {"votes": np.zeros((3, 4), np.uint16), "target": np.zeros(4, int), "places": np.array([[0, 1]]), **changed}
     with pytest.raises(ValueError, match=words):

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.analysis import TalliedRows
+from ens_plugin.analysis import Evidence
 from ens_plugin.analysis.curves import estimate_by_members, estimate_classification, estimate_regression
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
 from ens_plugin.core.error_curve import recommended_size
@@ -52,7 +52,7 @@ def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **
     sample = Sample(block, np.arange(target.size), weight)
     settings = replace(SETTINGS, **options)
     return estimate_classification(
-        TalliedRows(tally, sample, None, RowWeight(weight)), len(outputs), settings, has_scores=False
+        Evidence(tally, sample, None, RowWeight(weight)), len(outputs), settings, has_scores=False
     )
 
 
@@ -201,7 +201,7 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     weight = np.ones(n_rows)
     settings = replace(SETTINGS, estimator="closed_form", tolerance=0.05)
     estimates = estimate_regression(
-        TalliedRows(tally, Sample(block, np.arange(n_rows), weight), None, RowWeight(weight)), n_members, settings
+        Evidence(tally, Sample(block, np.arange(n_rows), weight), None, RowWeight(weight)), n_members, settings
     )
     limit, variance = np.mean(bias**2), noise**2
     curve = estimates.error_curve
@@ -241,7 +241,7 @@ def test_parts_of_few_and_of_many_members_are_combined_by_their_weight() -> None
     target = rng.integers(0, 2, 1500)
     block = RowBlock(np.where(wrong, 1 - target, target), counted, target, 2)
     weight = np.where(is_hard, 1.0, 2.0)
-    data = TalliedRows(tally_support(block), Sample(block, np.arange(1500), weight), None, RowWeight(weight))
+    data = Evidence(tally_support(block), Sample(block, np.arange(1500), weight), None, RowWeight(weight))
     sizes, level = np.arange(1, 202), 0.9
     settings = replace(SETTINGS, sizes=sizes, max_size=201, interval_level=level, confidence=0.98)
     whole = estimate_by_members(data, 61, settings, has_scores=False)

@@ -23,7 +23,7 @@ from ens_plugin.core.weights import RowWeight, represent
 
 Array = NDArray[Any]
 
-NARROWED = ("core.tally", "analysis.model_rows")
+NARROWED = ("core.tally", "analysis.rows")
 N_ROWS = 300
 X, Y = make_classification(N_ROWS, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
 WEIGHT = np.random.default_rng(0).uniform(0.2, 2.0, N_ROWS)

@@ -8,8 +8,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.analysis.analyze import open_model, tally_model_rows
-from ens_plugin.analysis.model_rows import read_rows
 from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.rows import read_rows
 from ens_plugin.core.tally import count_members, label_support
 
 

@@ -12,7 +12,7 @@ import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.adapters import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.members import label_codes
-from ens_plugin.analysis import AnalysisOptions, TalliedRows, resolve_options, tally_rows
+from ens_plugin.analysis import AnalysisOptions, Evidence, resolve_options, tally_rows
 from ens_plugin.analysis.analyze import KnownRows, build_report
 from ens_plugin.analysis.blocks import tally_block
 from ens_plugin.analysis.estimates import soft_spreads
@@ -35,7 +35,7 @@ def seven_parts(kind: str, *, oob: bool) -> tuple[EnsembleAdapter, Part, Plan]:
     return adapter, merged(read(kind, plan, partitions), plan.sample_limit, 3), plan
 
 
-def local_evidence(kind: str, *, oob: bool) -> TalliedRows:
+def local_evidence(kind: str, *, oob: bool) -> Evidence:
     """The same rows' evidence on one machine."""
     name = KINDS[kind][0]
     X, y, weight = in_order(rows_of(name, oob=oob))

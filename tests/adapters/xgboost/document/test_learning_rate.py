@@ -27,7 +27,7 @@ def warned(model: Any, y: Any) -> list[str]:
 @pytest.fixture(autouse=True)
 def held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the training rows pass as held out: only the warnings matter here."""
-    monkeypatch.setattr("ens_plugin.analysis.model_rows.judge_held_out_rows", lambda *_: ())
+    monkeypatch.setattr("ens_plugin.analysis.rows.judge_held_out_rows", lambda *_: ())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,347 @@
+"""The usable rows, weighted to represent all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.analysis.blocks import label_count
+from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.core.validation import (
+    FloatArray,
+    counted,
+    printable,
+    rounded_up,
+)
+from ens_plugin.core.weights import (
+    Representation,
+    bounds_by_members,
+    represent,
+)
+from ens_plugin.errors import InputError, TooFewMembersError, spelled
+from ens_plugin.findings import Finding, finding
+from ens_plugin.report.result import LabelBasis
+
+__all__ = [
+    "RowShares",
+    "refuse_unweighable",
+    "row_shares",
+]
+
+# A label that is out of bag less often than others needs this mean number of members of a row, by members needed, or
+# this number of them on its usable rows in sum.
+LEAST_MEMBERS = {1: 3.0, 2: 4.0}
+LEAST_IN_SUM = 20.0
+# More members than so many times those there are, are no remedy.
+MOST_TIMES = 20.0
+# Shares of weight on rows that no usable row represents.
+MOST_MISSING = 0.03
+REFUSED_MISSING = 0.10
+MOST_MISSING_OF_LABEL = 0.25
+MOST_MISSING_BY_LABEL = 0.005
+# Largest mean change of the weights that is ignored for a metric, which takes no weights.
+MOST_CHANGE = 0.03
+# Factors nearer to 1 than this are written 1.000.
+LEAST_CHANGE = 5e-4
+# Smallest difference between chances to be out of bag that is no rounding.
+LEAST_DIFFERENCE = 1e-12
+# So few rows would not estimate the error of their label even if all were usable.
+HANDFUL = 5
+MOST_LABELS_NAMED = 6
+# Raw scores of a rare label with fewer rows than this depend on single rows.
+FEWEST_SCORED = 60
+LARGEST_RARE_SHARE = 0.15
+BY_WEIGHT = (
+    "The bags were drawn by the weights of the training (sample_weight or class_weight). In the error all rows count "
+    "alike; pass sample_weight to the analysis if they should not."
+)
+LARGE_WEIGHTS = (
+    "Where bags are drawn by weight, as scikit-learn 1.9 and later draws them by class_weight and by the sample_weight "
+    "of fit, rows of large weight are in nearly every bag."
+)
+LARGE_GROUPS = (
+    "Rows of large groups have few out-of-bag members, because a member counts for a row only if its bag holds no row "
+    "of the same group."
+)
+OTHER_REMEDIES = (
+    "train with class_weight='balanced_subsample', which weights the rows inside each bag; train without weights, and "
+    "pass them as sample_weight to the analysis; or pass held-out rows with {data='holdout'}."
+)
+REMEDIES = (
+    "Do one of these: leave more rows out of each bag, with a smaller max_samples; train more members; "
+    f"{OTHER_REMEDIES}"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RowShares:
+    """The tallied rows, weighted to represent all rows.
+
+    Attributes
+    ----------
+    evidence : Evidence
+    is_even : bool
+        Whether no weight had to be changed.
+    change : float
+        Mean relative change of a usable row's weight.
+    labels : tuple of LabelBasis
+    findings : tuple of Finding
+    unevenness : str
+        A sentence on how often the rows of each label are left out; empty where `is_even`.
+    """
+
+    evidence: Evidence
+    is_even: bool
+    change: float = 0.0
+    labels: tuple[LabelBasis, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unevenness: str = ""
+
+
+def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_], needed: int) -> RowShares:
+    """Return the usable rows, weighted to represent all rows; raise an error if too few are left for that."""
+    n_labels = max(label_count(adapter), 1)
+    names = [""] if adapter.classes is None else [printable(str(name), 40) for name in adapter.classes]
+    label, trials, weight, rows = _entries(evidence, adapter.n_members)
+    found = represent(
+        label, trials, weight,
+        n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
+    )  # fmt: skip
+    why = LARGE_WEIGHTS if evidence.weight.groups is None else LARGE_GROUPS
+    refuse = partial(_refuse_label, found, names, needed, adapter.n_members, why)
+    handfuls = _refuse_scarce_labels(found, names, needed, refuse) if adapter.classes is not None else ()
+    # Weight missing because of groups is checked by missing_weight.
+    doubts = _missing_weight(found) if evidence.weight.groups is None else ()
+    if adapter.classes is not None:
+        _refuse_partial_labels(found, refuse)
+    factors = found.mean_factor(label, (trials >= needed) & (weight > 0), weight)
+    labels = () if adapter.classes is None else tuple(_label_basis(found, names, factors))
+    notes = handfuls
+    if adapter.info.aggregation == "mean_score" and trials.min() < adapter.n_members:
+        notes += _few_scored_rows(labels)
+    if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
+        return RowShares(evidence, True, 0.0, labels, (*doubts, *notes))
+    unevenness = _unevenness(found, names)
+    if evidence.by_label is not None:
+        raise InputError(
+            f"{unevenness} Their rows have to be weighted and judged by label, which is not possible on "
+            "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
+            'with {data="holdout"}.'
+        )
+    change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
+    measures = _measures(labels, change, trials[usable])
+    if measures or not found.looks_even:
+        said = [unevenness, *measures]
+        if evidence.chance is not None and evidence.weight.groups is None and not np.ptp(evidence.weight.total):
+            said.append(BY_WEIGHT)
+        notes = (finding("unevenly-drawn-rows", " ".join(said), mean_change=change), *notes)
+    return RowShares(_weighed(evidence, found.factor), False, change, labels, (*doubts, *notes), unevenness)
+
+
+def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: str | None) -> None:
+    """Raise InputError if the estimator or metric cannot take the weights of rows that are out of bag unevenly."""
+    if shares.is_even:
+        return
+    if estimator == "path":
+        raise InputError(
+            f"{shares.unevenness} The path estimator cannot be corrected for that, because its out-of-bag rows change "
+            "with every member; use estimator='auto'."
+        )
+    if unweighted_metric is not None and shares.change > MOST_CHANGE:
+        raise InputError(
+            f"{shares.unevenness} The metric {unweighted_metric!r} takes no weights: its function has no parameter "
+            f"sample_weight. {REMEDIES}"
+        )
+
+
+def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Representation) -> bool:
+    """Return whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
+    if evidence.by_label is None or found.members.max() >= adapter.n_members:
+        return False
+    chances = adapter.left_out_chances()
+    return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
+
+
+def _entries(evidence: Evidence, n_members: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
+    """Return label, number of members, weight and rows of each entry; on a cluster, these are by label and members."""
+    if evidence.by_label is None:
+        trials = evidence.tally.trials
+        label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label
+        return label, trials, evidence.weight.total, evidence.weight.rows
+    rows, weight = evidence.by_label
+    n_labels = rows.shape[0]
+    label = np.repeat(np.arange(n_labels), n_members + 1)
+    return label, np.tile(np.arange(n_members + 1.0), n_labels), weight.reshape(-1), rows.reshape(-1)
+
+
+def _weighed(evidence: Evidence, factor: FloatArray) -> Evidence:
+    weight, sample = evidence.weight, evidence.sample
+    squares = None if weight.squares is None else weight.squares * factor**2
+    more = evidence.metric_sample
+    return replace(
+        evidence,
+        weight=replace(weight, total=weight.total * factor, squares=squares),
+        sample=replace(sample, weight=sample.weight * factor[sample.rows]),
+        metric_sample=None if more is None else replace(more, weight=more.weight * factor[more.rows]),
+    )
+
+
+def _refuse_scarce_labels(
+    found: Representation, names: list[str], needed: int, refuse: Callable[[int], NoReturn]
+) -> tuple[Finding, ...]:
+    """Raise an error for labels with too few members or rows; return notes on labels of few rows, left out."""
+    is_scarce = found.is_scarce & (found.members < LEAST_MEMBERS[needed])
+    is_scarce &= found.n_usable * found.usable_members < LEAST_IN_SUM
+    is_scarce |= (found.n_rows > 0) & (found.n_usable == 0)
+    is_handful = (found.n_rows < HANDFUL) & (found.weight <= MOST_MISSING_BY_LABEL)
+    for label in np.flatnonzero(is_scarce & ~is_handful):
+        refuse(int(label))
+    return tuple(_handful(found, names, int(label)) for label in np.flatnonzero(is_scarce & is_handful))
+
+
+def _handful(found: Representation, names: list[str], label: int) -> Finding:
+    n_rows, share = round(found.n_rows[label]), float(found.weight[label])
+    return finding(
+        "handful-of-label",
+        f"Label {names[label]!r} has {counted(n_rows, 'row, which has', 'rows, which have')} "
+        f"{found.members[label]:.2g} out-of-bag members on average: its error cannot be estimated "
+        f"({100 * share:.2g} % of weight).",
+        n_rows=n_rows,
+        share=share,
+    )
+
+
+def _few_scored_rows(labels: tuple[LabelBasis, ...]) -> tuple[Finding, ...]:
+    """Return a note on a rare label whose few rows determine the raw scores of all rows."""
+    usable = [basis for basis in labels if basis.n_usable]
+    rarest = min(usable, key=lambda basis: basis.n_usable)
+    if rarest.n_usable >= FEWEST_SCORED or rarest.n_usable > LARGEST_RARE_SHARE * sum(each.n_usable for each in usable):
+        return ()
+    sentence = (
+        f"Only {counted(rarest.n_usable, 'row has', 'rows have')} label {rarest.label!r}, and with raw scores a "
+        "single one of them can decide the label of many others. Out-of-bag rows estimate the average error of models "
+        "trained on as many rows; this model's own error may lie outside the interval. Check it on held-out rows."
+    )
+    return (finding("few-scored-rows", sentence, n_rows=rarest.n_usable),)
+
+
+def _refuse_partial_labels(found: Representation, refuse: Callable[[int], NoReturn]) -> None:
+    """Raise TooFewMembersError if much of a label's weight lies on rows that no usable row represents."""
+    missing = found.missing * found.weight
+    for label in np.flatnonzero((found.missing > MOST_MISSING_OF_LABEL) & (missing > MOST_MISSING_BY_LABEL)):
+        refuse(int(label))
+
+
+def _refuse_label(
+    found: Representation, names: list[str], needed: int, n_members: int, why: str, label: int
+) -> NoReturn:
+    others = np.arange(found.n_rows.size) != label
+    n_rows = found.n_rows * others
+    of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
+    finding = (
+        f"Of the {counted(round(found.n_rows[label]), 'row')} of label {names[label]!r}, "
+        f"{counted(round(found.n_usable[label]), 'has', 'have')} enough out-of-bag members to estimate the label's "
+        f"error: a row of the label has {found.members[label]:.3g} on average, and a row of the other labels "
+        f"{of_others:.3g}. The label has {100 * found.weight[label]:.3g} % of the weight, so the error on the other "
+        "labels alone would mislead"
+    )
+    raise TooFewMembersError(f"{finding}. {why} {_remedies_of_label(found, needed, n_members, label)}", finding)
+
+
+def _remedies_of_label(found: Representation, needed: int, n_members: int, label: int) -> str:
+    """Return what to do about a label whose rows have too few members, with the numbers that would do."""
+    n_rows, chance = float(found.n_rows[label]), float(found.left_out[label])
+    named = []
+    if 0.0 < chance < 1.0:
+        smaller = np.arange(99.0, 0.0, -1.0)
+        would_do = _is_enough(n_rows, chance ** (smaller / 100.0), n_members, needed)
+        if would_do.any():
+            share = smaller[np.argmax(would_do)]
+            named.append(f"draw at most {share:.0f} % as many rows into each bag as now (max_samples)")
+        more = n_members * np.geomspace(1.0, MOST_TIMES, 400)
+        would_do = _is_enough(n_rows, chance, more, needed)
+        if would_do.any():
+            named.append(f"train about {rounded_up(more[np.argmax(would_do)])} members in place of {n_members}")
+    if not named:
+        return REMEDIES
+    return f"Do one of these: {'; '.join(named)}; {OTHER_REMEDIES}"
+
+
+def _is_enough(
+    n_rows: float, chance: FloatArray | float, n_members: FloatArray | float, needed: int
+) -> NDArray[np.bool_]:
+    """Return whether the expected members of a label's rows are enough, by its rows' chance to be left out of a bag."""
+    mean = np.asarray(n_members * chance)
+    # A row of a single member is usable only where one is enough.
+    usable = mean * (1.0 - (1.0 - chance) ** (n_members - 1.0)) if needed > 1 else mean
+    return np.asarray((n_rows * usable >= LEAST_IN_SUM) | (mean >= LEAST_MEMBERS[needed]))
+
+
+def _missing_weight(found: Representation) -> tuple[Finding, ...]:
+    """Return a doubt, or raise an error, if much of the weight lies on rows that no usable row represents."""
+    missing = float(found.missing @ found.weight)
+    if missing <= MOST_MISSING:
+        return ()
+    n_rows, n_dropped = found.n_rows.sum(), (found.n_rows - found.n_usable).sum()
+    reason = (
+        f"{counted(round(n_dropped), 'has', 'have', of=f'{round(n_rows)} rows')} too few "
+        f"out-of-bag members to be judged by, and {100 * missing:.3g} % of the weight lies on rows that are in nearly "
+        f"every bag and that no others represent. More than {100 * MOST_MISSING:g} % leaves the error in doubt"
+    )
+    sentence = f"{reason}. {LARGE_WEIGHTS} {REMEDIES}"
+    if missing > REFUSED_MISSING:
+        raise TooFewMembersError(sentence, reason)
+    return (finding("missing-weight", spelled(sentence), missing_weight=missing),)
+
+
+def _label_basis(found: Representation, names: list[str], factors: FloatArray) -> list[LabelBasis]:
+    return [
+        LabelBasis(
+            label=name,
+            n_rows=round(found.n_rows[label]),
+            n_usable=round(found.n_usable[label]),
+            mean_members=float(found.usable_members[label]),
+            weight_factor=float(factors[label]),
+        )
+        for label, name in enumerate(names)
+    ]
+
+
+def _unevenness(found: Representation, names: list[str]) -> str:
+    if len(names) == 1 or not np.ptp(found.members):
+        return "The bags do not leave out all rows equally often."
+    low, high = int(np.argmin(found.members)), int(np.argmax(found.members))
+    return (
+        f"The bags do not leave out all rows equally often: a row of label {names[low]!r} has "
+        f"{found.members[low]:.3g} out-of-bag members on average, one of label {names[high]!r} "
+        f"{found.members[high]:.3g}."
+    )
+
+
+def _measures(labels: tuple[LabelBasis, ...], change: float, trials: FloatArray) -> list[str]:
+    """Return a sentence on what was done about rows that are left out unevenly; none where that changed nothing."""
+    found = []
+    if labels and bounds_by_members(trials).size:
+        found.append("analysed in parts by number of members")
+    changed = [basis for basis in labels if abs(basis.weight_factor - 1.0) >= LEAST_CHANGE]
+    if changed or change >= LEAST_CHANGE:
+        found.append(f"weighted to represent all{_by_label(changed)}")
+    return [f"Rows were therefore {', and usable ones '.join(found)}."] if found else []
+
+
+def _by_label(labels: list[LabelBasis]) -> str:
+    if not labels:
+        return ""
+    chosen = sorted(labels, key=lambda basis: -abs(basis.weight_factor - 1.0))[:MOST_LABELS_NAMED]
+    words = [
+        f"{basis.label!r} {basis.n_usable} of {basis.n_rows} rows, weight times {basis.weight_factor:.3f}"
+        for basis in chosen
+    ]
+    more = f"; and {counted(len(labels) - len(chosen), 'label')} that changed less" if len(labels) > len(chosen) else ""
+    return f" (by label: {'; '.join(words)}{more})"
