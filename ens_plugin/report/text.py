@@ -658,9 +658,9 @@ def summarize(report: ReportContent) -> str:
     sizes = [] if first_doubt(report) is not None else size_lines(report)
     by_label = "errors by label, " if report.label_errors else ""
     data = wrapped(f"{_origin(report)[0]} report.details() has {by_label}warnings in full, and how this is known.")
-    lines = [*head, *errors, *sizes, *output_lines(report)]
-    warnings = _short_warnings(report, SCREEN - len(lines) - len(data) - 2)
-    return "\n".join([*lines, *([""] if warnings else []), *warnings, "", *data])
+    tables = [*errors, *sizes, *output_lines(report)]
+    warnings = _short_warnings(report, SCREEN - len(head) - len(tables) - len(data) - 1)
+    return "\n".join([*head, *warnings, *tables, "", *data])
 
 
 def _short_warnings(report: ReportContent, most: int) -> list[str]:

@@ -190,15 +190,15 @@ def test_the_headline_tells_what_fewer_members_cost() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     report = ens_plugin.analyze(RandomForestClassifier(500, random_state=0).fit(X, y), X, y)
     size = report.recommended_size
-    here, there = (f"{100 * report.error_curve.at(n):.2f} %" for n in (500, size or 0))
-    headline = " ".join(report.summary().split()[:20])
-    assert "500 members are enough" in headline
-    assert f"With {size}, the 0-1 error would be {there} instead of {here}." in headline
+    here, there = (f"{100 * (1 - report.error_curve.at(n)):.1f} %" for n in (500, size or 0))
+    headline = " ".join(report.summary().split()[:22])
+    assert f"500 trees are enough, and so are {size}. Accuracy on new rows: {here} with 500" in headline
+    assert there in headline
 
 
 def test_the_summary_lists_every_criterion_within_80_columns() -> None:
     text = ens_plugin.analyze(*digits()).summary()
-    for name in ("99 % agreement of labels", "error within 1 % of the limit", "Brier score within 0.5 % of the limit"):
+    for name in ("labels, 99 % of them final", "error within 1 % of limit", "probabilities within 0.5 % of limit"):
         assert name in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -209,7 +209,7 @@ def test_a_report_of_an_earlier_version_has_no_criteria() -> None:
     del content["criteria"]
     read = ens_plugin.EnsembleReport.from_json(json.dumps(content))
     assert read.criteria == ()
-    assert "Members by criterion" not in read.summary()
+    assert "labels, 99 % of them final" not in read.summary()
 
 
 def test_criteria_survive_the_round_trip() -> None:
@@ -236,7 +236,7 @@ def test_separated_labels_are_sized_by_the_labels_and_not_relative_to_a_loss_of_
     low, high = report.recommendation.interval
     assert low <= 5
     if high is not None and high <= n_members:
-        assert "are enough" in report.summary()
+        assert "far more than needed" in report.summary()
     for criterion in ("excess_error", "probability"):
         assert not by_name(report)[criterion].is_known
         assert "cannot be distinguished from 0" in by_name(report)[criterion].reason
@@ -254,7 +254,7 @@ def test_labels_without_error_take_no_thousands_of_members() -> None:
         assert not sizes["probability"].is_known
         assert not sizes["excess_error"].is_known
         assert report.recommendation is sizes["agreement"]
-        assert "are enough" in report.summary()
+        assert "far more than needed" in report.summary()
 
 
 def test_a_size_is_stated_where_its_interval_ends_below_four_times_its_beginning() -> None:
@@ -269,7 +269,7 @@ def test_a_size_is_stated_where_its_interval_ends_below_four_times_its_beginning
     assert "recommended_size" not in found.metrics()
     assert "cannot be told from these rows" in found.recommendation.reason
     for report in (found, ens_plugin.EnsembleReport.from_json(found.to_json())):
-        assert "Recommended size: cannot be told from these rows" in report.summary()
+        assert "Recommended size: cannot be told from these rows" in report.details()
         for each in report.criteria:
             begin, end = each.interval
             assert (each.size is not None) == (end is not None and end <= 4 * begin)
@@ -290,7 +290,7 @@ def test_the_criterion_that_is_chosen_has_a_size_unless_one_was_named() -> None:
 @pytest.mark.parametrize(("n_members", "verdict"), [(10, "are too few"), (60, "cannot be told"), (900, "are enough")])
 def test_members_outside_of_the_interval_are_judged_though_no_size_is_told(n_members: int, verdict: str) -> None:
     report = ens_plugin.analyze(*cancer())
-    untold = replace(report.recommendation, size=None, interval=(40, 800))
+    untold = replace(report.recommendation, size=None, interval=(40, 800), agreement=0.97)
     assert verdict in replace(report, recommendation=untold, n_members=n_members).summary()
 
 

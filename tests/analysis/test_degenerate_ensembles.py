@@ -77,7 +77,7 @@ class TestDegenerate:
         assert "more than" not in report.recommendation.reason
 
         assert "recommended_size" not in report.metrics()
-        assert "Recommended size: not known" in report.summary()
+        assert "Recommended size: not known" in report.details()
         assert "too few" not in report.summary()
 
     @pytest.mark.parametrize("n_labels", [2, pytest.param(3, marks=pytest.mark.slow)])

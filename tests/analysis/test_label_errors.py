@@ -103,11 +103,11 @@ def test_the_error_of_few_rows_is_called_rough_wherever_it_is_shown() -> None:
         "Rough for 1, with fewer than 30 independent rows of equal weight: the error is about the share of rows on "
         f"which the {report.mean_oob_members:.3g} out-of-bag members of a row, not all 10, are wrong together."
     )
-    assert note in " ".join(report.summary().split())
+    assert note in " ".join(report.details().split())
     assert note in report.to_html()
     assert note in markdown_summary(report)
     ensemble, labels, _ = voters((300, 40), 10, 1)
-    assert "Rough for" not in ens_plugin.analyze(ensemble, None, labels).summary()
+    assert "Rough for" not in ens_plugin.analyze(ensemble, None, labels).details()
 
 
 def test_a_label_without_rows_is_listed() -> None:

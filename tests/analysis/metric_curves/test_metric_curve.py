@@ -177,7 +177,7 @@ class TestWhatCannotBeTold:
         report = analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y, metric=negative)
         assert report.error_curve.asymptote < -0.5
         assert not any("reported as" in text for text in report.warnings)
-        assert "of the 0-1 error, not of negative" in " ".join(report.summary().split())
+        assert "of the 0-1 error, not of negative" in " ".join(report.details().split())
         assert not any("Bias" in text for text in report.warnings)
 
     @pytest.mark.slow

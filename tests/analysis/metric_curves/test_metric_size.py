@@ -127,7 +127,7 @@ class TestScores:
         limited = analyze(*small(), metric=area_lost, data="holdout")
         assert limited.error_curve.metric_basis is not None
         assert limited.error_curve.metric_basis.n_rows == 120
-        assert "The area_lost was computed on 120 rows." in limited.summary()
+        assert "The area_lost was computed on 120 rows." in limited.details()
 
     @pytest.mark.slow
     def test_weights_weigh(self) -> None:
@@ -156,7 +156,7 @@ class TestScores:
         assert {"roc_auc", "roc_auc_lower", "roc_auc_upper", "asymptotic_roc_auc"} <= names.keys()
         assert names["roc_auc_shortfall"] == names["asymptotic_roc_auc"] - names["roc_auc"]
         assert not {"error", "asymptotic_error", "excess_error"} & names.keys()
-        assert f"With {report.recommended_size}, the roc_auc would be 0." in " ".join(report.summary().split())
+        assert f"{report.recommended_size} are enough. roc_auc on new rows: 0." in " ".join(report.summary().split())
         assert max(map(len, report.summary().splitlines())) <= 80
 
     @pytest.mark.slow

@@ -59,10 +59,10 @@ def test_values_of_groups_have_intervals_by_group() -> None:
     width = np.subtract(*report.error_interval[::-1])
     assert width > 1.5 * np.subtract(*plain.error_interval[::-1])
     assert report.basis.n_effective <= 40
-    assert "Groups: 40, whose rows are taken to depend on each other." in report.summary()
-    assert "Groups: every row is a group of its own, so that groups change no figure." in plain.summary()
+    assert "Groups: 40, whose rows are taken to depend on each other." in report.details()
+    assert "Groups: every row is a group of its own, so that groups change no figure." in plain.details()
     assert "every row is a group of its own" in plain.to_html()
-    assert "Groups:" not in ens_plugin.analyze(model, X, y, data="oob").summary()
+    assert "Groups:" not in ens_plugin.analyze(model, X, y, data="oob").details()
 
 
 def test_bags_of_whole_groups_stay_as_they_are() -> None:
