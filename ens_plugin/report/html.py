@@ -170,7 +170,8 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "greater_is_better": curve.greater_is_better,
         "is_squared": report.is_squared,
         "level": text.level_text(curve.interval_level),
-        "members": text.members_text(report.n_members),
+        "members": answer.number_text(report, report.n_members),
+        "noun": answer.member_noun(report),
         "error": text.error_text(report.error, curve.metric),
         "error_interval": text.interval_text(report.error_interval, curve.metric) if reached else "",
         "limit": text.error_text(curve.asymptote, curve.metric),
@@ -214,7 +215,7 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
     check = "" if curve.check is None else text.spread_text(curve.check, curve.metric)
     versions = ", ".join(f"{_shown(name, 60)} {_shown(version, 60)}" for name, version in report.versions.items())
     facts = [
-        ("Model", f"{_shown(report.model, 80)}, {text.members_text(report.n_members)}, {report.task}"),
+        ("Model", f"{_shown(report.model, 80)}, {answer.number_text(report, report.n_members)}, {report.task}"),
         (
             "Rows used",
             f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"

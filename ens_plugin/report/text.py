@@ -326,7 +326,7 @@ def criteria_rows(
     curve, chosen = report.error_curve, report.recommendation.criterion
     return [
         CriterionRow(
-            name=_criterion_name(found),
+            name=_purpose(found),
             size=recommended_text(found),
             interval=recommended_interval_text(found),
             error=error_text(curve.at(found.size), curve.metric) if found.size and curve.reaches(found.size) else "",
@@ -334,15 +334,6 @@ def criteria_rows(
         )
         for found in (report.criteria if recommendations is None else recommendations)
     ]
-
-
-def _criterion_name(found: SizeRecommendation) -> str:
-    if found.confidence is not None:
-        return f"{level_text(found.confidence)} agreement of labels"
-    if found.of_metric is not None:
-        return f"{printable(found.of_metric, 22)} within {wanted_text(found)}"
-    what = "Brier score" if found.criterion == "probability" else "error"
-    return f"{what} within {level_text(found.tolerance or math.nan)} of the limit"
 
 
 def criteria_markdown(report: ReportContent) -> list[str]:
@@ -353,7 +344,7 @@ def criteria_markdown(report: ReportContent) -> list[str]:
     cells = [[escaped_markdown(row.name, 40), row.size, row.interval, row.error] for row in rows]
     lines = [f"| {' | '.join(each)} |" for each in cells]
     there = "error" if report.error_curve.metric_basis is None else escaped_markdown(report.error_curve.metric, 24)
-    return [f"| criterion | members | interval | {there} there |", "|---|---|---|---|", *lines, ""]
+    return [f"| needed for | {member_noun(report)}s | interval | {there} there |", "|---|---|---|---|", *lines, ""]
 
 
 def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
@@ -596,9 +587,9 @@ def gain_sentence(report: ReportContent) -> str:
     metric = printable(curve.metric, 40)
     here, limit = error_text(curve.at(now), curve.metric), error_text(curve.asymptote, curve.metric)
     if here == limit:
-        return f"Adding members would leave the {metric} at {here}."
+        return f"More {member_noun(report)}s would leave the {metric} at {here}."
     change = "lower" if curve.asymptote < curve.at(now) else "raise"
-    return f"Adding members without end would {change} the {metric} from {here} to {limit}."
+    return f"Infinitely many {member_noun(report)}s would {change} the {metric} from {here} to {limit}."
 
 
 def root_sentence(report: ReportContent) -> str:

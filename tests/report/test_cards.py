@@ -93,7 +93,7 @@ def test_the_picture_has_no_colour_that_a_theme_cannot_change() -> None:
 
 def test_verdict_picture_sizes_and_folded_details_come_in_this_order() -> None:
     card = card_of("large_classification")
-    parts = ["300 trees are too few", "<svg ", "<th>criterion</th>", "<details>"]
+    parts = ["300 trees are too few", "<svg ", "<th>needed for</th>", "<details>"]
     card = card[card.index('class="ens-card"') :]
     places = [card.index(part) for part in parts]
     assert places == sorted(places)

@@ -187,7 +187,7 @@ def test_printable_text_is_one_safe_line(text: str) -> None:
 @pytest.mark.parametrize("name", REPORTS)
 def test_markdown_has_one_table_of_three_columns(name: str) -> None:
     report = REPORTS[name]
-    first = markdown_summary(report).partition("\n\n| criterion")[0]
+    first = markdown_summary(report).partition("\n\n| needed for")[0]
     rows = [line for line in first.splitlines() if line.startswith("|")]
     labels = [row.split(" | ")[0].strip("| ") for row in rows[2:]]
     noun = member_noun(report)
