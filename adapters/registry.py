@@ -18,7 +18,14 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import Library, home_libraries
 from ens_plugin.adapters.members import no_adapter
 from ens_plugin.core.validation import one_line, with_article
-from ens_plugin.errors import AdapterError, EnsPluginWarning, InputError, UnsupportedModelError, warn_user
+from ens_plugin.errors import (
+    AdapterError,
+    EnsPluginWarning,
+    InputError,
+    UnsupportedModelError,
+    ends_at_caller,
+    warn_user,
+)
 
 __all__ = [
     "GROUP",
@@ -184,6 +191,7 @@ _observers: list[Callable[[type[EnsembleAdapter]], None]] = []
 AdapterClass = TypeVar("AdapterClass", bound=type[EnsembleAdapter])
 
 
+@ends_at_caller
 def register_adapter(cls: AdapterClass) -> AdapterClass:
     """Register an adapter for another library and return it; usable as a class decorator.
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 __all__ = [
     "AdapterCheckError",
@@ -22,6 +26,7 @@ __all__ = [
     "TrackingError",
     "UnsupportedModelError",
     "WeakEstimateWarning",
+    "ends_at_caller",
     "spelled",
     "warn_user",
 ]
@@ -111,6 +116,29 @@ class ClusterError(EnsPluginError, RuntimeError):
 
 class GateError(EnsPluginError, LookupError):
     """Raised where a gate cannot decide on a model version: evidence is missing or contradictory."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def ends_at_caller(function: Function) -> Function:
+    """Return a public function whose refusals are shown with the caller's line, and not with ten frames below it.
+
+    What another library or a function of the user raised is still shown as the cause.  With
+    ``ENS_PLUGIN_TRACEBACK=full`` in the environment all frames are, for the report of a fault.
+    """
+
+    @wraps(function)
+    def door(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except EnsPluginError as error:
+            if os.environ.get("ENS_PLUGIN_TRACEBACK") == "full":
+                raise
+            cause = None if isinstance(error.__cause__, EnsPluginError) else error.__cause__
+            raise error.with_traceback(None) from cause
+
+    return cast(Function, door)
 
 
 class EnsPluginWarning(UserWarning):

@@ -1,7 +1,10 @@
 """What is found about rows, members and estimates beside the numbers, and the registry of the checks that find it.
 
 A check is one row of :data:`CHECKS` and one function that returns ``finding(code, sentence, **numbers)`` where it finds
-something.  To add one, write both: the function beside the ones that read the same things, and its row here.
+something.  To add one, write its row here and the function beside those that read the same things, and call that where
+these are called: of rows in :func:`ens_plugin.analysis.rows.read_rows`, of what members predict for them in
+:func:`ens_plugin.analysis.analyze.with_member_findings`, and of estimates in
+:func:`ens_plugin.analysis.analyze.build_report`.
 """
 
 from __future__ import annotations
@@ -89,7 +92,7 @@ _HELD_OUT = "Check the error on held-out rows."
 _TRANSFORM = "Model a transformed target such as its logarithm, or use another loss."
 _NOTHING = "None is needed."
 
-# In the order in which an analysis runs them.
+# By what they read: rows, members, bags, estimates.
 _IN_ORDER = (
     # The rows, before any member predicts them.
     Check(

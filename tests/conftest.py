@@ -19,6 +19,8 @@ for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
     del os.environ[name]
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["MPLBACKEND"] = "Agg"
+# A test that fails by a refusal is of use only with all frames.
+os.environ["ENS_PLUGIN_TRACEBACK"] = "full"
 # Threads of OpenMP spin while they wait for each other.  Beside a second worker they wait for one that does not run,
 # which took LightGBM a hundred times as long.  What they compute is the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

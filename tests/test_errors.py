@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import pickle
 import re
+import traceback
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,38 @@ def test_every_message_that_a_command_shows_has_the_argument_in_braces() -> None
                     found.add(path.relative_to(root).as_posix())
     assert bare == {"errors.py", *IN_PYTHON_ONLY}
     assert {"analysis/analyze.py", "sklearn/forest.py"} < in_braces
+
+
+@errors.ends_at_caller
+def refused_below(cause: Exception | None) -> None:
+    def inner() -> None:
+        raise errors.InputError("what was found") from cause
+
+    inner()
+
+
+def frames_of(error: BaseException) -> list[str]:
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def test_a_refusal_is_shown_with_the_line_of_the_caller_and_no_frames_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENS_PLUGIN_TRACEBACK")
+    with pytest.raises(errors.InputError) as caught:
+        refused_below(errors.BagError("of the package"))
+    assert frames_of(caught.value)[1:] == ["door"]
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    # What a function of the user raised is shown.
+    with pytest.raises(errors.InputError) as caught:
+        refused_below(ZeroDivisionError("of the user"))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    monkeypatch.setenv("ENS_PLUGIN_TRACEBACK", "full")
+    with pytest.raises(errors.InputError) as caught:
+        refused_below(None)
+    assert frames_of(caught.value)[1:] == ["door", "refused_below", "inner"]
+
+
+def test_every_public_function_that_computes_ends_its_refusals_at_the_caller() -> None:
+    plain = {"autolog", "make_oob_scorer", "split_outputs"}  # they start or wrap what computes later
+    functions = [name for name in ens_plugin.__all__ if inspect.isfunction(getattr(ens_plugin, name))]
+    assert {name for name in functions if not hasattr(getattr(ens_plugin, name), "__wrapped__")} <= plain

@@ -39,7 +39,7 @@ def codes_in_sources() -> Counter[str]:
     return found
 
 
-def test_every_code_in_the_sources_is_in_the_registry_and_every_check_is_made() -> None:
+def test_the_sources_make_findings_of_every_check_and_of_no_other_code() -> None:
     assert codes_in_sources().keys() | OF_OTHERS == CHECKS.keys()
 
 

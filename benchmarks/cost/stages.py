@@ -50,7 +50,7 @@ STAGES: Mapping[str, Sequence[str]] = {
     "errors by label": (f"{ANALYSIS}.label_errors:label_errors",),
     "size by the Brier score": (f"{ANALYSIS}.sizes:probability_size",),
     "checks of the evidence": (
-        f"{ANALYSIS}.checks:resize_by_distinct_rows",
+        f"{ANALYSIS}.sizes:resize_by_distinct_rows",
         f"{ANALYSIS}.rows:compare_with_stored",
         f"{ANALYSIS}.shares:row_shares",
     ),

@@ -29,17 +29,13 @@ from ens_plugin.adapters.unwrap import (
 from ens_plugin.analysis.arguments import granted_threads, resolve_options
 from ens_plugin.analysis.blocks import Progress, label_count, tally_rows
 from ens_plugin.analysis.checks import (
-    RowLikeness,
-    count_distinct_rows,
     cross_fitting_explained,
     doubts_about_transformed_rows,
     order_findings,
-    own_prediction_doubts,
-    resize_by_distinct_rows,
     subject_doubts,
     unequal_bag_doubts,
 )
-from ens_plugin.analysis.copies import appended_doubt, copies_findings, hash_rows, identical_rows
+from ens_plugin.analysis.copies import RowLikeness, appended_doubt, copies_findings, hash_rows, identical_rows
 from ens_plugin.analysis.curves import (
     estimate_by_members,
     estimate_classification,
@@ -59,16 +55,17 @@ from ens_plugin.analysis.groups import (
 from ens_plugin.analysis.label_errors import label_errors
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label, metric_without_label
+from ens_plugin.analysis.origin import own_prediction_doubts
 from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, read_rows
 from ens_plugin.analysis.shares import RowShares, refuse_unweighable, row_shares
-from ens_plugin.analysis.sizes import rare_label_notes, with_criteria
+from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
 from ens_plugin.analysis.target import refuse_own_loss, target_array
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import AnyTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
-from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError
+from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, distinct, finding, sentences
 from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, EnsembleReport, ErrorCurve, EstimateBasis, with_findings
 
@@ -532,6 +529,7 @@ def report_on_rows(rows: Rows, evidence: Evidence, settings: ResolvedOptions) ->
     return build_report(adapter, evidence, settings, known)
 
 
+@ends_at_caller
 def analyze(
     model: Any,
     X: Any,
@@ -733,6 +731,7 @@ def _analyzed(
         return report, judge_rows(adapter, evidence, rows.target, settings.data, report.error)
 
 
+@ends_at_caller
 def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     """Return which training rows each member of an ensemble was trained on.
 

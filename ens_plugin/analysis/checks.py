@@ -1,11 +1,11 @@
-"""Checks of rows: near copies, subjects, their order, bags of unequal size, few distinct rows, and fitted steps."""
+"""Checks of training rows: near copies, subjects, their order, bags of unequal size, and steps fitted to the target."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +15,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.members import shortened
-from ens_plugin.adapters.registry import find_library
-from ens_plugin.adapters.trees import OutsideColumns, columns_outside
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
-from ens_plugin.analysis.copies import HashedRows, RepeatedRows, find_repeats, identical_rows
-from ens_plugin.analysis.groups import encode_groups
-from ens_plugin.analysis.sizes import agreement_size, as_told, choose_criterion, probability_size
-from ens_plugin.core.agreement import gather_cells, has_few_cells
-from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.near_rows import (
     AdjacentLosses,
     MateLosses,
@@ -31,8 +24,6 @@ from ens_plugin.core.near_rows import (
     Rows,
     adjacent_losses,
     are_equally_frequent,
-    are_own_labels,
-    are_own_values,
     companions,
     interpolated,
     jumps_between_values,
@@ -46,45 +37,30 @@ from ens_plugin.core.near_rows import (
     share_of_recurring,
     turns_taken,
 )
-from ens_plugin.core.repeated_rows import are_alike, numbered, output_cells
 from ens_plugin.core.sample import Sample, spread_rows
-from ens_plugin.core.tally import AnyTally, RowBlock, ValueTally, member_labels
+from ens_plugin.core.tally import RowBlock, member_labels
 from ens_plugin.core.validation import FloatArray, counted, printable, with_article
-from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError
+from ens_plugin.errors import DataMismatchError
 from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import SizeRecommendation
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
-    from ens_plugin.analysis.evidence import Evidence
+    pass
 
 __all__ = [
-    "LIKE_TRAINING_ROWS",
     "SEPARATE_CASES",
-    "UNKNOWN_ROWS",
-    "RowLikeness",
     "chance_share",
-    "changed_rows_share",
     "compared_number",
     "compared_rows",
-    "count_distinct_rows",
     "cross_fitting_explained",
-    "doubts_about_changed_rows",
     "doubts_about_training",
     "doubts_about_transformed_rows",
     "is_sorted",
-    "judge_held_out_rows",
     "member_losses",
     "near_copy_doubts",
     "numbers",
     "numeric_columns",
     "order_findings",
-    "own_prediction_doubts",
-    "resize_by_distinct_rows",
-    "row_cells",
-    "row_likeness",
     "subject_doubts",
-    "training_bags",
     "unequal_bag_doubts",
 ]
 
@@ -197,7 +173,8 @@ def numbers(table: Any, rows: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
     if isinstance(rows, np.ndarray) and rows.ndim > 1:
         return numbers(table, rows.ravel(), columns).reshape(*rows.shape, columns.size)
     if columns.size == 0:
-        return np.empty((rows.size, 0))
+        n_rows = rows.size if isinstance(rows, np.ndarray) else len(range(*rows.indices(table.shape[0])))
+        return np.empty((n_rows, 0))
     if isinstance(table, pd.DataFrame):
         return np.asarray(table.iloc[rows, columns].to_numpy(dtype=np.float64, na_value=np.nan))
     # Columns ascend, so that as many as there are are all of them, in order.
@@ -622,149 +599,6 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[Findin
     return (finding("unequal-bags", sentence, error_here=counting, error_in_ensemble=all_alike),)
 
 
-# Rows that are looked at for those which no member tells apart.
-ALIKE_ROWS = 2_000
-
-
-def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
-    """Return a number for each row, from 0 without gaps, equal for rows with equal features."""
-    return None if rows is None else numbered(rows.hashes)
-
-
-@dataclass(frozen=True, eq=False)
-class RowLikeness:
-    """Groups, copies and equal features among the rows of an analysis.
-
-    Attributes
-    ----------
-    groups : ndarray of int64, shape (n_rows,), or None
-        Group of each row, where the user gave groups.
-    repeats : RepeatedRows or None
-        Copies among training rows, where the user gave no groups.
-    cell : ndarray of int32, shape (n_rows,), or None
-        A number for each row, the same for rows with equal features; None where the rows are not a table, and where
-        all of them differ.
-    all_differ : bool
-        Whether the rows are a table in which no two have equal features.
-    """
-
-    groups: NDArray[np.int64] | None
-    repeats: RepeatedRows | None
-    cell: NDArray[np.int32] | None
-    all_differ: bool = False
-
-    def take(self, rows: NDArray[np.intp]) -> RowLikeness:
-        """Return the groups, copies and equal features of some of the rows."""
-        return RowLikeness(
-            None if self.groups is None else self.groups[rows],
-            None if self.repeats is None else self.repeats.take(rows),
-            None if self.cell is None else self.cell[rows],
-            self.all_differ,
-        )
-
-
-def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> RowLikeness:
-    """Return the groups given by the user, or copies found among training rows, and rows of equal features."""
-    cell = row_cells(rows)
-    all_differ = cell is not None and int(cell.max()) + 1 == cell.size
-    cell = None if all_differ else cell
-    if isinstance(groups, str) and groups == "identical":
-        return RowLikeness(identical_rows(rows, target), None, cell, all_differ)
-    if groups is not None:
-        return RowLikeness(encode_groups(groups, target.size), None, cell, all_differ)
-    return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell, all_differ)
-
-
-def count_distinct_rows(evidence: Evidence, likeness: RowLikeness) -> int | None:
-    """Return the number of different rows of features among those used; None where it was not counted."""
-    used = _used(evidence)
-    if likeness.cell is not None:
-        return int(np.count_nonzero(np.bincount(likeness.cell[used])))
-    return int(np.count_nonzero(used)) if likeness.all_differ else None
-
-
-def resize_by_distinct_rows(
-    estimates: Estimates,
-    adapter: EnsembleAdapter,
-    evidence: Evidence,
-    likeness: RowLikeness,
-    settings: ResolvedOptions,
-) -> Estimates:
-    """Return the estimates with another recommended size if few rows are distinct, or told apart by members.
-
-    That size is computed from the members' votes on each distinct row, not from a distribution fitted to all rows.
-    """
-    if adapter.info.task != "classification":
-        return estimates
-    used = _used(evidence)
-    cell = None if likeness.cell is None else likeness.cell[used]
-    if cell is None or not has_few_cells(cell):
-        return _resized_by_alike_rows(estimates, adapter, evidence, settings)
-    n_distinct = int(np.count_nonzero(np.bincount(cell)))
-    weight = evidence.weight.select(used)
-    sample = evidence.sample.keep(used)
-    cells = gather_cells(sample, cell, weight.total, weight.n_effective, settings.random_state)
-    by_agreement = agreement_size(cells, adapter.n_members, settings)
-    by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
-    note = (
-        f"The size rests on the members' outputs for {counted(n_distinct, 'different row')} of features "
-        f"among {cell.size}."
-    )
-    found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
-    by_name = {found.criterion: _with_note(as_told(found, settings.interval_level), note) for found in found_sizes}
-    criteria = tuple(
-        replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in estimates.criteria
-    )
-    advice = choose_criterion(criteria, settings)
-    findings = estimates.findings
-    if advice.criterion == "agreement" and advice.interval[1] is None:
-        findings = (*findings, _doubt_about_distinct_rows(advice, n_distinct))
-    return replace(estimates, recommendation=advice, criteria=criteria, findings=findings)
-
-
-def _used(evidence: Evidence) -> NDArray[np.bool_]:
-    """Return which rows have weight and a member that counts."""
-    return np.asarray((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
-
-
-def _resized_by_alike_rows(
-    estimates: Estimates, adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
-) -> Estimates:
-    """Return estimates with another agreement if no member tells most rows with close votes from several others."""
-    sample = evidence.sample.keep(_used(evidence))
-    if not are_alike(sample):
-        return estimates
-    part = sample.some_rows(ALIKE_ROWS)
-    cell = output_cells(part.block)
-    if cell is None:
-        return estimates
-    part = replace(part, rows=np.arange(cell.size))
-    cells = gather_cells(part, cell, part.weight, evidence.weight.n_effective, settings.random_state)
-    by_agreement = agreement_size(cells, adapter.n_members, settings)
-    note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
-    by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
-    criteria = tuple(
-        replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
-        for found in estimates.criteria
-    )
-    return replace(estimates, recommendation=choose_criterion(criteria, settings), criteria=criteria)
-
-
-def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
-    """Return the recommendation with how its size was estimated, which changes nothing about its use."""
-    return replace(advice, reason=f"{advice.reason} {note}".strip())
-
-
-def _doubt_about_distinct_rows(advice: SizeRecommendation, n_distinct: int) -> Finding:
-    return finding(
-        "few-distinct-rows",
-        f"The recommended size is not known: there {'is' if n_distinct == 1 else 'are'} only "
-        f"{counted(n_distinct, 'different row')} of features, and the members are so evenly split over one of them "
-        f"that any size from {advice.interval[0]} to more than {advice.max_size} may be needed. Train more members.",
-        n_distinct=n_distinct,
-    )
-
-
 # Of the variance of the target.
 MOST_BY_CHANCE = 0.02
 
@@ -839,237 +673,3 @@ def _doubt_about_steps(step: SupervisedStep, n_rows: int) -> Finding:
         share=share,
         n_parameters=step.n_parameters,
     )
-
-
-COMPARED_ROWS = 1000
-# Drawing the bags of more cells takes seconds.
-MOST_CELLS = 100_000_000
-# Outputs that are held at once: 16 MB.
-MOST_OUTPUTS = 2_000_000
-
-
-def doubts_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> tuple[Finding, ...]:
-    """Return a doubt about rows that members predict better where they drew the training row at the same position."""
-    share = changed_rows_share(adapter, features, target)
-    if share is None:
-        return ()
-    sentence = (
-        "These rows seem to be the training rows, with values changed since: rounded, scaled or filled in. Members "
-        f"that drew the training row at the same position have {100 * share:.0f} % of the error of the others. If "
-        "they are, the error is far too low. Pass the values the model was trained on, not as held-out rows, or pass "
-        "rows that were not used for training."
-    )
-    return (finding("changed-training-rows", sentence, share_of_error=share),)
-
-
-def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> float | None:
-    """Return the error of members that drew the row at the same position, as a share of the error of the others.
-
-    Parameters are those of :func:`doubts_about_changed_rows`.
-    """
-    chosen = spread_rows(len(target), COMPARED_ROWS)
-    own = target[chosen] if adapter.classes is None else target[chosen].astype(np.int64)
-    in_bag = _drawn_positions(adapter, target, chosen, own)
-    if in_bag is None:
-        return None
-    errors = _member_errors(adapter, features[chosen], own)
-    return drawn_share_of_error(errors, in_bag) if is_lower_where_drawn(errors, in_bag) else None
-
-
-def _drawn_positions(
-    adapter: EnsembleAdapter, target: NDArray[Any], chosen: NDArray[np.intp], own: NDArray[Any]
-) -> NDArray[np.bool_] | None:
-    """Return which members drew the training rows at the `chosen` positions; None for another number of rows."""
-    if adapter.loss_name is not None or target.ndim > 1:
-        return None
-    if target.size * adapter.n_members > MOST_CELLS:
-        return None
-    try:
-        bags = adapter.distributed_bags(target.size, candidate=0).at(chosen, own)
-    except EnsPluginError:  # another number of rows, or bags that do not follow from positions
-        return None
-    # The trees of one member may have a bag each.
-    return bags.in_bag() if bags.n_members == adapter.n_members else None
-
-
-def _member_errors(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the errors of :func:`_errors`, of some members at a time: their outputs for many labels are large."""
-    n_labels = 1 if adapter.classes is None else len(adapter.classes)
-    at_once = max(MOST_OUTPUTS // (target.size * n_labels), 1)
-    parts = (range(start, min(start + at_once, adapter.n_members)) for start in range(0, adapter.n_members, at_once))
-    return np.concatenate([_errors(adapter, adapter.outputs(features, part), target) for part in parts])
-
-
-def _errors(adapter: EnsembleAdapter, outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the absolute error of each member about each row, 0 or 1 for labels, shape (n_members, n_rows)."""
-    if adapter.classes is None:
-        errors: NDArray[np.float64] = np.abs(np.asarray(outputs, dtype=np.float64) - target)
-        return errors
-    if outputs.ndim == 3:
-        outputs = outputs.argmax(axis=2)
-    elif adapter.output_kind == "scores":
-        outputs = outputs > 0
-    return np.asarray(outputs != target, dtype=np.float64)
-
-
-UNKNOWN_ROWS = finding(
-    "unknown-rows",
-    "Nothing in this model shows whether its members were trained on these rows. If they were, the error is far too "
-    "low.",
-)
-# Some moved columns, such as dates, are usual for later rows; several with many splits are not.
-FEW_COLUMNS, LARGE_SHARE = 3, 0.25
-SHOWN_COLUMNS = 3
-LIKE_TRAINING_ROWS = finding(
-    "like-training-rows",
-    "These rows may be the ones the model was trained on, in another order or with others among them: every leaf of "
-    "every tree holds at least as many of them as of its training rows. If they are, the members have fitted them, and "
-    "every error here is far too low. Pass only rows that were not used for training.",
-)
-
-OWN_LABELS = finding(
-    "predicted-target",
-    "y seems to be what this model predicts, and not what was observed: the ensemble is right about nearly all rows on "
-    "which its members are most divided. If y is predicted, the error is far too low. Pass the labels that were "
-    "observed.",
-)
-OWN_VALUES = finding(
-    "predicted-target",
-    "y seems to be what this model predicts, or another version of it, and not what was observed: it is nearer to the "
-    "ensemble's predictions than those of another such ensemble would be. If y is predicted, the error is far too low. "
-    "Pass the values that were observed.",
-)
-
-
-def judge_held_out_rows(adapter: EnsembleAdapter, features: Any, labels: NDArray[Any]) -> tuple[Finding, ...]:
-    """Return findings on held-out rows that may be training rows, or have columns in other units."""
-    origin = adapter.verify_rows(features, labels)
-    if origin == "training":
-        raise _training_rows()
-    units = _findings_on_units(adapter, columns_outside(*adapter.column_splits(features)))
-    of_origin = {"like_training": (LIKE_TRAINING_ROWS,), "unknown": (UNKNOWN_ROWS,)}.get(origin, ())
-    return (*units, *of_origin) if origin == "unknown" else (*of_origin, *units)
-
-
-def own_prediction_doubts(
-    adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray
-) -> tuple[Finding, ...]:
-    """Return a doubt about held-out targets that the model itself predicted, or another version of it."""
-    if adapter.loss_name is not None:
-        return ()
-    if adapter.info.task == "regression":
-        assert isinstance(tally, ValueTally)
-        return (OWN_VALUES,) if are_own_values(tally, weight) else ()
-    return (OWN_LABELS,) if adapter.n_members > 1 and are_own_labels(sample) else ()
-
-
-def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple[Finding, ...]:
-    """Return a doubt about columns outside of the members' splits where these matter, a note where they are few."""
-    n_columns = len(found.columns)
-    if n_columns == 0:
-        return ()
-    names, are = _named_columns(adapter, found.columns), "lies" if n_columns == 1 else "lie"
-    numbers = {"n_columns": n_columns, "n_compared": found.n_compared}
-    if n_columns >= min(FEW_COLUMNS, found.n_compared) and found.share >= LARGE_SHARE:
-        other_units = (
-            f"{n_columns} of the {found.n_compared} columns compared {are} outside of the values at which the members "
-            f"split ({names}). These rows seem to have other units or another scale than the training rows. Pass them "
-            "as the model's predict takes them."
-        )
-        return (finding("other-units", other_units, **numbers),)
-    moved = (
-        f"{names[0].upper()}{names[1:]} {are} outside of the values at which the members split, so that nearly all "
-        "rows go the same way there. If the unit is another than that of the training rows, convert it. If the values "
-        "have moved since training, members cannot follow them."
-    )
-    return (finding("moved-columns", moved, **numbers),)
-
-
-def _named_columns(adapter: EnsembleAdapter, columns: tuple[int, ...]) -> str:
-    names = find_library(adapter.model).feature_names(adapter.model)
-    chosen = columns if names is None else [names[place] for place in columns]
-    return f"column{'s' * (len(columns) > 1)} {shortened(chosen, SHOWN_COLUMNS)}"
-
-
-def _training_rows() -> DataMismatchError:
-    return DataMismatchError(
-        "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
-        'would be far too low. Leave out {data="holdout"}, with all training rows in training order, to judge each by '
-        "its out-of-bag members. Or leave out the rows that were used for training, and pass the others; there is no "
-        "other way where every member was trained on all rows, as with bootstrap=False."
-    )
-
-
-_CHANGED = (
-    "Found: these rows seem to be the training rows, in training order, with values changed since: rounded, scaled, "
-    "filled in, or columns swapped. Pass the columns and values as they were at training."
-)
-_MOVED = (
-    "Found: X seems to hold training rows, but in another order or not all of them. Pass all of them, X and y in the "
-    "order of the training."
-)
-
-
-def training_bags(
-    adapter: EnsembleAdapter,
-    X: Any,
-    features: Any,
-    labels: NDArray[Any],
-    target: NDArray[Any],
-    weight: NDArray[np.float64] | None = None,
-) -> Bags:
-    """Return the bags of training rows; where the rows are refused, the error also names the cause, if one is found.
-
-    Weights of the evaluation are tried as those of training too, where bags cannot be proved without.
-    """
-    try:
-        return adapter.bags(X, features, labels)
-    except (BagError, DataMismatchError) as error:
-        weighted = None if weight is None else _weighted_bags(adapter, X, features, labels, weight)
-        if weighted is not None:
-            return weighted
-        if isinstance(error, BagError):
-            raise
-        cause = _cause(adapter, X, features, labels, target)
-        if cause is None:
-            raise
-        raise DataMismatchError(f"{error.template} {cause}") from error
-
-
-def _weighted_bags(
-    adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], weight: NDArray[np.float64]
-) -> Bags | None:
-    """Return the bags that the weights prove; None where they prove none."""
-    weighted = adapter.with_training_weight(features, weight)
-    if weighted is None:
-        return None
-    try:
-        return adapter.bags(X, weighted, labels)
-    except (BagError, DataMismatchError):
-        return None
-
-
-def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any], target: NDArray[Any]) -> str | None:
-    """Return why the rows are refused; None where it is their number or the target, or nothing is found."""
-    if not _are_refused_without_target(adapter, X, features):
-        return None
-    try:
-        if changed_rows_share(adapter, features, target) is not None:
-            return _CHANGED
-        is_known = adapter.verify_rows(features, labels) == "training"
-    except EnsPluginError:
-        return None
-    return _MOVED if is_known else None
-
-
-def _are_refused_without_target(adapter: EnsembleAdapter, X: Any, features: Any) -> bool:
-    """Return whether the rows are refused for their features alone, and not for their number."""
-    try:
-        adapter.distributed_bags(features.shape[0], candidate=0)
-    except EnsPluginError:  # another number of rows, or bags that do not follow from positions
-        return False
-    try:
-        adapter.bags(X, features, None)
-    except DataMismatchError:
-        return True
-    return False

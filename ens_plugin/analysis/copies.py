@@ -1,4 +1,4 @@
-"""Rows that are copies of others: hashes of rows, those that repeat, and those that repeat by chance."""
+"""Copies among rows, rows of equal features, and doubts about them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ens_plugin.analysis.groups import encode_groups
 from ens_plugin.core.near_rows import nearest_rows
 from ens_plugin.core.repeated_rows import (
     appended_rows,
@@ -35,6 +36,7 @@ from ens_plugin.report.result import FEWEST_ROWS
 __all__ = [
     "HashedRows",
     "RepeatedRows",
+    "RowLikeness",
     "appended_doubt",
     "as_table",
     "copies_findings",
@@ -44,7 +46,9 @@ __all__ = [
     "identical_rows",
     "record_hashes",
     "refuse_copies",
+    "row_cells",
     "row_hashes",
+    "row_likeness",
     "without_ordinary",
 ]
 
@@ -478,3 +482,52 @@ def _is_real(column: FloatArray) -> bool:
     if values.size <= FEWEST_REAL:
         return False
     return bool(np.diff(values).min() * values.size < FILLED_SHARE * (values[-1] - values[0]))
+
+
+def row_cells(rows: HashedRows | None) -> NDArray[np.int32] | None:
+    """Return a number for each row, from 0 without gaps, equal for rows with equal features."""
+    return None if rows is None else numbered(rows.hashes)
+
+
+@dataclass(frozen=True, eq=False)
+class RowLikeness:
+    """Groups, copies and equal features among the rows of an analysis.
+
+    Attributes
+    ----------
+    groups : ndarray of int64, shape (n_rows,), or None
+        Group of each row, where the user gave groups.
+    repeats : RepeatedRows or None
+        Copies among training rows, where the user gave no groups.
+    cell : ndarray of int32, shape (n_rows,), or None
+        A number for each row, the same for rows with equal features; None where the rows are not a table, and where
+        all of them differ.
+    all_differ : bool
+        Whether the rows are a table in which no two have equal features.
+    """
+
+    groups: NDArray[np.int64] | None
+    repeats: RepeatedRows | None
+    cell: NDArray[np.int32] | None
+    all_differ: bool = False
+
+    def take(self, rows: NDArray[np.intp]) -> RowLikeness:
+        """Return the groups, copies and equal features of some of the rows."""
+        return RowLikeness(
+            None if self.groups is None else self.groups[rows],
+            None if self.repeats is None else self.repeats.take(rows),
+            None if self.cell is None else self.cell[rows],
+            self.all_differ,
+        )
+
+
+def row_likeness(groups: Any, rows: HashedRows | None, target: NDArray[Any], data: str) -> RowLikeness:
+    """Return the groups given by the user, or copies found among training rows, and rows of equal features."""
+    cell = row_cells(rows)
+    all_differ = cell is not None and int(cell.max()) + 1 == cell.size
+    cell = None if all_differ else cell
+    if isinstance(groups, str) and groups == "identical":
+        return RowLikeness(identical_rows(rows, target), None, cell, all_differ)
+    if groups is not None:
+        return RowLikeness(encode_groups(groups, target.size), None, cell, all_differ)
+    return RowLikeness(None, None if data == "holdout" else find_repeats(rows, target), cell, all_differ)

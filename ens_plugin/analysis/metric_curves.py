@@ -828,18 +828,27 @@ class MetricLaw:
     ----------
     change : MetricChange or LabelMetricCurve
     settings : ResolvedOptions
+    tolerance : float
+        The difference that the tolerance of the options allows, as it is stated.
     unit : float
         What a difference is stated in: 1 for scores, the value of the infinite ensemble for losses.
     """
 
     change: MetricChange | LabelMetricCurve
     settings: ResolvedOptions
+    tolerance: float
     unit: float
 
     @cached_property
-    def draws(self) -> FloatArray:
-        """Return draws of the size, whose tolerance depends on the limit that was drawn with each."""
+    def _draws_by_options(self) -> FloatArray:
         return self.change.size_draws(self.settings)
+
+    def size_draws(self, wanted: float) -> FloatArray:
+        """Return draws of the size, whose tolerance depends on the limit that was drawn with each."""
+        if wanted == self.tolerance:
+            return self._draws_by_options
+        other = self.settings.metric_tolerance * wanted / self.tolerance
+        return self.change.size_draws(replace(self.settings, metric_tolerance=other))
 
     def values(self, sizes: ArrayLike) -> FloatArray:
         """Return the signed difference at each size, shape (n_sizes,)."""
@@ -851,12 +860,12 @@ class MetricLaw:
         Of a metric that both errors of two labels move, the size is the typical one of the draws.
         """
         if isinstance(self.change, MatrixMetricCurve):
-            return typical_size(self.draws, max_size)
+            return typical_size(self.size_draws(wanted), max_size)
         return self.change.close_size(wanted * self.unit, max_size)
 
     def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the interval of :meth:`size_within` by the draws."""
-        return interval_of_draws(self.draws, self.size_within(wanted, max_size), max_size, level)
+        return interval_of_draws(self.size_draws(wanted), self.size_within(wanted, max_size), max_size, level)
 
 
 def metric_size(
@@ -877,7 +886,7 @@ def metric_size(
         wanted = float(f"{float(settings.metric_distances(change.limit)):.2g}")
     law: SizeLaw = NoLimit()
     if is_known:
-        law = MetricLaw(change, settings, 1.0 if metric.is_absolute else abs(change.limit))
+        law = MetricLaw(change, settings, wanted, 1.0 if metric.is_absolute else abs(change.limit))
     reason = partial(
         metric_reason,
         allowed=wanted,

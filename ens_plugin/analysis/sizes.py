@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.analysis.copies import RowLikeness
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes, counts_hard_votes
-from ens_plugin.core.agreement import anchor_agreement, member_dissent, subset_ratio
+from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.core.agreement import anchor_agreement, gather_cells, has_few_cells, member_dissent, subset_ratio
 from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.losses import brier_loss
-from ens_plugin.core.repeated_rows import are_alike
+from ens_plugin.core.repeated_rows import are_alike, output_cells
 from ens_plugin.core.row_model import RowModel, model_agreement
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.size_law import NoLimit, SizeLaw
@@ -35,6 +37,7 @@ __all__ = [
     "agreement_size",
     "as_told",
     "choose_criterion",
+    "count_distinct_rows",
     "excess_size",
     "gap_doubts",
     "member_variance",
@@ -42,6 +45,7 @@ __all__ = [
     "probability_size",
     "rare_label_notes",
     "recommend",
+    "resize_by_distinct_rows",
     "size_model",
     "with_criteria",
     "without_lower_end",
@@ -395,3 +399,97 @@ def probability_size(
 
 def _are_shares(values: NDArray[np.float64]) -> bool:
     return bool(np.all((values >= -CLOSE_TO_SHARE) & (values <= 1.0 + CLOSE_TO_SHARE)))
+
+
+# Rows that are looked at for those which no member tells apart.
+ALIKE_ROWS = 2_000
+
+
+def count_distinct_rows(evidence: Evidence, likeness: RowLikeness) -> int | None:
+    """Return the number of different rows of features among those used; None where it was not counted."""
+    used = _used(evidence)
+    if likeness.cell is not None:
+        return int(np.count_nonzero(np.bincount(likeness.cell[used])))
+    return int(np.count_nonzero(used)) if likeness.all_differ else None
+
+
+def resize_by_distinct_rows(
+    estimates: Estimates,
+    adapter: EnsembleAdapter,
+    evidence: Evidence,
+    likeness: RowLikeness,
+    settings: ResolvedOptions,
+) -> Estimates:
+    """Return the estimates with another recommended size if few rows are distinct, or told apart by members.
+
+    That size is computed from the members' votes on each distinct row, not from a distribution fitted to all rows.
+    """
+    if adapter.info.task != "classification":
+        return estimates
+    used = _used(evidence)
+    cell = None if likeness.cell is None else likeness.cell[used]
+    if cell is None or not has_few_cells(cell):
+        return _resized_by_alike_rows(estimates, adapter, evidence, settings)
+    n_distinct = int(np.count_nonzero(np.bincount(cell)))
+    weight = evidence.weight.select(used)
+    sample = evidence.sample.keep(used)
+    cells = gather_cells(sample, cell, weight.total, weight.n_effective, settings.random_state)
+    by_agreement = agreement_size(cells, adapter.n_members, settings)
+    by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
+    note = (
+        f"The size rests on the members' outputs for {counted(n_distinct, 'different row')} of features "
+        f"among {cell.size}."
+    )
+    found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
+    by_name = {found.criterion: _with_note(as_told(found, settings.interval_level), note) for found in found_sizes}
+    criteria = tuple(
+        replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in estimates.criteria
+    )
+    advice = choose_criterion(criteria, settings)
+    findings = estimates.findings
+    if advice.criterion == "agreement" and advice.interval[1] is None:
+        findings = (*findings, _doubt_about_distinct_rows(advice, n_distinct))
+    return replace(estimates, recommendation=advice, criteria=criteria, findings=findings)
+
+
+def _used(evidence: Evidence) -> NDArray[np.bool_]:
+    """Return which rows have weight and a member that counts."""
+    return np.asarray((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
+
+
+def _resized_by_alike_rows(
+    estimates: Estimates, adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
+) -> Estimates:
+    """Return estimates with another agreement if no member tells most rows with close votes from several others."""
+    sample = evidence.sample.keep(_used(evidence))
+    if not are_alike(sample):
+        return estimates
+    part = sample.some_rows(ALIKE_ROWS)
+    cell = output_cells(part.block)
+    if cell is None:
+        return estimates
+    part = replace(part, rows=np.arange(cell.size))
+    cells = gather_cells(part, cell, part.weight, evidence.weight.n_effective, settings.random_state)
+    by_agreement = agreement_size(cells, adapter.n_members, settings)
+    note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
+    by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
+    criteria = tuple(
+        replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
+        for found in estimates.criteria
+    )
+    return replace(estimates, recommendation=choose_criterion(criteria, settings), criteria=criteria)
+
+
+def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
+    """Return the recommendation with how its size was estimated, which changes nothing about its use."""
+    return replace(advice, reason=f"{advice.reason} {note}".strip())
+
+
+def _doubt_about_distinct_rows(advice: SizeRecommendation, n_distinct: int) -> Finding:
+    return finding(
+        "few-distinct-rows",
+        f"The recommended size is not known: there {'is' if n_distinct == 1 else 'are'} only "
+        f"{counted(n_distinct, 'different row')} of features, and the members are so evenly split over one of them "
+        f"that any size from {advice.interval[0]} to more than {advice.max_size} may be needed. Train more members.",
+        n_distinct=n_distinct,
+    )

@@ -45,7 +45,7 @@ from ens_plugin.core.losses import (
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock, both_scores, count_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
-from ens_plugin.errors import BagError, InputError, TooFewMembersError
+from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
 
 __all__ = [
     "FEWEST_ROWS",
@@ -452,6 +452,7 @@ class TrainingVariance:
         return root
 
 
+@ends_at_caller
 def training_variance(
     model: Any, X_train: Any, X_new: Any, *, y_train: ArrayLike | None = None, groups: ArrayLike | None = None
 ) -> TrainingVariance:

@@ -16,8 +16,9 @@ class SizeLaw(Protocol):
     """How close an ensemble of each size is to the infinite ensemble, in one respect.
 
     Agreement of labels, error, Brier score and every metric have a law each: the recommended size, its interval and the
-    table of a criterion come from these three methods alone (:func:`ens_plugin.analysis.sizes.recommend`).  A new
-    respect is a new class with them.
+    table of a criterion come from these three methods alone (:func:`ens_plugin.analysis.sizes.recommend`).  Another way
+    to one of these sizes is a class with them.  Another *criterion* needs its words too, where
+    :attr:`ens_plugin.SizeRecommendation.criterion` is read.
 
     Examples
     --------
@@ -40,14 +41,19 @@ class SizeLaw(Protocol):
     """
 
     def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the closeness at each size, shape (n_sizes,): an agreement, or an excess, which may be negative.
+        """Return the closeness at each size, shape (n_sizes,): an agreement, which grows, or an excess, which falls.
+
+        An excess is signed where the quantity may lie on either side of its limit.
 
         NaN where nothing can be relative to the infinite ensemble, whose error is 0.
         """
         ...
 
     def size_within(self, wanted: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the closeness is as wanted; None if above `max_size`, or unknown."""
+        """Return the smallest size from which on the closeness is as wanted; None if above `max_size`, or unknown.
+
+        Of votes, odd sizes alone are considered: an even one errs as often as the odd one below it.
+        """
         ...
 
     def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:

@@ -19,7 +19,7 @@ from ens_plugin.analysis.options import Metric, metric_of_label
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.intervals import dyadic_variance
 from ens_plugin.core.validation import FloatArray, as_array, as_count, counted, with_article
-from ens_plugin.errors import InputError
+from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.findings import Finding
 from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
 from ens_plugin.report.plots import axes_or_new, inks_of, legend_label, merge_legend
@@ -206,6 +206,7 @@ class PermutationImportance:
         return draw_importances(self.feature_names, self.importances_mean, error, label, ax)
 
 
+@ends_at_caller
 def oob_permutation_importance(
     model: Any,
     X: Any,

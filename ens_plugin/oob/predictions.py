@@ -46,6 +46,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
     WeakEstimateWarning,
+    ends_at_caller,
     warn_user,
 )
 from ens_plugin.findings import Finding, finding
@@ -300,6 +301,7 @@ class OobPredictions:
         return pd.DataFrame(columns, index=self.index)
 
 
+@ends_at_caller
 def oob_predictions(
     model: Any, X: Any, y: ArrayLike | None = None, *, groups: ArrayLike | None = None, n_jobs: int | None = None
 ) -> OobPredictions:

@@ -18,7 +18,7 @@ from ens_plugin.analysis.variance import PredictionSpread, SpreadKind, predictio
 from ens_plugin.core.losses import residual_limits, residuals_at_size
 from ens_plugin.core.tally import ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, as_chance
-from ens_plugin.errors import BagError, InputError, TooFewMembersError
+from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.findings import Finding
 from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
 from ens_plugin.report.text import first_rows, printable, wrapped
@@ -99,6 +99,7 @@ class PredictionUncertainty:
         return pd.concat(tables, axis=1)
 
 
+@ends_at_caller
 def predict_with_uncertainty(
     model: Any,
     X_train: Any,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import ArrayLike
 
 from ens_plugin.core.validation import counted
-from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError
+from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError, ends_at_caller
 from ens_plugin.registry.evidence import (
     BaselineEvidence,
     GateEvidence,
@@ -312,6 +312,7 @@ def _read_back(client: MlflowClient, decision: GateDecision, alias: str) -> str 
 MESSAGE_LIMIT = 1000
 
 
+@ends_at_caller
 def gate(
     model_uri: str,
     policy: str | Path | Mapping[str, Any],

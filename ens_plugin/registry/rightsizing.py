@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
-from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError
+from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.answer import verdict
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import error_text, members_text, printable, wrapped
@@ -430,6 +430,7 @@ class Rightsizing:
         return "\n".join(line for sentence in sentences for line in wrapped(sentence, later="  "))
 
 
+@ends_at_caller
 def rightsize(
     source: str,
     X: Any,

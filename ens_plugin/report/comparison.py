@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ens_plugin.core.validation import counted, printable, with_article
-from ens_plugin.errors import InputError
+from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.result import EnsembleReport, ErrorCurve
 from ens_plugin.report.text import level_text, members_text, short_names
 
@@ -109,6 +109,7 @@ class Comparison:
         return comparison_card(self.reports)
 
 
+@ends_at_caller
 def compare(
     reports: Mapping[str, EnsembleReport] | Sequence[EnsembleReport], names: Sequence[str] | None = None
 ) -> Comparison:

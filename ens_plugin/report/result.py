@@ -644,6 +644,11 @@ class ReportContent:
         return self.error_curve.at(self.n_members) if self.error_curve.reaches(self.n_members) else math.nan
 
     @property
+    def accuracy(self) -> float:
+        """Return the expected accuracy at the current size, 1 less the 0-1 error; NaN for other errors."""
+        return 1.0 - self.error if self.error_curve.metric == SHARES else math.nan
+
+    @property
     def error_interval(self) -> tuple[float, float]:
         """Return the data interval of :attr:`error`; NaNs if the curve ends below the current size."""
         if not self.error_curve.reaches(self.n_members):

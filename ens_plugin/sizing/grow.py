@@ -30,7 +30,14 @@ from ens_plugin.core.validation import (
     refuse_lazy,
     with_article,
 )
-from ens_plugin.errors import InputError, NotConvergedWarning, TooFewMembersError, UnsupportedModelError, warn_user
+from ens_plugin.errors import (
+    InputError,
+    NotConvergedWarning,
+    TooFewMembersError,
+    UnsupportedModelError,
+    ends_at_caller,
+    warn_user,
+)
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, with_findings
 from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
@@ -389,6 +396,7 @@ PROBE_SIZES = {"one_shot": 50, "iterative": 100}
 FEWEST_OUT_OF_BAG = 5
 
 
+@ends_at_caller
 def grow(
     estimator: Any,
     X: Any,

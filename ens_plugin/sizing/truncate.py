@@ -23,7 +23,7 @@ from ens_plugin.analysis.blocks import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
 from ens_plugin.core.validation import counted, refuse_lazy, shown, with_article
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import EnsembleReport, SizeRecommendation
 from ens_plugin.report.text import error_text, interval_text, level_text, members_text
 
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
+@ends_at_caller
 def truncate(model: Any, size: int) -> Any:
     """Return a trained ensemble cut to its first `size` members, without training; `model` is not changed.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.errors import InputError, TrackingError
+from ens_plugin.errors import InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import markdown_summary, printable
@@ -521,6 +521,7 @@ def _draw(reports: dict[str, EnsembleReport], path: Path) -> None:
         figure.savefig(path, dpi=120)
 
 
+@ends_at_caller
 def log_report(
     report: EnsembleReport,
     *,

@@ -47,15 +47,15 @@ def of_squares() -> SizeLaw:
 def of_ranking() -> SizeLaw:
     sizes = np.array([1, 2, 3, 5, 8, 12, 20])
     by_order = np.tile(0.9 - 0.3 / sizes, (4, 1))
-    change = MetricChange(extrapolate(sizes, by_order[0]), by_order, (0.0, 1.0), (4, 6), Resampled(0.001, 0.0))
-    return MetricLaw(change, settings_of("roc_auc", 0.01), 1.0)
+    change = MetricChange(extrapolate(sizes, by_order[0]), by_order, (0.0, 1.0), (4, 6), Resampled(0.001, 0.0, 1e-6))
+    return MetricLaw(change, settings_of("roc_auc", 0.01), 0.01, 1.0)
 
 
 def of_labels() -> SizeLaw:
     sizes = np.append(np.arange(1.0, 4001.0, 2.0), np.inf)
     slopes = np.random.default_rng(0).normal(0.3, 0.05, (50, 1))
     change = LabelMetricCurve(sizes, 0.8 - 0.3 / sizes, 0.8 - slopes / sizes, 0.0)
-    return MetricLaw(change, settings_of("f1", 0.01), 1.0)
+    return MetricLaw(change, settings_of("f1", 0.01), 0.01, 1.0)
 
 
 class Case(NamedTuple):
@@ -112,12 +112,26 @@ def test_a_size_above_the_largest_is_none(case: Case) -> None:
 
 def test_the_interval_holds_the_size_and_is_wider_at_a_higher_level(case: Case) -> None:
     law = case.make()
-    size, low, high = law.size_within(case.wanted, MAX_SIZE), *law.size_interval(case.wanted, MAX_SIZE, 0.95)
+    size, (low, high) = law.size_within(case.wanted, MAX_SIZE), law.size_interval(case.wanted, MAX_SIZE, 0.95)
     assert size is not None
-    assert 1 <= low <= size <= (high or np.inf)
+    assert high is not None
+    assert 1 <= low <= size <= high
     narrow_low, narrow_high = law.size_interval(case.wanted, MAX_SIZE, 0.5)
+    assert narrow_high is not None
     assert low <= narrow_low
-    assert (narrow_high or np.inf) <= (high or np.inf)
+    assert narrow_high <= high
+    assert narrow_high - narrow_low < high - low
+
+
+def test_the_interval_moves_with_what_is_wanted(case: Case) -> None:
+    law = case.make()
+    less = 1.0 - 3.0 * (1.0 - case.wanted) if case.is_agreement else 3.0 * case.wanted
+    low, high = law.size_interval(case.wanted, MAX_SIZE, 0.95)
+    smaller_low, smaller_high = law.size_interval(less, MAX_SIZE, 0.95)
+    assert high is not None
+    assert smaller_high is not None
+    assert smaller_low <= low
+    assert smaller_high < high
 
 
 def test_the_same_law_gives_the_same_interval_again(case: Case) -> None:

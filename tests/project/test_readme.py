@@ -66,6 +66,6 @@ def test_picture_and_text_have_the_same_numbers() -> None:
     with Image.open(Path(__file__).parents[2] / "docs" / "images" / "error_curve.png") as picture:
         written = str(picture.info["Description"])
     (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
-    for words, mark in (("recommended", "recommended"), ("this ensemble", "current")):
-        size, error = re.search(rf"(\d+) members \({words}\) +([\d.]+ %)", printed).groups()  # type: ignore[union-attr]
-        assert f"{mark} {size}: {error}" in written
+    for words, mark in (("recommended", "recommended"), ("this model", "current")):
+        size, accuracy = re.search(rf"(\d+) trees \({words}\) +([\d.]+) %", printed).groups()  # type: ignore[union-attr]
+        assert f"{mark} {size}: {100 - float(accuracy):.2f} %" in written

@@ -140,3 +140,9 @@ def test_models_of_a_real_analysis_are_called_models_and_trees() -> None:
     for model, noun in ((BaggingClassifier(n_estimators=60, random_state=0), "models"),
                         (RandomForestClassifier(60, random_state=0), "trees")):  # fmt: skip
         assert f"60 {noun} are" in verdict(ens_plugin.analyze(model.fit(X, y), X, y))
+
+
+def test_the_accuracy_stands_beside_the_error_of_labels_alone() -> None:
+    assert CLASSIFICATION.accuracy == 1.0 - CLASSIFICATION.error
+    assert np.isnan(REGRESSION.accuracy)
+    assert np.isnan(reports.score_report().accuracy)

@@ -11,8 +11,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import EnsembleReport, analyze
-from ens_plugin.analysis.checks import row_cells
-from ens_plugin.analysis.copies import hash_rows
+from ens_plugin.analysis.copies import hash_rows, row_cells
 
 
 def three_features(n_rows: int, seed: int) -> tuple[Any, Any]:
