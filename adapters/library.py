@@ -100,26 +100,26 @@ class Library:
 
     Notes
     -----
-    ==========================  =======================================================================
+    ===========================  =======================================================================
     For training
-    ---------------------------------------------------------------------------------------------------
-    :meth:`fit_sites`           :func:`ens_plugin.autolog`: the functions that train models
-    :meth:`trainer`             :func:`ens_plugin.grow`: a function that trains up to a chosen size
-    :meth:`refuse_boosting`     parameters that make members correct one another
+    ----------------------------------------------------------------------------------------------------
+    :meth:`fit_sites`            :func:`ens_plugin.autolog`: the functions that train models
+    :meth:`trainer`              :func:`ens_plugin.grow`: a function that trains up to a chosen size
+    :meth:`refuse_boosting`      parameters that make members correct one another
     For stored models
-    ---------------------------------------------------------------------------------------------------
-    :meth:`find_damage`         models in pickles that would end the process
-    :meth:`reads`, :meth:`read` model files in a format of the library's own
-    :meth:`find_file_damage`    such files that would end the process
+    ----------------------------------------------------------------------------------------------------
+    :meth:`find_damage`          models in pickles that would end the process
+    :meth:`reads`, :meth:`read`  model files in a format of the library's own
+    :meth:`find_file_damage`     such files that would end the process
     For models without methods of scikit-learn
-    ---------------------------------------------------------------------------------------------------
-    :meth:`predict`             rows that ``predict`` takes in another form
-    :meth:`predict_proba`       rows that ``predict_proba`` takes in another form
-    :meth:`labels`              labels that ``predict`` does not return
-    :meth:`feature_names`       names without an attribute ``feature_names_in_``
-    :meth:`n_features`          a number without an attribute ``n_features_in_``
-    :meth:`with_categories`     tables from files, which do not state columns of categories
-    ==========================  =======================================================================
+    ----------------------------------------------------------------------------------------------------
+    :meth:`predict`              rows that ``predict`` takes in another form
+    :meth:`predict_proba`        rows that ``predict_proba`` takes in another form
+    :meth:`labels`               labels that ``predict`` does not return
+    :meth:`feature_names`        names without an attribute ``feature_names_in_``
+    :meth:`n_features`           a number without an attribute ``n_features_in_``
+    :meth:`with_categories`      tables from files, which do not state columns of categories
+    ===========================  =======================================================================
 
     Examples
     --------
