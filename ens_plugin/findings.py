@@ -3,8 +3,8 @@
 A check is one row of :data:`CHECKS` and one function that returns ``finding(code, sentence, **numbers)`` where it finds
 something.  To add one, write its row here and the function beside those that read the same things, and call that where
 these are called: of rows in :func:`ens_plugin.analysis.rows.read_rows`, of what members predict for them in
-:func:`ens_plugin.analysis.analyze.with_member_findings`, and of estimates in
-:func:`ens_plugin.analysis.analyze.build_report`.
+:func:`ens_plugin.analysis.analyze.with_member_findings`, of fitted models in :mod:`ens_plugin.analysis.curves`, and of
+the whole in :func:`ens_plugin.analysis.analyze.build_report`.
 """
 
 from __future__ import annotations

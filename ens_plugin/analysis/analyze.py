@@ -305,11 +305,11 @@ def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
         _refuse_one_bag(tally.trials, weight, n_members)
         mean = weight.row_sum(tally.trials) / weight.n_rows
         found = counted(few, "has", "have", of=f"{weight.n_rows} rows")
-        finding = f"{found} fewer than 2 out-of-bag members (mean {mean:.2f})"
+        reason = f"{found} fewer than 2 out-of-bag members (mean {mean:.2f})"
         raise TooFewMembersError(
-            f"{finding}: too few to separate one member's error from the ensemble's. Train more members, leave more "
+            f"{reason}: too few to separate one member's error from the ensemble's. Train more members, leave more "
             "rows out of each bag (smaller max_samples), or pass held-out rows with {data='holdout'}.",
-            finding,
+            reason,
         )
     usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
     if not usable.any():
@@ -571,7 +571,7 @@ def analyze(
         What `X` and `y` are: ``"oob"``, the training rows, each judged by the members that were not trained on it;
         ``"holdout"``, rows that no member was trained on, each judged by all members.
     sample_weight : array-like of shape (n_rows,), optional
-        Weights of the rows in the evaluation; intervals use Kish's effective number of rows.  Weights
+        Weights of the rows in the evaluation; rows count by weight in every interval.  Weights
         with which rows were drawn into bags are read from the model.
     groups : array-like of shape (n_rows,), or "identical", optional
         Rows that belong together: repeated measurements of one patient, copies of one row.  A row then counts as

@@ -131,13 +131,13 @@ def refuse_groups_in_bags(weight: RowWeight, usable: NDArray[np.bool_], missing:
     if lost > REFUSED_WEIGHT and (are_few or missing > REFUSED_WEIGHT):
         n_groups = np.unique(weight.groups).size
         left = np.unique(weight.groups[usable]).size
-        finding = (
+        reason = (
             f"Only {counted(left, 'is', 'are', of=f'{n_groups} groups')} out of bag for enough "
             f"members, and {100 * lost:.3g} % of the weight is on the others"
         )
         raise TooFewMembersError(
-            f"{finding}: a bag holds a row of nearly every group like these. {_remedies(weight, usable)}",
-            finding,
+            f"{reason}: a bag holds a row of nearly every group like these. {_remedies(weight, usable)}",
+            reason,
         )
 
 

@@ -244,14 +244,14 @@ def _refuse_label(
     others = np.arange(found.n_rows.size) != label
     n_rows = found.n_rows * others
     of_others = float(found.members @ n_rows / max(n_rows.sum(), 1.0))
-    finding = (
+    reason = (
         f"Of the {counted(round(found.n_rows[label]), 'row')} of label {names[label]!r}, "
         f"{counted(round(found.n_usable[label]), 'has', 'have')} enough out-of-bag members to estimate the label's "
         f"error: a row of the label has {found.members[label]:.3g} on average, and a row of the other labels "
         f"{of_others:.3g}. The label has {100 * found.weight[label]:.3g} % of the weight, so the error on the other "
         "labels alone would mislead"
     )
-    raise TooFewMembersError(f"{finding}. {why} {_remedies_of_label(found, needed, n_members, label)}", finding)
+    raise TooFewMembersError(f"{reason}. {why} {_remedies_of_label(found, needed, n_members, label)}", reason)
 
 
 def _remedies_of_label(found: Representation, needed: int, n_members: int, label: int) -> str:

@@ -174,6 +174,7 @@ def _too_few(report: ReportContent, size: int) -> str:
 
 
 def _enough(report: ReportContent, size: int) -> str:
+    """Return, for example, "800 trees are enough, and so are 673."."""
     found, now = report.recommendation, report.n_members
     high, demand = found.interval[1], _demand(found)
     if now == size:
