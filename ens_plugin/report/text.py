@@ -511,13 +511,16 @@ def output_rows(report: ReportContent) -> list[OutputRow]:
     ]
 
 
-def output_lines(report: ReportContent) -> list[str]:
-    """Return the table for a terminal, at most 80 columns wide; no lines for a model of one output."""
+def output_lines(report: ReportContent, most: int = MOST_OUTPUTS) -> list[str]:
+    """Return the table of the first outputs for a terminal; no lines for a model of one output."""
     if not report.outputs:
         return []
     head = f"  {'':<{OUTPUT_WIDTH}}{'error':>12}{'at infinity':>14}{'members':>22}"
-    lines = [f"  {row.name:<{OUTPUT_WIDTH}}{row.error:>12}{row.limit:>14}{row.size:>22}" for row in output_rows(report)]
-    return ["", "By output:", head, *lines, *_others(report), ""]
+    lines = [
+        f"  {row.name:<{OUTPUT_WIDTH}}{row.error:>12}{row.limit:>14}{row.size:>22}"
+        for row in output_rows(report)[:most]
+    ]
+    return ["", "By output:", head, *lines, *_others(report, most)]
 
 
 def output_markdown(report: ReportContent) -> list[str]:
@@ -526,11 +529,11 @@ def output_markdown(report: ReportContent) -> list[str]:
         return []
     rows = [row._replace(name=escaped_markdown(row.name, OUTPUT_WIDTH)) for row in output_rows(report)]
     head = ["| output | error | at infinity | members | interval |", "|---|---|---|---|---|"]
-    return [*head, *(f"| {' | '.join(row)} |" for row in rows), "", *_others(report)]
+    return [*head, *(f"| {' | '.join(row)} |" for row in rows), "", *_others(report, MOST_OUTPUTS)]
 
 
-def _others(report: ReportContent) -> list[str]:
-    n_more = len(report.outputs) - MOST_OUTPUTS
+def _others(report: ReportContent, most: int) -> list[str]:
+    n_more = len(report.outputs) - most
     return [f"  {n_more} more are in the attribute outputs."] if n_more > 0 else []
 
 
@@ -558,6 +561,7 @@ def first_rows(kind: str, table: pd.DataFrame) -> str:
 
 MOST_LABELS = 10  # of a table by label
 SCREEN = 24  # lines of a terminal
+OUTPUTS_ON_SCREEN = 4
 
 
 class RootTexts(NamedTuple):
@@ -642,14 +646,14 @@ def variance_sentence(report: ReportContent) -> str:
 def summarize(report: ReportContent) -> str:
     """Return the verdict, the errors and sizes of a report for one screen of a terminal, 24 lines at most."""
     level = level_text(report.error_curve.interval_level)
-    head = wrapped(f"{printable(report.model, 60)}: {verdict(report)}")
+    head = [*wrapped(f"{printable(report.model, 60)}: {verdict(report)}"), *wrapped(output_sentence(report))]
     title = _row("On new rows", printable(measure_name(report), 15), f"{level} interval")
     errors = ["", title, *(_row(*line) for line in error_lines(report))]
-    # Sizes by figures that are not to be relied on are none.
-    sizes = [] if first_doubt(report) is not None else size_lines(report)
+    # Sizes by figures that are not to be relied on are none, and each output has its own.
+    sizes = [] if first_doubt(report) is not None or report.outputs else size_lines(report)
     by_label = "errors by label, " if report.label_errors else ""
     data = wrapped(f"{_origin(report)[0]} report.details() has {by_label}warnings in full, and how this is known.")
-    tables = [*errors, *sizes, *output_lines(report)]
+    tables = [*errors, *sizes, *output_lines(report, OUTPUTS_ON_SCREEN)]
     warnings = _short_warnings(report, SCREEN - len(head) - len(tables) - len(data) - 1)
     return "\n".join([*head, *warnings, *tables, "", *data])
 
@@ -684,6 +688,8 @@ def detail(report: ReportContent) -> str:
     return "\n".join(
         [
             *(line for sentence in sentences if sentence for line in wrapped(sentence)),
+            *size_lines(report),
+            *output_lines(report),
             *_label_lines(report),
             "",
             *(line for sentence in _origin(report) for line in wrapped(sentence)),

@@ -32,6 +32,16 @@ def test_the_summary_fits_one_screen_and_points_to_the_details(name: str) -> Non
     assert "report.details()" in " ".join(lines[-3:])
 
 
+def test_the_summary_of_many_outputs_fits_one_screen_and_the_details_have_more_of_them() -> None:
+    part = REPORTS["regression"]
+    report = replace(part, outputs={f"output {place}": part for place in range(40)})
+    assert len(report.summary().splitlines()) <= 24
+    assert "output 3" in report.summary()
+    assert "36 more are in the attribute outputs." in report.summary()
+    assert "output 29" in report.details()
+    assert "10 more are in the attribute outputs." in report.details()
+
+
 def test_details_fit_a_terminal() -> None:
     for report in REPORTS.values():
         assert max(map(len, report.details().splitlines())) <= 80

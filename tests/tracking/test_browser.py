@@ -135,7 +135,7 @@ def test_the_report_opens_in_the_artifact_viewers_sandbox(
     with open_tab(browser, f"{experiment}/runs/{forest_run}/{REPORT}", VIEWER, theme) as (page, complaints):
         frame = viewed(page)
         assert page.locator(VIEWER).get_attribute("sandbox") == "allow-scripts"
-        assert "the 0-1 error would be" in frame.locator("h1").inner_text()
+        assert "Accuracy on new rows" in frame.locator("h1").inner_text()
         assert len(frame.evaluate(PICTURES)) == 3
         assert frame.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert complaints == []
