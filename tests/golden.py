@@ -73,7 +73,7 @@ def found_digests() -> dict[str, str]:
     for name, result in results():
         try:
             found[name] = of_result(result())
-        except Exception as error:
+        except Exception as error:  # what is refused, and how, is a result too
             found[name] = f"{type(error).__name__} {digest(error)}"
     return found
 

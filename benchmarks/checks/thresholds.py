@@ -299,7 +299,7 @@ def outcome(compute: Callable[[], Any], limit_s: float = math.inf) -> dict[str, 
             return dict(_leaves(compute(), ""))
     except EnsPluginError as error:
         return {"refusal": f"{type(error).__name__}: {_without_numbers(str(error))}"}
-    except Exception as error:
+    except Exception as error:  # another value of a number may break anything, which is a result
         return {"refusal": f"{type(error).__name__}, which is no error of the package"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,9 +42,6 @@ from ens_plugin.core.tally import RowBlock, member_labels
 from ens_plugin.core.validation import FloatArray, counted, printable, with_article
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.findings import Finding, finding
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "SEPARATE_CASES",

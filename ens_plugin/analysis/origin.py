@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from ens_plugin.core.tally import AnyTally, ValueTally
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError
 from ens_plugin.findings import Finding, finding
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "LIKE_TRAINING_ROWS",

@@ -25,7 +25,7 @@ from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.validation import counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
 from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import LabelBasis, SizeRecommendation
+from ens_plugin.report.result import RARE, LabelBasis, SizeRecommendation, rarest_label
 from ens_plugin.report.text import criterion_words, level_text, size_interval_text
 
 if TYPE_CHECKING:
@@ -103,17 +103,20 @@ class Goal(NamedTuple):
 def recommend(
     law: SizeLaw, goal: Goal, agreement: float | None, n_members: int, settings: ResolvedOptions
 ) -> SizeRecommendation:
-    """Return the size at which a law reaches a goal, with its interval and the table of the closeness by size."""
+    """Return the size at which a law reaches a goal, with its interval and the table of the closeness by size.
+
+    `agreement` is that of the current size; a law of the agreement has its own in its place.
+    """
     size = law.size_within(goal.wanted, settings.max_size)
-    is_agreement = goal.criterion == "agreement"
+    is_agreement, now = goal.criterion == "agreement", float(law.values([n_members])[0])
     return SizeRecommendation(
         size=size,
         criterion=goal.criterion,
         confidence=goal.wanted if is_agreement else None,
         tolerance=None if is_agreement else goal.wanted,
-        agreement=agreement,
+        agreement=now if is_agreement else agreement,
         interval=law.size_interval(goal.wanted, settings.max_size, settings.interval_level),
-        reason=goal.reason(size, float(law.values([n_members])[0])),
+        reason=goal.reason(size, now),
         max_size=settings.max_size,
         sizes=settings.sizes.copy(),
         values=law.values(settings.sizes),
@@ -201,8 +204,7 @@ def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | 
 def agreement_size(law: SizeLaw, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
     """Return the recommended size by agreement, its interval, and the agreement at the current and other sizes."""
     goal = Goal("agreement", settings.confidence, partial(agreement_reason, n_members=n_members, settings=settings))
-    found = recommend(law, goal, None, n_members, settings)
-    return replace(found, agreement=float(law.values([n_members])[0]))
+    return recommend(law, goal, None, n_members, settings)
 
 
 def without_lower_end(found: SizeRecommendation, sample: Sample) -> SizeRecommendation:
@@ -303,8 +305,6 @@ CLOSE_TO_SHARE = 1e-6
 # A row with chances of one half for two labels has this error and, halved for two labels, this Brier score.  Losses of
 # the infinite ensemble below that of one such row are made of rounding and of the tails of the fitted distribution.
 UNDECIDED = 0.5
-# Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
-RARE = 10.0
 
 
 def with_criteria(
@@ -356,21 +356,17 @@ def rare_label_notes(
     found: SizeRecommendation, criteria: Sequence[SizeRecommendation], labels: Sequence[LabelBasis]
 ) -> tuple[Finding, ...]:
     """Return a note where the wanted agreement hardly depends on the rarest label."""
-    n_rows = sum(basis.n_rows for basis in labels)
-    if found.confidence is None or not n_rows:
-        return ()
-    rarest = min((basis for basis in labels if basis.n_rows), key=lambda basis: basis.n_rows)
-    share = rarest.n_rows / n_rows
-    if share >= RARE * (1.0 - found.confidence):
+    rarest = rarest_label(labels)
+    if found.confidence is None or rarest is None or rarest.share >= RARE * (1.0 - found.confidence):
         return ()
     has_better = any(other.criterion == "probability" and other.is_known for other in criteria)
     advice = " Use criterion='probability'." if has_better else ""
     sentence = (
-        f"Only {100 * share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
+        f"Only {100 * rarest.share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
         f"{100 * found.confidence:.4g} % hardly depends on it: the recommended size may be far too small for this "
         f"label, for rankings and for probabilities.{advice}"
     )
-    return (finding("rare-label", sentence, share=share),)
+    return (finding("rare-label", sentence, share=rarest.share),)
 
 
 def probability_size(

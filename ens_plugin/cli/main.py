@@ -31,8 +31,9 @@ from ens_plugin.cli.oob import oob
 from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError, spelled
 from ens_plugin.findings import CHECKS, explain
+from ens_plugin.report.answer import markdown_summary
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import markdown_summary, wrapped
+from ens_plugin.report.text import wrapped
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials, without_secrets
 from ens_plugin.tracking.log import DEFAULT_PREFIX
 

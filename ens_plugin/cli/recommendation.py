@@ -14,13 +14,12 @@ from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
-from ens_plugin.report.answer import verdict
+from ens_plugin.report.answer import markdown_verdict, verdict
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
     level_text,
-    markdown_verdict,
     members_text,
     printable,
     recommended_interval_text,

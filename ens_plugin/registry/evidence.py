@@ -28,9 +28,8 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.registry.policy import BASELINE_SCALARS, REPORT_SCALARS, Check, Policy, Requirement, apart
-from ens_plugin.report.answer import first_doubt
 from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
-from ens_plugin.report.text import label_words, printable, with_code
+from ens_plugin.report.text import first_doubt, label_words, printable, with_code
 from ens_plugin.tracking.connection import scratch_folder
 from ens_plugin.tracking.log import (
     Point,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ens_plugin.report.answer import verdict
+    from ens_plugin.report.answer import markdown_summary, summarize, verdict
     from ens_plugin.report.html import render_page, write_page
     from ens_plugin.report.plots import (
         default_style,
@@ -18,16 +18,7 @@ if TYPE_CHECKING:
     )
     from ens_plugin.report.result import EstimateBasis, LabelErrors, MetricBasis
     from ens_plugin.report.serialization import report_from_dict
-    from ens_plugin.report.text import (
-        error_text,
-        gain_sentence,
-        interval_text,
-        label_notes,
-        label_rows,
-        markdown_summary,
-        printable,
-        summarize,
-    )
+    from ens_plugin.report.text import error_text, gain_sentence, interval_text, label_notes, label_rows, printable
 
 __all__ = [
     "EstimateBasis",
@@ -62,7 +53,7 @@ _HOME_OF = {
     "interval_text": "ens_plugin.report.text",
     "label_notes": "ens_plugin.report.text",
     "label_rows": "ens_plugin.report.text",
-    "markdown_summary": "ens_plugin.report.text",
+    "markdown_summary": "ens_plugin.report.answer",
     "plot_agreement": "ens_plugin.report.plots",
     "plot_bias_variance": "ens_plugin.report.plots",
     "plot_error_curve": "ens_plugin.report.plots",
@@ -70,7 +61,7 @@ _HOME_OF = {
     "render_page": "ens_plugin.report.html",
     "report_figures": "ens_plugin.report.plots",
     "report_from_dict": "ens_plugin.report.serialization",
-    "summarize": "ens_plugin.report.text",
+    "summarize": "ens_plugin.report.answer",
     "verdict": "ens_plugin.report.answer",
     "write_page": "ens_plugin.report.html",
 }

@@ -1,4 +1,4 @@
-"""The verdict of a report in the reader's own units: is the model large enough, and what would a size change."""
+"""The verdict of a report in the reader's own units, and the summaries that begin with it."""
 
 from __future__ import annotations
 
@@ -6,42 +6,54 @@ import math
 import re
 
 from ens_plugin.core.validation import counted, printable
-from ens_plugin.findings import Finding
-from ens_plugin.report.result import ReportContent, SizeRecommendation
+from ens_plugin.report.result import RARE, ReportContent, SizeRecommendation, rarest_label
+from ens_plugin.report.text import (
+    MOST_LABELS,
+    SHARES,
+    criteria_markdown,
+    error_lines,
+    escaped_markdown,
+    first_doubt,
+    further_findings,
+    gain_sentence,
+    label_markdown,
+    level_text,
+    measure_name,
+    measure_of,
+    member_noun,
+    number_text,
+    origin_sentences,
+    output_lines,
+    output_markdown,
+    output_sentence,
+    root_sentence,
+    size_interval_text,
+    size_lines,
+    size_sentence,
+    size_text,
+    spread_sentences,
+    table_row,
+    wanted_text,
+    with_code,
+    wrapped,
+)
 
-__all__ = ["DOUBTED", "first_doubt", "headline", "member_noun", "number_text", "price_sentence", "verdict"]
+__all__ = ["DOUBTED", "headline", "markdown_summary", "markdown_verdict", "price_sentence", "summarize", "verdict"]
 
 DOUBTED = "do not rely on these figures."
-# An agreement that is wanted of labels, and how often the rarest label has to occur before it depends on that label.
-SETTLED, RARE = 0.99, 10.0
+# With this agreement, hardly any label depends on the seed.
+SETTLED = 0.99
 # Times the size that is enough, from which on a model is far larger than it has to be.
 FAR_MORE = 3.0
-_TREES = re.compile(r"Forest|Trees?(?!bagg)|XGB|LGBM|Booster", re.IGNORECASE)
-_MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
-
-
-def member_noun(report: ReportContent) -> str:
-    """Return what one member is called: "tree" of a forest, "model" of other bags, else "member"."""
-    if _TREES.search(report.model):
-        return "tree"
-    return "model" if _MODELS.search(report.model) else "member"
-
-
-def number_text(report: ReportContent, number: int) -> str:
-    """Return a number of members in words, as "300 trees"."""
-    return counted(number, member_noun(report))
-
-
-def first_doubt(report: ReportContent) -> Finding | None:
-    """Return the doubt that the headline states; None where there is none."""
-    return next((found for found in report.findings if found.kind == "doubt"), None)
+OUTPUTS_ON_SCREEN = 4
+SCREEN = 24  # lines of a terminal
 
 
 def verdict(report: ReportContent) -> str:
     """Return in one sentence or a few whether the ensemble is large enough, for what, and what a size would change."""
     doubt = first_doubt(report)
     if doubt is not None:
-        return f"{DOUBTED} {printable(doubt.sentence)} [{printable(doubt.code, 40)}]"
+        return f"{DOUBTED} {with_code(doubt)}"
     if not report.has_enough_rows:
         return f"{report.too_few_rows_text} to decide whether {_are(report)} enough."
     return f"{_size_verdict(report)} {price_sentence(report)}".strip()
@@ -75,15 +87,13 @@ def _price(report: ReportContent) -> tuple[str, str, str] | None:
 
 def _measured(report: ReportContent, here: float, there: float) -> tuple[str, str, str]:
     """Return the everyday measure of a curve, and two of its values with as many digits as tell them apart."""
-    metric = report.error_curve.metric
-    if metric == "0-1 error":
+    name, values = measure_name(report), [measure_of(report, error) for error in (here, there)]
+    if report.error_curve.metric in SHARES:
         digits = 2 if 0.0 < min(here, there) < 0.005 else 1
-        first, second = (f"{100.0 * (1.0 - max(each, 0.0)):.{digits}f} %" for each in (here, there))
-        return "Accuracy", first, second
-    if report.is_squared:
-        first, second = (_three_digits(math.sqrt(max(each, 0.0))) for each in (here, there))
-        return "RMSE", first, second
-    return printable(metric, 40), _three_digits(here), _three_digits(there)
+        first, second = (f"{100.0 * value:.{digits}f} %" for value in values)
+        return name.capitalize(), first, second
+    first, second = map(_three_digits, values)
+    return name, first, second
 
 
 def _three_digits(value: float) -> str:
@@ -121,9 +131,9 @@ def _are_labels_settled(report: ReportContent) -> bool:
     found = report.recommendation
     if report.task != "classification" or found.agreement is None or found.criterion not in _FURTHER:
         return False
-    n_rows = [label.n_rows for label in report.basis.labels if label.n_rows]
-    rarest = min(n_rows) / sum(n_rows) if n_rows else 1.0
-    return found.agreement >= 1.0 - (1.0 - SETTLED) * min(1.0, RARE * rarest)
+    rarest = rarest_label(report.basis.labels)
+    share = 1.0 if rarest is None else rarest.share
+    return found.agreement >= 1.0 - (1.0 - SETTLED) * min(1.0, RARE * share)
 
 
 # What criteria of a classifier ask for beyond its labels.
@@ -133,15 +143,14 @@ _FURTHER = {"probability": "Probabilities (predict_proba)", "excess_error": "An 
 def _further(report: ReportContent) -> str:
     """Return how many members probabilities, or the error, need beyond what the labels need."""
     found = report.recommendation
-    what, within = _FURTHER[found.criterion], f"within {100.0 * (found.tolerance or 0.0):.3g} % of the limit"
+    what, within = _FURTHER[found.criterion], f"within {wanted_text(found)} of the limit"
     if not found.has_interval:
         return f"{what} {within}: not known."
     if not found.is_known:
-        low, high = found.interval
-        most = f"more than {found.max_size}" if high is None else str(high)
-        return f"{what} {within} may need {low} to {most}, which these rows cannot tell closer."
-    size = f"more than {found.max_size}" if found.size is None else f"about {found.size}"
-    return f"{what} {within} need{'s' * (what == 'An error')} {size}."
+        interval = size_interval_text(found.interval, found.max_size)
+        return f"{what} {within} may need {interval}, which these rows cannot tell closer."
+    about = "" if found.size is None else "about "
+    return f"{what} {within} need{'s' * (what == 'An error')} {about}{size_text(found.size, found.max_size)}."
 
 
 def _by_interval(report: ReportContent) -> str:
@@ -154,9 +163,9 @@ def _by_interval(report: ReportContent) -> str:
         return f"{_are(report)} too few{demand}: at least {low} are needed."
     if high is not None and now >= high:
         return f"{_are(report)} enough{demand}: at most {high} are needed."
-    most = f"more than {found.max_size}" if high is None else str(high)
     return (
-        f"it cannot be told from these rows whether {_are(report)} enough{demand}: {low} to {most} may be needed. "
+        f"it cannot be told from these rows whether {_are(report)} enough{demand}: "
+        f"{size_interval_text(found.interval, found.max_size)} may be needed. "
         f"Train more {member_noun(report)}s, or on more rows."
     )
 
@@ -198,9 +207,78 @@ def _verb(number: int) -> str:
 def _demand(found: SizeRecommendation) -> str:
     """Return what was asked of the size as a phrase; empty for the usual demands on a regressor."""
     if found.confidence is not None:
-        return f" for {100.0 * found.confidence:.4g} % of the labels"
+        return f" for {wanted_text(found)} of the labels"
     if found.of_metric is not None:
-        unit = "" if found.is_absolute else " %"
-        distance = found.tolerance if found.is_absolute else 100.0 * (found.tolerance or 0.0)
-        return f" for {printable(found.of_metric, 40)} within {distance:.3g}{unit} of its limit"
+        return f" for {printable(found.of_metric, 40)} within {wanted_text(found)} of its limit"
     return ""
+
+
+def markdown_verdict(report: ReportContent) -> str:
+    """Return the name of the model and the verdict as a line of Markdown, with the headline in bold."""
+    doubt = first_doubt(report)
+    bold = f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(headline(report), 600)}**"
+    return bold if doubt is None else f"{bold} {escaped_markdown(with_code(doubt, 600), 650)}"
+
+
+def summarize(report: ReportContent) -> str:
+    """Return the verdict, the errors and sizes of a report for one screen of a terminal, 24 lines at most."""
+    level = level_text(report.error_curve.interval_level)
+    head = [*wrapped(f"{printable(report.model, 60)}: {verdict(report)}"), *wrapped(output_sentence(report))]
+    title = table_row("On new rows", printable(measure_name(report), 15), f"{level} interval")
+    errors = ["", title, *(table_row(*line) for line in error_lines(report))]
+    # Sizes by figures that are not to be relied on are none, and each output has its own.
+    sizes = [] if first_doubt(report) is not None or report.outputs else size_lines(report)
+    by_label = "errors by label, " if report.label_errors else ""
+    data = wrapped(
+        f"{origin_sentences(report)[0]} report.details() has {by_label}warnings in full, and how this is known."
+    )
+    tables = [*errors, *sizes, *output_lines(report, OUTPUTS_ON_SCREEN)]
+    warnings = _short_warnings(report, SCREEN - len(head) - len(tables) - len(data) - 1)
+    return "\n".join([*head, *warnings, *tables, "", *data])
+
+
+def _short_warnings(report: ReportContent, most: int) -> list[str]:
+    """Return the first sentence of each warning with its code, in at most so many lines; the rest as a number."""
+    found = further_findings(report)
+    lines: list[str] = []
+    for place, each in enumerate(found):
+        first = each.with_sentence(_first_sentence(each.sentence))
+        text = wrapped(f"Warning: {with_code(first, 220)}", later="  ")
+        if len(lines) + len(text) > most - (place < len(found) - 1):
+            return [*lines, f"{counted(len(found) - place, 'warning')}{' more' if place else ''}: report.details()"]
+        lines += text
+    return lines
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?:]) (?=[A-Z])", text, maxsplit=1)[0]
+
+
+def markdown_summary(report: ReportContent) -> str:
+    """Return a summary of a report in Markdown, for the description of an MLflow run or a pull request."""
+    level = level_text(report.error_curve.interval_level)
+    rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
+    sentences = [
+        gain_sentence(report),
+        root_sentence(report),
+        output_sentence(report),
+        *(f"Warning: {with_code(each, 350)}" for each in further_findings(report)),
+        size_sentence(report),
+        report.recommendation.reason,
+        *spread_sentences(report),
+        *origin_sentences(report),
+    ]
+    return "\n".join(
+        [
+            markdown_verdict(report),
+            "",
+            f"| on new rows | {escaped_markdown(measure_name(report), 40)} | {level} interval |",
+            "|---|---|---|",
+            *rows,
+            "",
+            *criteria_markdown(report),
+            *label_markdown(report, MOST_LABELS),
+            *output_markdown(report),
+            *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
+        ]
+    )

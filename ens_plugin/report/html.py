@@ -152,7 +152,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     seed_sd, seed_unit = text.spread_and_unit(report.algorithmic_sd, curve.metric)
     limit_known = not math.isnan(curve.asymptote)
     root = text.root_texts(report)
-    headline, doubt = answer.headline(report), answer.first_doubt(report)
+    headline, doubt = answer.headline(report), text.first_doubt(report)
     return {
         "model": _shown(report.model, 80),
         "verdict": headline,
@@ -170,8 +170,8 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "greater_is_better": curve.greater_is_better,
         "is_squared": report.is_squared,
         "level": text.level_text(curve.interval_level),
-        "members": answer.number_text(report, report.n_members),
-        "noun": answer.member_noun(report),
+        "members": text.number_text(report, report.n_members),
+        "noun": text.member_noun(report),
         "error": text.error_text(report.error, curve.metric),
         "error_interval": text.interval_text(report.error_interval, curve.metric) if reached else "",
         "limit": text.error_text(curve.asymptote, curve.metric),
@@ -215,7 +215,7 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
     check = "" if curve.check is None else text.spread_text(curve.check, curve.metric)
     versions = ", ".join(f"{_shown(name, 60)} {_shown(version, 60)}" for name, version in report.versions.items())
     facts = [
-        ("Model", f"{_shown(report.model, 80)}, {answer.number_text(report, report.n_members)}, {report.task}"),
+        ("Model", f"{_shown(report.model, 80)}, {text.number_text(report, report.n_members)}, {report.task}"),
         (
             "Rows used",
             f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"
@@ -269,7 +269,7 @@ def report_card(report: ReportContent) -> str:
     return render(
         "card.html.j2",
         **report_values(report),
-        plain=text.summarize(report),
+        plain=answer.summarize(report),
         is_doubtful=bool(report.basis.doubts) or not report.is_actionable,
         errors=text.error_lines(report),
         measure=text.measure_name(report),

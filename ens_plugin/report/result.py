@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "FEWEST_ROWS",
     "LONGEST_REPORT",
     "OWN_LABEL",
+    "RARE",
     "BiasVariance",
     "EnsembleReport",
     "ErrorCurve",
@@ -39,6 +40,7 @@ __all__ = [
     "ZeroProbabilities",
     "brief",
     "check_report",
+    "rarest_label",
     "with_findings",
 ]
 
@@ -95,6 +97,25 @@ class LabelBasis:
 
     def __repr__(self) -> str:
         return brief(self, "label", "n_rows", "n_usable", "mean_members")
+
+
+# Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
+RARE = 10.0
+
+
+class RarestLabel(NamedTuple):
+    """The label that the fewest rows have, and the share of the rows that have it."""
+
+    label: str
+    share: float
+
+
+def rarest_label(labels: Sequence[LabelBasis]) -> RarestLabel | None:
+    """Return the rarest of the labels that occur; None where there are no labels."""
+    rarest = min((found for found in labels if found.n_rows), key=lambda found: found.n_rows, default=None)
+    if rarest is None:
+        return None
+    return RarestLabel(rarest.label, rarest.n_rows / sum(found.n_rows for found in labels))
 
 
 @dataclass(frozen=True, repr=False)
@@ -1159,7 +1180,7 @@ class EnsembleReport(ReportContent):
 
     def summary(self) -> str:
         """Return a plain-text summary for one screen: at most 24 lines of at most 80 columns."""
-        from ens_plugin.report.text import summarize
+        from ens_plugin.report.answer import summarize
 
         return summarize(self)
 

@@ -62,7 +62,7 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
             f"This report has {_VERSION_KEY} {_shown(version)}, and this version of ens_plugin reads {SCHEMA_VERSION}; "
             "read it with the version of ens_plugin that wrote it, or analyse the model again."
         )
-    body = _with_findings({key: value for key, value in content.items() if key != _VERSION_KEY})
+    body = _without_sentences({key: value for key, value in content.items() if key != _VERSION_KEY})
     report: Report = _read_dataclass(kind, body, "report")
     check_report(report)
     return report
@@ -96,7 +96,7 @@ def _with_sentences(content: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
-def _with_findings(content: dict[str, Any], name: str = "report") -> dict[str, Any]:
+def _without_sentences(content: dict[str, Any], name: str = "report") -> dict[str, Any]:
     """Return a report that is to be read with its findings alone, made of sentences where it is older than codes."""
     body = {key: value for key, value in content.items() if key != "warnings"}
     notes = _read_sentences(content.get("warnings", []), _below(name, "warnings"))
@@ -110,7 +110,7 @@ def _with_findings(content: dict[str, Any], name: str = "report") -> dict[str, A
         body["basis"] = basis
     if isinstance(outputs := body.get("outputs"), Mapping):
         body["outputs"] = {
-            key: _with_findings(part, _below(name, f"outputs[{_shown(key)}]")) if isinstance(part, dict) else part
+            key: _without_sentences(part, _below(name, f"outputs[{_shown(key)}]")) if isinstance(part, dict) else part
             for key, part in outputs.items()
         }
     return body

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.findings import Finding
-from ens_plugin.report.answer import first_doubt, headline, member_noun, number_text, verdict
 from ens_plugin.report.result import FEWEST_ROWS, LabelErrors, MetricBasis, ReportContent, SizeRecommendation
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ __all__ = [
     "escaped_markdown",
     "estimator_words",
     "finite_words",
+    "first_doubt",
     "first_rows",
     "further_findings",
     "gain_sentence",
@@ -50,10 +50,12 @@ __all__ = [
     "label_rows",
     "label_words",
     "level_text",
-    "markdown_summary",
-    "markdown_verdict",
     "measure_name",
+    "measure_of",
+    "member_noun",
     "members_text",
+    "number_text",
+    "origin_sentences",
     "output_lines",
     "output_markdown",
     "output_rows",
@@ -68,10 +70,12 @@ __all__ = [
     "size_interval_text",
     "size_label",
     "size_lines",
+    "size_sentence",
     "size_text",
     "spread_and_unit",
+    "spread_sentences",
     "spread_text",
-    "summarize",
+    "table_row",
     "variance_sentence",
     "wanted_text",
     "with_code",
@@ -269,6 +273,8 @@ def _number(value: float, metric: str) -> str:
     return "<0.01" if 0.0 < percent < 0.005 else f"{round(percent, 2) + 0.0:.2f}"
 
 
+_TREES = re.compile(r"Forest|Trees?(?!bagg)|XGB|LGBM|Booster", re.IGNORECASE)
+_MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
 WIDTH = 80
 SHOWN_ROWS = 5
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
@@ -560,8 +566,6 @@ def first_rows(kind: str, table: pd.DataFrame) -> str:
 
 
 MOST_LABELS = 10  # of a table by label
-SCREEN = 24  # lines of a terminal
-OUTPUTS_ON_SCREEN = 4
 
 
 class RootTexts(NamedTuple):
@@ -576,6 +580,23 @@ def further_findings(report: ReportContent) -> list[Finding]:
     """Return the doubts of a report but the first, which the headline states, and its notes."""
     doubts = [found for found in report.findings if found.kind == "doubt"]
     return doubts[1:] + [found for found in report.findings if found.kind != "doubt"]
+
+
+def member_noun(report: ReportContent) -> str:
+    """Return what one member is called: "tree" of a forest, "model" of other bags, else "member"."""
+    if _TREES.search(report.model):
+        return "tree"
+    return "model" if _MODELS.search(report.model) else "member"
+
+
+def number_text(report: ReportContent, number: int) -> str:
+    """Return a number of members in words, as "300 trees"."""
+    return counted(number, member_noun(report))
+
+
+def first_doubt(report: ReportContent) -> Finding | None:
+    """Return the doubt that the headline states; None where there is none."""
+    return next((found for found in report.findings if found.kind == "doubt"), None)
 
 
 def with_code(found: Finding, limit: int | None = None) -> str:
@@ -624,13 +645,6 @@ def size_label(report: ReportContent) -> str:
     return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
 
 
-def markdown_verdict(report: ReportContent) -> str:
-    """Return the name of the model and the verdict as a line of Markdown, with the headline in bold."""
-    doubt = first_doubt(report)
-    bold = f"**{escaped_markdown(report.model, 60)}: {escaped_markdown(headline(report), 600)}**"
-    return bold if doubt is None else f"{bold} {escaped_markdown(with_code(doubt, 600), 650)}"
-
-
 def variance_sentence(report: ReportContent) -> str:
     """Return what the variance of one member is, in a sentence or two."""
     parts = report.bias_variance
@@ -643,37 +657,6 @@ def variance_sentence(report: ReportContent) -> str:
     )
 
 
-def summarize(report: ReportContent) -> str:
-    """Return the verdict, the errors and sizes of a report for one screen of a terminal, 24 lines at most."""
-    level = level_text(report.error_curve.interval_level)
-    head = [*wrapped(f"{printable(report.model, 60)}: {verdict(report)}"), *wrapped(output_sentence(report))]
-    title = _row("On new rows", printable(measure_name(report), 15), f"{level} interval")
-    errors = ["", title, *(_row(*line) for line in error_lines(report))]
-    # Sizes by figures that are not to be relied on are none, and each output has its own.
-    sizes = [] if first_doubt(report) is not None or report.outputs else size_lines(report)
-    by_label = "errors by label, " if report.label_errors else ""
-    data = wrapped(f"{_origin(report)[0]} report.details() has {by_label}warnings in full, and how this is known.")
-    tables = [*errors, *sizes, *output_lines(report, OUTPUTS_ON_SCREEN)]
-    warnings = _short_warnings(report, SCREEN - len(head) - len(tables) - len(data) - 1)
-    return "\n".join([*head, *warnings, *tables, "", *data])
-
-
-def _short_warnings(report: ReportContent, most: int) -> list[str]:
-    """Return the first sentence of each warning with its code, in at most so many lines; the rest as a number."""
-    found = further_findings(report)
-    lines: list[str] = []
-    for place, each in enumerate(found):
-        text = wrapped(f"Warning: {_first_sentence(each.sentence)} [{printable(each.code, 40)}]", later="  ")
-        if len(lines) + len(text) > most - (place < len(found) - 1):
-            return [*lines, f"{counted(len(found) - place, 'warning')}{' more' if place else ''}: report.details()"]
-        lines += text
-    return lines
-
-
-def _first_sentence(text: str) -> str:
-    return printable(re.split(r"(?<=[.!?:]) (?=[A-Z])", text, maxsplit=1)[0], 220)
-
-
 def detail(report: ReportContent) -> str:
     """Return what a summary leaves out: warnings in full, reasons, errors by label, and how all is known."""
     sentences = [
@@ -681,9 +664,9 @@ def detail(report: ReportContent) -> str:
         gain_sentence(report),
         output_sentence(report),
         root_sentence(report),
-        _size_sentence(report),
+        size_sentence(report),
         printable(report.recommendation.reason),
-        *_sentences(report),
+        *spread_sentences(report),
     ]
     return "\n".join(
         [
@@ -692,37 +675,7 @@ def detail(report: ReportContent) -> str:
             *output_lines(report),
             *_label_lines(report),
             "",
-            *(line for sentence in _origin(report) for line in wrapped(sentence)),
-        ]
-    )
-
-
-def markdown_summary(report: ReportContent) -> str:
-    """Return a summary of a report in Markdown, for the description of an MLflow run or a pull request."""
-    level = level_text(report.error_curve.interval_level)
-    rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
-    sentences = [
-        gain_sentence(report),
-        root_sentence(report),
-        output_sentence(report),
-        *(f"Warning: {with_code(each, 350)}" for each in further_findings(report)),
-        _size_sentence(report),
-        report.recommendation.reason,
-        *_sentences(report),
-        *_origin(report),
-    ]
-    return "\n".join(
-        [
-            markdown_verdict(report),
-            "",
-            f"| on new rows | {escaped_markdown(measure_name(report), 40)} | {level} interval |",
-            "|---|---|---|",
-            *rows,
-            "",
-            *criteria_markdown(report),
-            *label_markdown(report, MOST_LABELS),
-            *output_markdown(report),
-            *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
+            *(line for sentence in origin_sentences(report) for line in wrapped(sentence)),
         ]
     )
 
@@ -757,19 +710,23 @@ def measure_name(report: ReportContent) -> str:
     """Return the name of the everyday measure of a report's error: accuracy, RMSE, or the metric itself."""
     if report.error_curve.metric in SHARES:
         return "accuracy"
-    return "RMSE" if report.is_squared else printable(report.error_curve.metric, 24)
+    return "RMSE" if report.is_squared else printable(report.error_curve.metric, 40)
 
 
-def _measured(report: ReportContent, value: float, interval: tuple[float, float]) -> tuple[str, str]:
+def measure_of(report: ReportContent, error: float) -> float:
+    """Return the everyday measure of an error: 1 less a share, the root of a squared error, or a metric as it is."""
+    if report.error_curve.metric in SHARES:
+        return 1.0 - max(error, 0.0)
+    return math.sqrt(max(error, 0.0)) if report.is_squared else error
+
+
+def _measured(report: ReportContent, error: float, interval: tuple[float, float]) -> tuple[str, str]:
     """Return an error and its interval as text, in the everyday measure; no interval where no error is known."""
-    metric, (low, high) = report.error_curve.metric, interval
-    if math.isnan(value):
+    if math.isnan(error):
         return NOT_KNOWN, ""
-    if metric in SHARES:
-        value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
-    elif report.is_squared:
-        value, low, high = (math.sqrt(max(each, 0.0)) if each == each else each for each in (value, low, high))
-    return error_text(value, metric), interval_text((low, high), metric)
+    metric, (low, high) = report.error_curve.metric, (measure_of(report, end) for end in interval)
+    ends = (high, low) if metric in SHARES else (low, high)
+    return error_text(measure_of(report, error), metric), interval_text(ends, metric)
 
 
 def size_lines(report: ReportContent) -> list[str]:
@@ -777,7 +734,11 @@ def size_lines(report: ReportContent) -> list[str]:
     found = report.criteria or (report.recommendation,)
     rows = [(_purpose(each), recommended_text(each), recommended_interval_text(each)) for each in found]
     rows = [(purpose, size, interval if interval != NOT_KNOWN else "") for purpose, size, interval in rows]
-    return ["", _row(f"{member_noun(report).capitalize()}s needed for", "", ""), *(_row(*row) for row in rows)]
+    return [
+        "",
+        table_row(f"{member_noun(report).capitalize()}s needed for", "", ""),
+        *(table_row(*row) for row in rows),
+    ]
 
 
 def _purpose(found: SizeRecommendation) -> str:
@@ -789,7 +750,8 @@ def _purpose(found: SizeRecommendation) -> str:
     return f"{what} within {level_text(found.tolerance or math.nan)} of limit"
 
 
-def _size_sentence(report: ReportContent) -> str:
+def size_sentence(report: ReportContent) -> str:
+    """Return the recommended size with its interval and criterion, in a sentence."""
     recommendation = report.recommendation
     if not recommendation.has_interval:
         return "Recommended size: not known."
@@ -815,7 +777,8 @@ def _label_lines(report: ReportContent) -> list[str]:
     return [line for table in tables if table for line in ("", *table)]
 
 
-def _sentences(report: ReportContent) -> list[str]:
+def spread_sentences(report: ReportContent) -> list[str]:
+    """Return sentences on agreement, the spread over seeds, bias and variance."""
     members, agreement = members_text(report.n_members), report.recommendation.agreement
     sentences = []
     if agreement is not None:
@@ -847,7 +810,8 @@ def _sentences(report: ReportContent) -> list[str]:
     return sentences
 
 
-def _origin(report: ReportContent) -> list[str]:
+def origin_sentences(report: ReportContent) -> list[str]:
+    """Return sentences on the rows, the bags, the prediction and the estimator."""
     kind = "out-of-bag row" if report.data == "oob" else "held-out row"
     basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
     own = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {counted(basis.n_rows, 'row')}."]
@@ -866,5 +830,6 @@ def _origin(report: ReportContent) -> list[str]:
     ]
 
 
-def _row(label: str, error: str, interval: str) -> str:
+def table_row(label: str, error: str, interval: str) -> str:
+    """Return a line of a table with three columns, at most 80 columns wide."""
     return f"  {label:<37}{error:>15}  {interval:>24}".rstrip()

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
+from ens_plugin.report.answer import markdown_summary
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import markdown_summary, printable
+from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors
 from ens_plugin.tracking.models import MODEL_FILE, hold_members, is_of_scikit_learn
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to

@@ -11,8 +11,9 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.report.answer import headline, member_noun, price_sentence, verdict
+from ens_plugin.report.answer import headline, price_sentence, verdict
 from ens_plugin.report.result import LabelBasis
+from ens_plugin.report.text import member_noun
 from tests import reports
 from tests.reports import with_doubts
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ens_plugin.report import error_text, gain_sentence, interval_text, markdown_summary, printable, summarize, verdict
-from ens_plugin.report.answer import member_noun
+from ens_plugin.report.text import member_noun
 from tests import reports
 from tests.reports import with_doubts, with_notes
 

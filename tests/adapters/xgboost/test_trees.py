@@ -11,11 +11,11 @@ import pytest
 from scipy.special import softmax
 
 import ens_plugin
+from ens_plugin import _kernel
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin import _kernel  # noqa: E402
 from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
 from ens_plugin.adapters.xgboost.bags import (  # noqa: E402
     RowSampler,
