@@ -138,7 +138,7 @@ def _exact_floats(pandas_version: str) -> dict[str, Any]:
 MAX_NAMES = 20
 
 
-class Rows(NamedTuple):
+class ModelRows(NamedTuple):
     """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``.
 
     Attributes
@@ -167,7 +167,7 @@ def rows_for_model(
     drop: Sequence[str] = (),
     features: Sequence[str] = (),
     path: str | None = None,
-) -> Rows:
+) -> ModelRows:
     """Return a table as the features that `model` was trained on, the target, the weights and the groups.
 
     Features are ordered by the names that the model was trained on, as it keeps them
@@ -189,12 +189,12 @@ def rows_for_model(
     chosen = _chosen(rest, drop, features)
     known = _trained_names(model)
     if known is None:
-        return Rows(_plain_features(chosen, model), y, weights, together, [str(name) for name in chosen.columns])
+        return ModelRows(_plain_features(chosen, model), y, weights, together, [str(name) for name in chosen.columns])
     X, left_out = _named_features(chosen, known)
     if inner_ensemble(model) is model:
         # The steps of a pipeline take the columns as they are in the file.
         X = find_library(model).with_categories(model, X)
-    return Rows(X, y, weights, together, list(X.columns), left_out)
+    return ModelRows(X, y, weights, together, list(X.columns), left_out)
 
 
 def left_out_note(columns: Sequence[str]) -> str:
@@ -518,7 +518,7 @@ class Analysis(NamedTuple):
     """A model, the rows it was analysed on, the options with their weights and groups, and the report."""
 
     model: Any
-    rows: Rows
+    rows: ModelRows
     options: AnalysisOptions
     report: EnsembleReport
 
@@ -534,7 +534,7 @@ def analysis_of(request: AnalysisRequest) -> Analysis:
     return Analysis(model, rows, options, report)
 
 
-def model_and_rows(request: AnalysisRequest) -> tuple[Any, Rows]:
+def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:
     """Return the model of a request, loaded, and its rows."""
     frame = read_table(request.data)
     model = load_requested(request)
