@@ -22,7 +22,13 @@ import click
 from ens_plugin.errors import EnsPluginWarning, InputError
 from ens_plugin.files import write_whole
 from ens_plugin.report.text import WIDTH
-from ens_plugin.tracking.connection import EMBEDDED_STORE, no_progress_bars, without_credentials, without_secrets
+from ens_plugin.tracking.connection import (
+    EMBEDDED_STORE,
+    no_progress_bars,
+    require_mlflow,
+    without_credentials,
+    without_secrets,
+)
 
 __all__ = [
     "browse_hint",
@@ -121,6 +127,7 @@ def quiet_libraries() -> Iterator[None]:
 @contextmanager
 def _no_prints() -> Iterator[None]:
     """Suppress what MLflow prints to stderr inside the block; it logs to the same stream, so errors get another one."""
+    require_mlflow()
     from mlflow.utils import logging_utils
 
     errors = logging.StreamHandler()
@@ -158,6 +165,7 @@ def _show_warning(
 
 def use_store(uri: str | None) -> str:
     """Set MLflow's tracking URI to `uri`, else keep a configured one, else use ``sqlite:///mlflow.db``."""
+    require_mlflow()
     import mlflow
 
     if uri is not None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
+    "NO_PARQUET",
     "Analysis",
     "AnalysisRequest",
     "analysis_arguments",
@@ -57,7 +58,8 @@ COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")
 CSV = tuple(f".csv{ending}" for ending in COMPRESSED)
 TSV = tuple(f".tsv{ending}" for ending in COMPRESSED)
 KINDS = "csv, tsv, parquet or feather"  # in words
-UNREADABLE = (OSError, ValueError, ImportError)
+UNREADABLE = (OSError, ValueError)
+NO_PARQUET = "{}: parquet and feather files need PyArrow. Install it with: pip install pyarrow."
 DAMAGED = (EOFError, zlib.error, LZMAError, BadZipFile)  # of compressed files, in the libraries' own kinds of error
 
 
@@ -77,6 +79,8 @@ def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
         )
     try:
         frame = _read(path, exact)
+    except ImportError as error:
+        raise InputError(NO_PARQUET.format(f"The data file {str(path)!r} cannot be read")) from error
     except (*UNREADABLE, *DAMAGED) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(

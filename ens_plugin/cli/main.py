@@ -34,7 +34,13 @@ from ens_plugin.findings import CHECKS, explain
 from ens_plugin.report.answer import markdown_summary
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import wrapped
-from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials, without_secrets
+from ens_plugin.tracking.connection import (
+    check_server,
+    require_mlflow,
+    tracking_errors,
+    without_credentials,
+    without_secrets,
+)
 from ens_plugin.tracking.log import DEFAULT_PREFIX
 
 __all__ = ["cli", "main"]
@@ -171,6 +177,9 @@ def analyze(
         raise click.UsageError("--run-id names a run that already has an experiment. Leave out --experiment.")
     if details and style != "text":
         raise click.UsageError(f"--format {style} has all details. Leave out --details.")
+    if log:
+        # Before an analysis that may take minutes.
+        require_mlflow()
     report = analysis_of(request).report if engine is None else engine.report(request)
     click.echo(_formatted(report, style))
     if details:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ens_plugin.cli.console import only_results_on_stdout, output_option, write_bytes
-from ens_plugin.cli.inputs import AnalysisRequest, model_and_rows, row_arguments
+from ens_plugin.cli.inputs import NO_PARQUET, AnalysisRequest, model_and_rows, row_arguments
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 
@@ -69,7 +69,10 @@ def _writer(path: Path) -> Callable[[pd.DataFrame], bytes]:
 
 def _parquet(frame: pd.DataFrame) -> bytes:
     buffer = BytesIO()
-    frame.to_parquet(buffer, index=False)
+    try:
+        frame.to_parquet(buffer, index=False)
+    except ImportError as error:
+        raise InputError(NO_PARQUET.format("The predictions cannot be written")) from error
     return buffer.getvalue()
 
 

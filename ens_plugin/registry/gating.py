@@ -52,6 +52,7 @@ from ens_plugin.tracking.connection import (
     no_check_messages,
     no_progress_bars,
     patience,
+    require_mlflow,
     tracking_errors,
     without_credentials,
 )
@@ -419,6 +420,7 @@ def gate_request(
 
 def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
     """Judge a version, write the verdict and move the alias, with an audit line for each of them and for errors."""
+    require_mlflow()
     import mlflow
 
     with no_progress_bars(), audited_errors(request, audit), patience():

@@ -31,7 +31,13 @@ from ens_plugin.sizing.truncate import (
     predict_alike,
     sufficient_cut,
 )
-from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors, without_secrets
+from ens_plugin.tracking.connection import (
+    check_server,
+    no_progress_bars,
+    require_mlflow,
+    tracking_errors,
+    without_secrets,
+)
 from ens_plugin.tracking.digest import DIGEST_TAG
 from ens_plugin.tracking.log import log_report
 from ens_plugin.tracking.measurement import recorded_digest
@@ -95,6 +101,7 @@ def find_source(uri: str) -> ModelSource:
             "'models:/<name>/<version>' or 'runs:/<run id>/<path>'. ens_plugin.truncate cuts a model in memory."
         )
     address = None if WITHOUT_VERSION.fullmatch(uri) else _address(uri)
+    require_mlflow()
     import mlflow
 
     store = mlflow.get_tracking_uri()

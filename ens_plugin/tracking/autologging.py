@@ -40,7 +40,13 @@ from ens_plugin.findings import Finding, finding
 from ens_plugin.locks import renew_in_child
 from ens_plugin.report.result import EnsembleReport, with_findings
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.connection import FitEvents, MlflowState, autologging_is_suspended, state_of_thread
+from ens_plugin.tracking.connection import (
+    FitEvents,
+    MlflowState,
+    autologging_is_suspended,
+    require_mlflow,
+    state_of_thread,
+)
 from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
 from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
@@ -923,6 +929,8 @@ def autolog(
         If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `criterion`,
         `confidence` or `tolerance` is out of range, `max_overhead` is not a share, no name can start with `prefix`, or
         one of `trackers` is no tracker, is there twice, or needs a library that is not installed.
+    TrackingError
+        If MLflow, whose hooks tell when a fit has ended, is not installed.
 
     Notes
     -----
@@ -954,6 +962,8 @@ def autolog(
     if criterion == "metric" and metric is None:
         raise InputError(NO_METRIC)
     checked = check_trackers(trackers)
+    if not disable:
+        require_mlflow()
     with _lock:
         _disable()
         if not disable:
@@ -982,6 +992,8 @@ def _enable(settings: AutologOptions) -> None:
 
 def _disable() -> None:
     global _settings, _events
+    if _settings is None:
+        return
     stop_watching()
     stop_linking()
     unpatch()

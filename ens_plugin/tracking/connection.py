@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from threading import Lock
@@ -27,15 +28,34 @@ __all__ = [
     "MlflowState",
     "autologging_is_suspended",
     "check_server",
+    "is_installed",
     "no_check_messages",
     "no_progress_bars",
     "patience",
+    "require_mlflow",
     "scratch_folder",
     "state_of_thread",
     "tracking_errors",
     "without_credentials",
     "without_secrets",
 ]
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package can be imported."""
+    found = find_spec(package)
+    # A folder of that name in the working directory, as wandb makes one, is found as a package without a file.
+    return found is not None and found.origin is not None
+
+
+def require_mlflow() -> None:
+    """Raise TrackingError unless MLflow is installed."""
+    if not is_installed("mlflow"):
+        raise TrackingError(
+            "MLflow is not installed. Install it with: pip install 'ens-plugin[mlflow]', or without its server and "
+            "pages: pip install 'ens-plugin[mlflow-skinny]'."
+        )
+
 
 PATIENCE_S = 100.0
 SLOWEST_BYTES_PER_S = 10_000.0  # a server that is slower than this uses the patience up

@@ -23,7 +23,7 @@ from ens_plugin.findings import codes_of
 from ens_plugin.report.answer import markdown_summary
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.connection import check_server, no_progress_bars, tracking_errors
+from ens_plugin.tracking.connection import check_server, no_progress_bars, require_mlflow, tracking_errors
 from ens_plugin.tracking.models import MODEL_FILE, hold_members, is_of_scikit_learn
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
@@ -635,6 +635,7 @@ def log_report(
 
 
 def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, prefix: str) -> str:
+    require_mlflow()
     import mlflow
 
     content = run_content(report, directory, prefix)

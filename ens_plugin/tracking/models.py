@@ -39,6 +39,7 @@ from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import (
     check_server,
     no_progress_bars,
+    require_mlflow,
     scratch_folder,
     without_credentials,
     without_secrets,
@@ -522,6 +523,7 @@ def _pickles_forbidden() -> bool:
 
 
 def _load_with_mlflow(uri: str) -> Any:
+    require_mlflow()
     import mlflow
 
     if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):

@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast
 
 from ens_plugin.errors import EnsPluginError, InputError, TrackingError
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.connection import without_secrets
+from ens_plugin.tracking.connection import is_installed, without_secrets
 
 __all__ = [
     "MLFLOW",
@@ -411,7 +410,7 @@ def _check_name(name: str) -> None:
             f"{_DESCRIBED}."
         )
     library = _LIBRARIES.get(name)
-    if library is not None and not any(all(map(_is_installed, group)) for group in library.packages):
+    if library is not None and not any(all(map(is_installed, group)) for group in library.packages):
         needed = " or ".join(" with ".join(group) for group in library.packages)
         raise InputError(
             f"tracker={name!r} needs {needed}, which is not installed. Install it with: "
@@ -448,12 +447,6 @@ def _advice(tracker: object) -> str:
 def _identity(tracker: object) -> str | int:
     """Return what two trackers are compared by; a tracker may define equality as it likes, as arrays do."""
     return tracker if isinstance(tracker, str) else id(tracker)
-
-
-def _is_installed(package: str) -> bool:
-    found = find_spec(package)
-    # A folder of that name in the working directory, as wandb makes one, is found as a package without a file.
-    return found is not None and found.origin is not None
 
 
 def _listed(names: Sequence[str]) -> str:

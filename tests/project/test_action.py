@@ -139,7 +139,7 @@ def test_requirements_of_the_model_are_installed_first_when_named(workshop: Path
     run_action(workshop, tmp_path, python=str(python), requirements="model requirements.txt")
     calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
     assert calls[0] == f"-m pip install --quiet --requirement {workshop}/model requirements.txt"
-    assert calls[2] == f"-m pip install --quiet {ROOT}"
+    assert calls[2] == f"-m pip install --quiet {ROOT}[mlflow-skinny]"
     (tmp_path / "calls").unlink()
     run_action(workshop, tmp_path, python=str(python))
     assert "--requirement" not in (tmp_path / "calls").read_text(encoding="utf-8")

@@ -152,7 +152,7 @@ def test_ids_of_mlflow_are_refused_for_other_trackers(options: dict[str, str]) -
 
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_a_missing_library_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.tracking.trackers.find_spec", lambda package: None)
+    monkeypatch.setattr("ens_plugin.tracking.connection.find_spec", lambda package: None)
     with pytest.raises(InputError, match=rf"not installed\. Install it with: pip install 'ens-plugin\[{name}\]'"):
         log_report(REPORT, tracker=name)
     check_tracker("mlflow")
@@ -163,7 +163,7 @@ def test_a_folder_that_wandb_left_behind_is_no_installation(tmp_path: Path, monk
     (tmp_path / "wandb").mkdir()
     found = PathFinder.find_spec("wandb", [str(tmp_path)])
     assert found is not None
-    monkeypatch.setattr("ens_plugin.tracking.trackers.find_spec", lambda package: found)
+    monkeypatch.setattr("ens_plugin.tracking.connection.find_spec", lambda package: found)
     with pytest.raises(InputError, match="not installed"):
         log_report(REPORT, tracker="wandb")
 
