@@ -1,7 +1,8 @@
-"""The evaluator ``ensemble`` of ``mlflow.models.evaluate``, which logs an ensemble report to the run."""
+"""The evaluator ``ensemble``, or ``ens_plugin``, of ``mlflow.models.evaluate``, which logs an ensemble report to the run."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -30,7 +31,7 @@ from ens_plugin.tracking.log import (
 )
 from ens_plugin.tracking.measurement import check_digest, recorded_digest
 
-__all__ = ["EnsembleEvaluator"]
+__all__ = ["EnsembleEvaluator", "NamedEvaluator"]
 
 ENABLED = "enabled"
 DEFAULTS = {"data": "holdout", "prefix": DEFAULT_PREFIX}
@@ -40,9 +41,9 @@ OPTIONS = ("data", "metric", "positive_label", "criterion", "confidence", "toler
 class EnsembleEvaluator(ModelEvaluator):
     """Analyse the ensemble that MLflow evaluates, and log its report to the run.
 
-    Its name in MLflow is ``ensemble``.  It runs only where its configuration has ``"enabled": True``,
-    because MLflow otherwise runs every installed evaluator.  Other keys: ``"data"`` (``"holdout"``, the
-    default, or ``"oob"`` for the exact training rows in their order, whose digest must be the one that
+    Its name in MLflow is ``ensemble``.  It runs where ``evaluators`` names it, and where its configuration has
+    ``"enabled": True``, because MLflow otherwise runs every installed evaluator.  Other keys: ``"data"`` (``"holdout"``,
+    the default, or ``"oob"`` for the exact training rows in their order, whose digest must be the one that
     ``ens_plugin.autolog`` recorded), ``"metric"``, ``"positive_label"``, ``"criterion"``, ``"confidence"``,
     ``"tolerance"`` and ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for
     :func:`ens_plugin.log_report`.
@@ -50,8 +51,8 @@ class EnsembleEvaluator(ModelEvaluator):
 
     @classmethod
     def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
-        """Return whether the configuration enables this evaluator; the model is not known yet."""
-        return bool((evaluator_config or {}).get(ENABLED))
+        """Return whether this evaluator was named or its configuration enables it; the model is not known yet."""
+        return bool((evaluator_config or {}).get(ENABLED, _is_chosen()))
 
     def evaluate(
         self, *, model_type: str, dataset: Any, run_id: str, evaluator_config: Mapping[str, Any], model: Any = None,
@@ -71,6 +72,27 @@ class EnsembleEvaluator(ModelEvaluator):
         # With a model id, MLflow logs the returned scalars itself, linked to the model and the dataset.
         _log(report, run_id, prefix, metrics if model_id is None else {})
         return EvaluationResult(metrics, _artifacts(report, run_id, prefix), run_id)  # type: ignore[no-untyped-call]
+
+
+class NamedEvaluator(EnsembleEvaluator):
+    """The same evaluator under the name of this package, which runs only where ``evaluators`` names it.
+
+    A configuration without names is for all evaluators, and the analysis would run twice.
+    """
+
+    @classmethod
+    def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
+        """Return whether this evaluator was named and not switched off."""
+        return _is_chosen() and bool((evaluator_config or {}).get(ENABLED, True))
+
+
+def _is_chosen() -> bool:
+    """Return whether MLflow has chosen the evaluator that it asks, and does not look for those that might be.
+
+    The arguments of both questions are the same.  MLflow asks those that it chose in ``_evaluate``.
+    """
+    asking = sys._getframe(2)
+    return asking.f_code.co_name == "_evaluate" and asking.f_globals.get("__name__", "").startswith("mlflow.")
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:

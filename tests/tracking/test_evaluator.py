@@ -78,10 +78,44 @@ def read_report(client: Client, run_id: str, folder: str = "ensemble") -> Ensemb
         return EnsembleReport.from_json(file.read())
 
 
-def test_mlflow_knows_it_by_its_name() -> None:
+def test_mlflow_knows_it_by_its_names() -> None:
     from mlflow.models.evaluation import list_evaluators
 
-    assert "ensemble" in list_evaluators()
+    assert {"ensemble", "ens_plugin"} <= {*list_evaluators()}
+
+
+@pytest.mark.parametrize(
+    ("named", "config", "key"),
+    [
+        ("ensemble", None, "ens.error"),
+        (["ensemble"], None, "ens.error"),
+        ("ens_plugin", {"metric": "roc_auc"}, "ens.roc_auc"),
+        (["ens_plugin"], {"ens_plugin": {"metric": "roc_auc"}}, "ens.roc_auc"),
+    ],
+)
+def test_it_runs_where_it_is_named(named: Any, config: Any, key: str, version: Version) -> None:
+    with mlflow.start_run():
+        found = mlflow.models.evaluate(
+            version.uri, TEST, targets="benign", model_type="classifier", evaluators=named, evaluator_config=config
+        )
+    assert key in found.metrics
+
+
+def test_named_and_switched_off_it_does_not_run(version: Version) -> None:
+    with pytest.raises(mlflow.exceptions.MlflowException, match="could not be evaluated"):
+        evaluate(version.uri, enabled=False)
+
+
+def test_a_configuration_for_all_evaluators_logs_one_report(
+    embedded: Client, version: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.models.evaluation.evaluator_registry import _model_evaluation_registry as registry
+
+    ours = {name: registry._registry[name] for name in ("ensemble", "ens_plugin")}
+    monkeypatch.setattr(registry, "_registry", ours)
+    with mlflow.start_run() as run:
+        mlflow.models.evaluate(version.uri, TEST, targets="benign", model_type="classifier", evaluator_config=ON)
+    assert len(embedded.get_metric_history(run.info.run_id, "ens.error")) == 1
 
 
 @pytest.mark.fast_cases("LoggedModel", "pyfunc")
