@@ -56,7 +56,7 @@ from ens_plugin.tracking.connection import (
     tracking_errors,
     without_credentials,
 )
-from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix
+from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, describe_version
 from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.models import (
     RegisteredVersion,
@@ -151,8 +151,8 @@ READ_BACKS = 3
 READ_BACK_PAUSE_S = 0.5
 
 
-def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
-    """Write a decision as tags of its version.
+def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | None) -> None:
+    """Write a decision as tags of its version, and whole as an artifact of the run that logged the model.
 
     An earlier verdict that differs is deleted first and the new one is written last, so that a gate that is killed in
     between leaves no verdict without its reasons.
@@ -163,11 +163,29 @@ def write_verdict(client: MlflowClient, decision: GateDecision) -> None:
         client.delete_model_version_tag(name, version, VERDICT_TAG)
     details = {
         f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), TAG_LIMIT),
-        f"{VERDICT_TAG}.record": _record(decision),
+        f"{VERDICT_TAG}.record": _logged_record(client, decision, run_id) or _record(decision),
     }
     for key, value in details.items():
         client.set_model_version_tag(name, version, key, value)
     _write_last(client, decision, before)
+
+
+def _logged_record(client: MlflowClient, decision: GateDecision, run_id: str | None) -> str | None:
+    """Log a decision as a file of a run and return its address; None without a run, or where it takes no files.
+
+    A gate may write to the registry alone.
+    """
+    from mlflow.exceptions import MlflowException
+
+    if run_id is None:
+        return None
+    path = f"gate/{decision.name}-{decision.version}.json"
+    try:
+        client.log_text(run_id, decision.to_json(), path)
+    except (MlflowException, OSError) as error:
+        LOGGER.warning("The record of the gate could not be logged to run %s, and is a tag: %s", run_id, error)
+        return None
+    return f"runs:/{run_id}/{path}"
 
 
 def _record(decision: GateDecision) -> str:
@@ -431,11 +449,14 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             client = mlflow.MlflowClient()
             expected = _aliases_at_stake(client, request)
             version = find_version(client, request.candidate)
-            decision = _decide(client, request, version)
+            decision, report = _decide(client, request, version)
             audit(_line("decision", request, decision.to_dict()))
             with lease(client, decision.name) as held:
                 check_version_stayed(client, version)
-                write_verdict(client, decision)
+                if report is not None and decision.report is not None:
+                    described = client.get_model_version(decision.name, decision.version)
+                    describe_version(client, described, report, decision.report, request.prefix)
+                write_verdict(client, decision, version.run_id)
                 if request.promote is None or not decision.passed:
                     return decision
                 promoted = _promote(client, request, (version, decision), expected, held, audit)
@@ -492,7 +513,10 @@ def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
     return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": arguments, **content})
 
 
-def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersion) -> GateDecision:
+def _decide(
+    client: MlflowClient, request: GateRequest, version: RegisteredVersion
+) -> tuple[GateDecision, EnsembleReport | None]:
+    """Return the decision, and the report that it rests on."""
     if request.promote is not None:
         check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
     evidence = gather_evidence(client, version, request)
@@ -511,7 +535,9 @@ def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersi
     if baseline.comparison is not None:
         checks = with_compared_values(checks, baseline.comparison, baseline.name)
     decision = _decision(version, request.policy, tuple(checks), evidence, baseline)
-    return decision if decision.passed else replace(decision, notes=_notes(client, request, decision, baseline, tables))
+    if not decision.passed:
+        decision = replace(decision, notes=_notes(client, request, decision, baseline, tables))
+    return decision, evidence.report
 
 
 def _subject(requirement: Requirement, report: EnsembleReport | None) -> str:

@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,9 +21,9 @@ from numpy.typing import NDArray
 
 from ens_plugin.errors import InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
-from ens_plugin.report.answer import markdown_summary
+from ens_plugin.report.answer import headline, markdown_summary
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import printable
+from ens_plugin.report.text import printable, recommended_text
 from ens_plugin.tracking.connection import check_server, no_progress_bars, require_mlflow, tracking_errors
 from ens_plugin.tracking.models import MODEL_FILE, hold_members, is_of_scikit_learn
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Run
+    from mlflow.entities.model_registry import ModelVersion
 
 __all__ = [
     "DEFAULT_PREFIX",
@@ -42,6 +44,7 @@ __all__ = [
     "charted_sizes",
     "check_prefix",
     "curve_points",
+    "describe_version",
     "draw_files",
     "is_numbered",
     "link_report",
@@ -62,6 +65,7 @@ __all__ = [
 
 DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
 REPORT_FILE = "report.json"
+PAGE_FILE = "report.html"
 
 
 def artifact_path(prefix: str) -> str:
@@ -80,7 +84,7 @@ def draw_files(report: EnsembleReport, directory: Path) -> None:
     from ens_plugin.report.html import write_page
     from ens_plugin.report.plots import default_style, report_figures
 
-    write_page(report, directory / "report.html")
+    write_page(report, directory / PAGE_FILE)
     for name, figure in report_figures(report).items():
         # Saved at the figure's own size: a tight bounding box has no limit.
         with default_style():
@@ -108,7 +112,7 @@ def write_data(report: EnsembleReport, directory: Path) -> None:
         label_frame(report).to_csv(directory / "labels.csv", index=False)
 
 
-SMALLEST_SIZE = 5
+FIRST_SIZE = 10
 # MLflow copies the metrics of a run's step 0 to each model that the run logs later, whatever they are about.
 SCALAR_STEP = -1
 N_POINTS = 99  # and the current size
@@ -162,15 +166,14 @@ def _value_and_interval(report: EnsembleReport, size: int) -> tuple[float, float
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
     """Return the sizes at which the error curve is logged: about 100, log-spaced, in ascending order.
 
-    The first is about a quarter of the current size, and at most half of the recommended and of the last tabulated
-    one, but at least 5: the steep beginning would flatten the rest on the linear axis of MLflow's chart.  The last is
+    The first is 10 for every run, or 5 for a curve that ends below 20, so that the curves of several runs begin
+    together in MLflow's chart, without the steep beginning that would flatten the rest.  The last is
     the current size, because MLflow shows a curve's last value as the value of the run, which then equals the scalar.
     All are odd where the current size is odd, and even where it is even, as far as the curve has such sizes: the votes
     of an even number of members can tie, so that a curve over both would end in a step.
     """
-    now, recommended = report.n_members, report.recommended_size or report.recommendation.max_size
-    curve, sizes = report.error_curve, report.error_curve.sizes
-    first = max(SMALLEST_SIZE, min(now // 2, recommended, int(sizes[-1])) // 2)
+    now, curve, sizes = report.n_members, report.error_curve, report.error_curve.sizes
+    first = FIRST_SIZE if min(now, int(sizes[-1])) >= 2 * FIRST_SIZE else FIRST_SIZE // 2
     below = sizes[sizes < now] if np.any(sizes < now) else sizes
     odd = below[(below >= first) & (below % 2 == 1)]
     charted = _log_spaced(odd if odd.size else below)
@@ -193,6 +196,7 @@ def _log_spaced(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 DESCRIPTION_TAG = "mlflow.note.content"
+VERDICT_LIMIT = 500  # of characters, in a column of MLflow's table of runs
 BLOCK_LIMIT = 4000
 DESCRIPTION_LIMIT = 8000  # of MLflow's tag values: longer ones are cut, end marker included
 ANY_BLOCK = re.compile(r"<!-- ens_plugin:(?P<prefix>\S+) begin -->.*?<!-- ens_plugin:(?P=prefix) end -->", re.DOTALL)
@@ -696,16 +700,58 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
     tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, model_id)
     log_parts(tracker, content.parts)
     tracker.describe(content.parts.summary, prefix)
-    _tag_findings(client, run, content.report, prefix)
+    _tag_verdict(client, run, content.report, prefix)
     if model_id is not None and content.parts.directory is not None:
         link_model(client, record)
+        _describe_versions(client, content.report, record)
 
 
-def _tag_findings(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
-    """Write the codes of a report's findings into a tag of its run, by which runs can be searched."""
-    key, codes = f"{prefix}.findings", ", ".join(codes_of(report.findings))
-    if codes != run.data.tags.get(key, ""):
-        client.set_tag(run.info.run_id, key, codes)
+def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
+    """Write a report's verdict, its size and the codes of its findings into tags of its run, to read and search by."""
+    tags = {
+        f"{prefix}.verdict": printable(headline(report), VERDICT_LIMIT),
+        f"{prefix}.size": recommended_text(report.recommendation),
+        f"{prefix}.findings": ", ".join(codes_of(report.findings)),
+    }
+    for key, text in tags.items():
+        if text != run.data.tags.get(key, ""):
+            client.set_tag(run.info.run_id, key, text)
+
+
+def _describe_versions(client: MlflowClient, report: EnsembleReport, record: ReportRecord) -> None:
+    """Name a report in the descriptions of the registered versions of its model."""
+    with _optional_step(f"versions of the model {report.model_id} are not described"):
+        for version in client.search_model_versions(f"source_path = 'models:/{report.model_id}'"):
+            page = f"runs:/{record.run_id}/{artifact_path(record.prefix)}/{PAGE_FILE}"
+            describe_version(client, version, report, page, record.prefix)
+
+
+def describe_version(
+    client: MlflowClient, version: ModelVersion, report: EnsembleReport, address: str, prefix: str
+) -> None:
+    """Name the newest report in the description of a registered version, as far as no person has written one.
+
+    `address` is that of the report's page, ``runs:/<run>/<path>``.
+    """
+    with _optional_step(f"version {version.version} of {printable(version.name, 80)} is not described"):
+        run_id, _, path = address.removeprefix("runs:/").partition("/")
+        page = f"#/experiments/{client.get_run(run_id).info.experiment_id}/runs/{run_id}/artifacts/{path}"
+        sentence = f"[The newest ensemble report]({page}): {printable(headline(report), VERDICT_LIMIT)}"
+        current = version.description or ""
+        described = merge_description(current, sentence, prefix)
+        if described != current:
+            client.update_model_version(version.name, version.version, described)
+
+
+@contextmanager
+def _optional_step(without: str) -> Iterator[None]:
+    """Log why a block ended early where a server refused a call, and go on: the report itself is logged."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        LOGGER.info("The report is logged, and %s: %s", without, error)
 
 
 def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, directory: Path, prefix: str) -> None:
@@ -722,6 +768,7 @@ def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, direc
     timestamp = int(run.info.start_time) if content.created is None else content.created
     MlflowRun(client, run, folder, timestamp, report.model_id).log_scalars(content.parts.scalars)
     link_model(client, record)
+    _describe_versions(client, report, record)
 
 
 def _record_of(content: RunContent, run_id: str) -> ReportRecord:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pytest
 
 import ens_plugin
@@ -32,17 +33,51 @@ def test_a_pass_is_written_with_all_that_led_to_it(embedded: Client, name: str) 
     assert tags_of(embedded, version) == {
         "ens.gate": "pass",
         "ens.gate.reasons": "; ".join(decision.reasons),
-        "ens.gate.record": tags_of(embedded, version)["ens.gate.record"],
+        "ens.gate.record": f"runs:/{version.run_id}/gate/{name}-{version.version}.json",
     }
+    assert record_of(embedded, version) == decision.to_dict()
+    assert decision.report == f"runs:/{version.run_id}/ensemble/report.html"
+    assert holder(embedded, name) is None
+    assert decision.promoted is None
+
+
+def record_of(client: Client, version: Version) -> Any:
+    return json.loads(mlflow.artifacts.load_text(tags_of(client, version)["ens.gate.record"]))
+
+
+def test_where_the_run_takes_no_files_the_record_is_a_tag(
+    embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise mlflow.exceptions.MlflowException("read only")
+
+    version = register(embedded, name, REPORT)
+    monkeypatch.setattr(Client, "log_text", refuse)
+    with caplog.at_level(logging.WARNING, "ens_plugin.gate"):
+        decision = gate(version.uri, LOOSE)
+    assert "could not be logged" in caplog.text
     assert json.loads(tags_of(embedded, version)["ens.gate.record"]) == {
         "policy_digest": decision.policy_digest,
         "time": decision.time,
-        "report": f"runs:/{version.run_id}/ensemble/report.html",
+        "report": decision.report,
         "evidence": decision.evidence,
         "baseline": None,
     }
-    assert holder(embedded, name) is None
-    assert decision.promoted is None
+
+
+def test_the_description_of_a_version_names_the_newest_report_until_a_person_writes_one(
+    embedded: Client, name: str
+) -> None:
+    version = register(embedded, name, REPORT)
+    gate(version.uri, LOOSE)
+    described = embedded.get_model_version(name, version.version).description
+    assert described.count("[The newest ensemble report](#/experiments/") == 1
+    assert f"/runs/{version.run_id}/artifacts/ensemble/report.html): " in described
+    gate(version.uri, LOOSE)
+    assert embedded.get_model_version(name, version.version).description == described
+    embedded.update_model_version(name, version.version, "Ours.")
+    gate(version.uri, LOOSE)
+    assert embedded.get_model_version(name, version.version).description == "Ours."
 
 
 def test_mlflow_says_nothing_of_single_checks_and_downloads(
@@ -91,9 +126,8 @@ def test_running_twice_changes_nothing_but_the_time(embedded: Client, name: str)
     again = gate(f"models:/{name}@champion", LOOSE, baseline=f"models:/{name}@champion", promote="champion")
     assert again.version == version.version
     after = tags_of(embedded, version)
-    record, previous = (json.loads(tags.pop("ens.gate.record")) for tags in (after, before))
     assert after == before
-    assert record == {**previous, "time": again.time, "baseline": again.comparison}
+    assert record_of(embedded, version) == again.to_dict() | {"promoted": None, "promoted_from": None}
     assert holder(embedded, name) == version.version
     assert len(embedded.search_runs([experiment_id(embedded)])) == runs
 
@@ -247,7 +281,7 @@ class TestBaseline:
         champion, rival, version = (register(embedded, name, report_with_error(scale)) for scale in (2, 0.5, 1))
         embedded.set_registered_model_alias(name, "champion", champion.version)
 
-        def promote_the_rival_too(client: Client, decision: ens_plugin.GateDecision) -> None:
+        def promote_the_rival_too(client: Client, *_: object) -> None:
             client.set_registered_model_alias(name, "champion", rival.version)
 
         monkeypatch.setattr("ens_plugin.registry.gating.write_verdict", promote_the_rival_too)
@@ -269,8 +303,8 @@ def test_a_verdict_that_another_gate_overturned_promotes_nothing(
 
     write = registry_gate.write_verdict
 
-    def write_and_be_overturned(client: Client, decision: ens_plugin.GateDecision) -> None:
-        write(client, decision)
+    def write_and_be_overturned(client: Client, decision: ens_plugin.GateDecision, run_id: str | None) -> None:
+        write(client, decision, run_id)
         client.set_model_version_tag(name, version.version, "ens.gate", "fail")
 
     monkeypatch.setattr(registry_gate, "write_verdict", write_and_be_overturned)

@@ -54,8 +54,7 @@ def test_the_last_point_of_a_curve_is_the_scalar_of_its_name(name: str) -> None:
 def test_charted_sizes_have_the_parity_of_the_current_one(report: EnsembleReport, more: int) -> None:
     report = replace(report, n_members=report.n_members + more)
     sizes = charted_sizes(report)
-    recommended = report.recommended_size or report.recommendation.max_size
-    assert 0 <= sizes[0] - max(5, min(report.n_members // 2, recommended) // 2) <= 2
+    assert sizes[0] in (11, 12)
     assert np.all(sizes % 2 == report.n_members % 2)
     assert sizes[-1] == report.n_members
 
@@ -74,9 +73,10 @@ def test_charted_sizes_of_few_members_start_at_five() -> None:
     assert charted_sizes(replace(classification_report(), n_members=9))[0] == 5
 
 
-def test_a_curve_that_ends_below_the_current_size_is_charted_from_half_its_end() -> None:
-    sizes = charted_sizes(replace(short_report(), n_members=1000, recommendation=capped_report().recommendation))
-    assert 0 <= sizes[0] - short_report().error_curve.sizes[-1] // 2 <= 2
+@pytest.mark.parametrize("n_members", [21, 101, 1001, 10_001])
+def test_the_curves_of_several_runs_begin_at_the_same_size(n_members: int) -> None:
+    for report in (classification_report(), regression_report(), capped_report(), short_report()):
+        assert charted_sizes(replace(report, n_members=n_members))[0] == 11
 
 
 def test_a_path_ends_where_its_members_end() -> None:

@@ -15,9 +15,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError, TrackingError
+from ens_plugin.findings import codes_of
+from ens_plugin.report.answer import headline
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.log import curve_points, scalar_points
-from tests.reports import all_reports, classification_report, regression_report
+from tests.reports import all_reports, capped_report, classification_report, regression_report, with_doubts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
@@ -297,3 +299,30 @@ def test_without_configuration_mlflow_decides(tmp_path: Path, monkeypatch: pytes
         mlflow.set_experiment("Default")  # MLflow remembers the experiment of another store
         log_report(REPORT)
     assert (tmp_path / "mlflow.db").is_file()
+
+
+def test_the_tags_of_a_run_have_verdict_size_and_codes(embedded: mlflow.MlflowClient, swift: None) -> None:
+    doubted = with_doubts(REPORT, "The votes of few rows decide.")
+    for report, size in ((REPORT, str(REPORT.recommended_size)), (capped_report(), "more than 20001")):
+        tags = embedded.get_run(log_report(replace(report, created=REPORT.created))).data.tags
+        assert tags["ens.verdict"] == headline(report)
+        assert tags["ens.size"] == size
+    tags = embedded.get_run(log_report(doubted)).data.tags
+    assert tags["ens.verdict"] == "do not rely on these figures."
+    assert tags["ens.findings"] == ", ".join(codes_of(doubted.findings))
+
+
+def test_versions_of_the_model_name_the_report_in_their_description(embedded: mlflow.MlflowClient, swift: None) -> None:
+    with mlflow.start_run() as run:
+        forest = RandomForestClassifier(2).fit([[0.0], [1.0]], [0, 1])
+        models = [
+            mlflow.sklearn.log_model(
+                forest, name=name, pip_requirements=[], serialization_format="cloudpickle", registered_model_name=name
+            )
+            for name in ("described", "other")
+        ]
+        log_report(REPORT, model_id=models[0].model_id)
+    described, other = (embedded.get_model_version(name, "1").description for name in ("described", "other"))
+    page = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/ensemble/report.html"
+    assert f"[The newest ensemble report]({page}): {headline(REPORT)}" in described
+    assert not other
