@@ -1,4 +1,4 @@
-"""The evaluator of ``mlflow.models.evaluate``, ``ensemble`` or ``ens_plugin``, which logs an ensemble report to the run."""
+"""The evaluator ``ensemble`` of ``mlflow.models.evaluate``, which logs an ensemble report to the run."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ OPTIONS = ("data", "metric", "positive_label", "criterion", "confidence", "toler
 class EnsembleEvaluator(ModelEvaluator):
     """Analyse the ensemble that MLflow evaluates, and log its report to the run.
 
-    Its name in MLflow is ``ensemble``.  It runs where ``evaluators`` names it, and where its configuration has
-    ``"enabled": True``, because MLflow otherwise runs every installed evaluator.  Other keys: ``"data"``
-    (``"holdout"``, the default, or ``"oob"`` for the exact training rows in their order, whose digest must be the one that
-    ``ens_plugin.autolog`` recorded), ``"metric"``, ``"positive_label"``, ``"criterion"``, ``"confidence"``,
-    ``"tolerance"`` and ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for
+    Its name in MLflow is ``ensemble``, and ``ens_plugin`` too.  It runs where ``evaluators`` names it, and where its
+    configuration has ``"enabled": True``, because MLflow otherwise runs every installed evaluator.  Other keys:
+    ``"data"`` (``"holdout"``, the default, or ``"oob"`` for the exact training rows in their order, whose digest must
+    be the one that ``ens_plugin.autolog`` recorded), ``"metric"``, ``"positive_label"``, ``"criterion"``,
+    ``"confidence"``, ``"tolerance"`` and ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for
     :func:`ens_plugin.log_report`.
     """
 
