@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -61,16 +62,26 @@ from ens_plugin.analysis.shares import RowShares, refuse_unweighable, row_shares
 from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
 from ens_plugin.analysis.target import refuse_own_loss, target_array
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.comparison import row_losses
+from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, row_losses, squared_losses_at
+from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import AnyTally, select_rows, take_rows
+from ens_plugin.core.tally import AnyTally, ValueTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, distinct, finding, sentences
-from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, EnsembleReport, ErrorCurve, EstimateBasis, with_findings
+from ens_plugin.report.result import (
+    FEWEST_ROWS,
+    SHARES,
+    SQUARES,
+    BiasVariance,
+    EnsembleReport,
+    ErrorCurve,
+    EstimateBasis,
+    with_findings,
+)
 
 if TYPE_CHECKING:
-    from ens_plugin.analysis.judged import JudgedMetric, JudgedRows
+    from ens_plugin.analysis.judged import JudgedMetric
     from ens_plugin.analysis.metric_curves import TwoErrors
     from ens_plugin.core.intervals import ErrorDraws
     from ens_plugin.core.weights import RowWeight
@@ -167,7 +178,7 @@ def build_report(
         *rare_label_notes(estimates.recommendation, estimates.criteria, shares.labels),
         *_copies_findings(known, adapter, evidence, usable),
     )
-    return EnsembleReport(
+    report = EnsembleReport(
         task=adapter.info.task,
         model=type(adapter.model).__name__,
         n_members=adapter.n_members,
@@ -197,6 +208,31 @@ def build_report(
         ),
         fingerprint=tuple(part.hex() for part in adapter.fingerprint()),
     )
+    return replace(report, judged_rows=_judged_rows(report, tallied, estimates, known))
+
+
+def _judged_rows(
+    report: EnsembleReport, tallied: Evidence, estimates: Estimates, known: KnownRows
+) -> JudgedRows | None:
+    """Return the loss of each row; None for rows with weights or groups, and for a loss of the ensemble's own."""
+    losses: NDArray[np.floating[Any]]
+    tally, total = tallied.tally, tallied.weight.total
+    is_plain = tallied.weight.rows is None and tallied.weight.groups is None and (total == total[0]).all()
+    is_common = report.error_curve.metric in (SHARES, SQUARES) and math.isfinite(estimates.seed_variance)
+    if known.target is None or not (is_plain and is_common) or not isinstance(tally, AnyTally):
+        return None
+    is_held_out, factor = report.data == "holdout", 1.0
+    if isinstance(tally, ValueTally):
+        factor = 1.0 if is_held_out else OUT_OF_BAG_FACTOR
+        losses = row_losses(tally) if is_held_out else squared_losses_at(tally, report.n_members)
+    else:
+        # A tie of few out-of-bag members need not be a tie of the whole ensemble; half an error varies less.
+        errors = row_losses(tally, known.target if is_held_out else None)
+        # Every report keeps them, and 0, a half and 1 need no more than two bytes.
+        losses = errors.astype(np.float16)
+    shift = 0.0 if is_held_out else report.error - float(np.nanmean(losses, dtype=np.float64))
+    digest = hashlib.blake2b(np.ascontiguousarray(known.target).tobytes(), digest_size=16).hexdigest()
+    return JudgedRows(losses, estimates.seed_variance, shift, factor, f"{report.data} {digest}")
 
 
 def _evidence(tallied: Evidence, shares: RowShares, usable: NDArray[np.bool_], settings: ResolvedOptions) -> Evidence:
@@ -724,11 +760,11 @@ def _analyzed(
         report = _with_doubts_about_steps(report, model, y)
         if not judges:
             return report, None
-        from ens_plugin.analysis.judged import judge_metric, judge_rows
+        if settings.metric is None:
+            return report, report.judged_rows
+        from ens_plugin.analysis.judged import judge_metric
 
-        if settings.metric is not None:
-            return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
-        return report, judge_rows(adapter, evidence, rows.target, settings.data, report.error)
+        return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
 
 
 @ends_at_caller

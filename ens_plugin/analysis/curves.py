@@ -89,7 +89,6 @@ __all__ = [
     "estimate_regression",
     "largest_shared_size",
     "parts_by_members",
-    "seed_noise",
 ]
 
 MAX_ANCHOR = 51
@@ -145,7 +144,16 @@ def estimate_classification(
     recommendation = without_lower_end(recommendation, sample)
     doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
     doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
-    return Estimates(curve, recommendation, bias_variance, sd, (*doubts, *notes), error_draws=draws)
+    luck_of_rows = shared_luck_variance(outputs, sample.block.counted, slopes * sign, weight.n_rows)
+    return Estimates(
+        curve,
+        recommendation,
+        bias_variance,
+        sd,
+        (*doubts, *notes),
+        error_draws=draws,
+        seed_variance=luck_of_rows + _extrapolation_variance(models[0], tally, sample, n_members),
+    )
 
 
 def draw_label_errors(rows: Evidence, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
@@ -351,17 +359,13 @@ def _row_noise(model: RowModel, n_members: int) -> tuple[FloatArray, FloatArray]
     return row_slopes(model, odd_size), row_variances(model, odd_size)
 
 
-def seed_noise(
-    tally: SupportTally | MarginTally, sample: Sample, n_members: int, *, has_scores: bool, extrapolates: bool
+def _extrapolation_variance(
+    model: RowModel, tally: SupportTally | MarginTally, sample: Sample, n_members: int
 ) -> float:
-    """Return the variance over seeds of the error at the current size, without what is independent from row to row."""
-    weight = as_row_weight(None, tally.n_rows)
-    model = row_models(tally, weight, None, None, sample, has_scores)[0]
-    slopes, _ = _row_noise(model, n_members)
-    shared = shared_luck_variance(_deciding_outputs(tally, sample.block), sample.block.counted, slopes, tally.n_rows)
-    if not extrapolates:
-        return shared
-    return shared + deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))
+    """Return the variance of the error that comes from judging each row by fewer members than there are."""
+    if sample.block.counted.all():
+        return 0.0
+    return deconvolution_variance(model, n_members, counts_votes=isinstance(tally, SupportTally))
 
 
 # A part with fewer rows in the sample of members' outputs is joined to another.
@@ -444,6 +448,7 @@ def combine_estimates(
         recommendation=_recommendation([part.recommendation for part in estimates], share, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=float(share @ [part.algorithmic_sd for part in estimates]),
+        seed_variance=float(share @ [math.sqrt(part.seed_variance) for part in estimates]) ** 2,
         findings=distinct(found for part in estimates for found in part.findings),
         error_draws=combine_draws([part.error_draws for part in estimates if part.error_draws is not None], share),
     )
@@ -586,6 +591,7 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
         recommendation=excess_size(loss, "excess_error", "mean squared error", None, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
+        seed_variance=shared_luck_variance(outputs, sample.block.counted, slopes, weight.n_rows),
         findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
     )
 

@@ -117,6 +117,8 @@ class Estimates:
         Of a classifier, for the size by its error.
     metric_size : SizeRecommendation or None
         Where a metric was requested.
+    seed_variance : float
+        Variance over seeds of the mean loss of these rows, as of :class:`ens_plugin.core.comparison.JudgedRows`.
     """
 
     error_curve: ErrorCurve
@@ -127,6 +129,7 @@ class Estimates:
     criteria: tuple[SizeRecommendation, ...] = ()
     error_draws: ErrorDraws | None = None
     metric_size: SizeRecommendation | None = None
+    seed_variance: float = math.nan
 
 
 def path_values(path: PathTally, sizes: IntArray) -> FloatArray:

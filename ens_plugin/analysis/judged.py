@@ -10,36 +10,18 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.curves import seed_noise
-from ens_plugin.analysis.estimates import counts_hard_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.metric_curves import bootstrap_counts
 from ens_plugin.analysis.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric
 from ens_plugin.analysis.variance import with_linear_logarithm
-from ens_plugin.core.comparison import (
-    OUT_OF_BAG_FACTOR,
-    Difference,
-    interval_over_seeds,
-    mean_difference,
-    row_losses,
-    share_difference,
-    shared_luck_variance,
-    squared_losses_at,
-)
-from ens_plugin.core.grouped_tally import GroupedValues
-from ens_plugin.core.tally import MarginTally, SupportTally, ValueTally, select_rows, tally_values
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, Difference
 from ens_plugin.errors import InputError
 
 __all__ = [
     "JudgedMetric",
-    "JudgedRows",
     "judge_metric",
-    "judge_rows",
-    "judged_by_both",
     "metric_difference",
-    "paired_difference",
     "rows_of_both",
 ]
 
@@ -183,89 +165,3 @@ def _without(rows: MetricRows, left_out: NDArray[np.bool_]) -> float:
     if rows.losses == "log":
         output = with_linear_logarithm(output, rows.linked[part.known])
     return part.linked_value(output, part.known)
-
-
-class JudgedRows(NamedTuple):
-    """The losses of all rows under one ensemble.
-
-    Attributes
-    ----------
-    losses : ndarray, shape (n_rows,)
-        0-1 error of the row's out-of-bag members, combined, or squared error at the ensemble's own size; NaN
-        without enough members.
-    seed_variance : float
-        Variance, over seeds, of the error estimated from these rows, without the part that is independent between rows:
-        the part common to rows of one seed, and the noise of extrapolating from fewer members to the ensemble's size.
-    shift : float
-        Error of all members minus the mean loss, which is that of each row's out-of-bag members; 0 for held-out rows.
-    row_factor : float
-        Bound on the variance of a mean of the losses, in variances of a mean of as many independent ones.
-    """
-
-    losses: FloatArray
-    seed_variance: float
-    shift: float
-    row_factor: float = 1.0
-
-
-def judge_rows(adapter: EnsembleAdapter, evidence: Evidence, target: FloatArray, data: str, error: float) -> JudgedRows:
-    """Return the loss of every row, from its out-of-bag members alone."""
-    tally, factor = evidence.tally, 1.0
-    assert not isinstance(tally, GroupedValues)
-    if isinstance(tally, ValueTally):
-        factor = 1.0 if data == "holdout" else OUT_OF_BAG_FACTOR
-        losses, variance = _judged_values(tally, evidence, adapter.n_members, data)
-    else:
-        # A tie of few out-of-bag members need not be a tie of the whole ensemble; half an error varies less.
-        losses = row_losses(tally, target if data == "holdout" else None)
-        variance = _label_variance(tally, adapter, evidence, data)
-    return JudgedRows(losses, variance, 0.0 if data == "holdout" else error - float(np.nanmean(losses)), factor)
-
-
-def judged_by_both(candidate: JudgedRows, baseline: JudgedRows) -> NDArray[np.bool_]:
-    """Return whether members of both ensembles predict each row, shape (n_rows,)."""
-    return np.asarray(np.isfinite(candidate.losses) & np.isfinite(baseline.losses))
-
-
-def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:
-    """Return the candidate's error minus the baseline's, at their own sizes, on the rows that both predict.
-
-    The interval includes the variance over seeds of both ensembles.
-
-    Notes
-    -----
-    Squared errors out of bag are correlated in pairs: what row i does to the loss of row j goes with what j does to
-    that of i.  At most, this doubles the variance over the rows.
-    """
-    both = judged_by_both(candidate, baseline)
-    compare = share_difference if task == "classification" else mean_difference
-    found = compare(candidate.losses[both], baseline.losses[both], level)
-    reach = math.sqrt(max(candidate.row_factor, baseline.row_factor))
-    over_rows = tuple(found.estimate + reach * (end - found.estimate) for end in (found.lower, found.upper))
-    seeds = math.sqrt(candidate.seed_variance + baseline.seed_variance)
-    lower, upper = interval_over_seeds(found.estimate, (over_rows[0], over_rows[1]), seeds, level)
-    shift = candidate.shift - baseline.shift
-    return Difference(found.estimate + shift, lower + shift, upper + shift)
-
-
-def _label_variance(
-    tally: SupportTally | MarginTally, adapter: EnsembleAdapter, evidence: Evidence, data: str
-) -> float:
-    usable = tally.trials >= (1 if counts_hard_votes(tally) else 2)
-    used = select_rows(tally, usable)
-    assert not isinstance(used, ValueTally)
-    return seed_noise(
-        used,
-        evidence.sample.keep(usable),
-        adapter.n_members,
-        has_scores=adapter.output_kind == "scores",
-        extrapolates=data == "oob",
-    )
-
-
-def _judged_values(tally: ValueTally, evidence: Evidence, n_members: int, data: str) -> tuple[FloatArray, float]:
-    losses = row_losses(tally) if data == "holdout" else squared_losses_at(tally, n_members)
-    block = evidence.sample.block
-    rows = tally_values(block)
-    slopes = 2.0 * (rows.mean - rows.target)
-    return losses, shared_luck_variance(block.outputs, block.counted, slopes, tally.n_rows)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from ens_plugin.core.intervals import SD_INFLATION, density_error_sd, posterior_error_sd, wilson_interval
+from ens_plugin.core.judged_rows import JudgedRows, judged_by_both
 from ens_plugin.core.row_model import RowModel, model_error
 from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, count_members, parts_of
 from ens_plugin.core.validation import FloatArray, as_weight
@@ -23,6 +24,7 @@ __all__ = [
     "interval_over_seeds",
     "luck_variance",
     "mean_difference",
+    "paired_difference",
     "row_losses",
     "separate_difference",
     "share_difference",
@@ -375,3 +377,25 @@ def separate_difference(candidate: Difference, baseline: Difference) -> Differen
     return Difference(
         candidate.estimate - baseline.estimate, candidate.lower - baseline.upper, candidate.upper - baseline.lower
     )
+
+
+def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:
+    """Return the candidate's error minus the baseline's, at their own sizes, on the rows that both predict.
+
+    The interval includes the variance over seeds of both ensembles.
+
+    Notes
+    -----
+    Squared errors out of bag are correlated in pairs: what row i does to the loss of row j goes with what j does to
+    that of i.  At most, this doubles the variance over the rows.
+    """
+    both = judged_by_both(candidate, baseline)
+    compare = share_difference if task == "classification" else mean_difference
+    first, second = (judged.losses[both].astype(np.float64) for judged in (candidate, baseline))
+    found = compare(first, second, level)
+    reach = math.sqrt(max(candidate.row_factor, baseline.row_factor))
+    over_rows = tuple(found.estimate + reach * (end - found.estimate) for end in (found.lower, found.upper))
+    seeds = math.sqrt(candidate.seed_variance + baseline.seed_variance)
+    lower, upper = interval_over_seeds(found.estimate, (over_rows[0], over_rows[1]), seeds, level)
+    shift = candidate.shift - baseline.shift
+    return Difference(found.estimate + shift, lower + shift, upper + shift)

@@ -14,9 +14,10 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from ens_plugin.analysis.judged import JudgedMetric, judged_by_both, metric_difference, paired_difference, rows_of_both
+from ens_plugin.analysis.judged import JudgedMetric, metric_difference, rows_of_both
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.core.comparison import Difference, separate_difference
+from ens_plugin.core.comparison import Difference, paired_difference, separate_difference
+from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, label_text, shown
 from ens_plugin.errors import (
     BagError,

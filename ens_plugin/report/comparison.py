@@ -2,21 +2,71 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ens_plugin.core.comparison import Difference, paired_difference, separate_difference
+from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import InputError, ends_at_caller
+from ens_plugin.report.answer import DOUBTED
 from ens_plugin.report.result import EnsembleReport, ErrorCurve
-from ens_plugin.report.text import level_text, members_text, short_names
+from ens_plugin.report.text import (
+    SHARES,
+    comparison_heads,
+    comparison_rows,
+    first_doubt,
+    level_text,
+    members_text,
+    points_text,
+    with_code,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "ReportDifference", "compare"]
+
+DIFFERENCE_COLUMNS = ("difference", "difference_lower", "difference_upper")
+FEWEST_PAIRS = 2
+
+
+@dataclass(frozen=True)
+class ReportDifference:
+    """By how much one report's metric is above that of the first report, at the ensembles' own sizes.
+
+    Attributes
+    ----------
+    estimate : float
+        Difference in the unit of the metric, a share for the 0-1 error.  Above 0 is worse for an error, and better for
+        a score of scikit-learn.
+    lower, upper : float
+        Interval of the difference, at the level of the reports' intervals, over samples of the rows and seeds of both
+        ensembles; of the whole ensembles, whose members each row is not out of bag for included.
+    n_rows : int or None
+        Rows on which both were compared, row by row; None where the interval is from the two reports' intervals alone,
+        which is wider than it would have to be.
+    reason : str
+        Why the rows were not compared one by one; empty where they were.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    n_rows: int | None
+    reason: str = ""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether 0 lies outside of the interval."""
+        return not self.lower <= 0.0 <= self.upper
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,25 +98,38 @@ class Comparison:
         """Return the name of the metric that all curves are of."""
         return next(iter(self.reports.values())).error_curve.metric
 
+    @property
+    def differences(self) -> dict[str, ReportDifference]:
+        """Return how each report's metric differs from that of the first, by name, without the first.
+
+        Two reports of this process on the same rows, out of bag or both held out, are compared row by row, where
+        the metric is the 0-1 or the mean squared error: ensembles can differ clearly although their intervals overlap.
+        """
+        (_, first), *others = self.reports.items()
+        return {name: _difference(report, first) for name, report in others}
+
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each report, by name.
 
         Returns
         -------
-        DataFrame, shape (n_reports, 12 or 13)
+        DataFrame, shape (n_reports, 12 to 16)
             Columns, with the names of :meth:`EnsembleReport.metrics`: ``model``; ``n_members``; ``error``,
             ``error_lower``, ``error_upper`` at the current size; ``asymptotic_error``; ``algorithmic_sd``, where a
-            report has one; ``recommended_size`` with ``recommended_lower`` and ``recommended_upper``, <NA> where above
-            the largest size considered or not estimated; ``recommended_error``, the error at that size; ``n_rows``;
+            report has one; of several reports, ``difference``, ``difference_lower`` and ``difference_upper`` to the
+            first one; ``recommended_size`` with ``recommended_lower`` and ``recommended_upper``, <NA> where above the
+            largest size considered or not estimated; ``recommended_error``, the error at that size; ``n_rows``;
             and ``doubts``, the reasons not to rely on the figures of a row.  A scorer of scikit-learn has its own name
             in place of "error".  Errors are in the unit of the metric, a share for the 0-1 error.
         """
         import pandas as pd
 
         names = pd.Index(list(self.reports), name="name")
-        frame = pd.DataFrame([_row(report) for report in self.reports.values()], index=names)
+        differences = self.differences
+        rows = [_row(report, differences.get(name)) for name, report in self.reports.items()]
+        frame = pd.DataFrame(rows, index=names)
         sizes = {name: "Int64" for name in ("recommended_size", "recommended_lower", "recommended_upper")}
-        unknown = ["algorithmic_sd"] if frame["algorithmic_sd"].isna().all() else []
+        unknown = [name for name in ("algorithmic_sd", *DIFFERENCE_COLUMNS) if frame[name].isna().all()]
         return frame.drop(columns=unknown).astype(sizes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -99,14 +162,37 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        short = dict(zip(self.reports, short_names(list(self.reports), 24), strict=True))
-        frame = self.to_frame().drop(columns=["model", "doubts"]).rename(index=short)
-        return str(frame.to_string(line_width=80))
+        rows = comparison_rows(self.reports)
+        columns = [*zip(comparison_heads(self.reports), *rows, strict=True)]
+        widths = [max(map(len, column)) for column in columns]
+        table = [
+            "  ".join(
+                text.ljust(width) if place == 0 else text.rjust(width)
+                for place, (text, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in zip(*columns, strict=True)
+        ]
+        sentences = [line for each in self.sentences for line in wrapped(each)]
+        return "\n".join([*table, *([""] if sentences else []), *sentences])
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return in words how each report differs from the first, and which figures are not to be relied on."""
+        first = next(iter(self.reports))
+        differing = [
+            _difference_sentence(name, first, found, self.reports[name]) for name, found in self.differences.items()
+        ]
+        doubted = [
+            f"{printable(name, 48)}: {DOUBTED} {with_code(found)}"
+            for name, report in self.reports.items()
+            if (found := first_doubt(report)) is not None
+        ]
+        return [*differing, *doubted]
 
     def _repr_html_(self) -> str:
         from ens_plugin.report.html import comparison_card
 
-        return comparison_card(self.reports)
+        return comparison_card(self)
 
 
 @ends_at_caller
@@ -131,7 +217,8 @@ def compare(
     Returns
     -------
     Comparison
-        With ``plot(ax=None)`` and ``to_frame()``; a notebook shows both.
+        Its ``print`` is a table with how each report differs from the first; ``plot(ax=None)`` and ``to_frame()``.  A
+        notebook shows all.
 
     Raises
     ------
@@ -142,7 +229,7 @@ def compare(
     Notes
     -----
     Reports on the same rows have errors that rise and fall together from one sample of rows to the next, so two
-    ensembles can differ clearly although their intervals overlap.  ``ens_plugin.gate`` compares two models row by row.
+    ensembles can differ clearly although their intervals overlap.  ``differences`` compares them row by row.
 
     Examples
     --------
@@ -265,7 +352,62 @@ def _metric_words(curve: ErrorCurve) -> str:
     return f"{printable(curve.metric, 60)}{', greater is better' if curve.greater_is_better else ''}"
 
 
-def _row(report: EnsembleReport) -> dict[str, Any]:
+def _difference(report: EnsembleReport, first: EnsembleReport) -> ReportDifference:
+    own, other = report.judged_rows, first.judged_rows
+    reason = _reason_without_pairs(report, first)
+    if own is not None and other is not None and not reason:
+        both = judged_by_both(own, other)
+        found = paired_difference(own, other, report.task, report.error_curve.interval_level)
+        return ReportDifference(*found, n_rows=int(np.count_nonzero(both)))
+    apart = [Difference(each.error, *each.error_interval) for each in (report, first)]
+    return ReportDifference(*separate_difference(*apart), n_rows=None, reason=reason)
+
+
+def _reason_without_pairs(report: EnsembleReport, first: EnsembleReport) -> str:
+    """Return why the rows of two reports are not compared one by one; empty where they are."""
+    own, other = report.judged_rows, first.judged_rows
+    if report.error_curve.metric_basis is not None:
+        return f"{printable(report.error_curve.metric, 40)} is no mean over rows"
+    if own is None or other is None:
+        return "one was analysed with weights, groups or several outputs, or read from a file"
+    if own.digest != other.digest:
+        return "they are about different rows"
+    if np.count_nonzero(judged_by_both(own, other)) < FEWEST_PAIRS:
+        return "no two rows can be judged by members of both"
+    return ""
+
+
+def _difference_sentence(name: str, first: str, found: ReportDifference, report: EnsembleReport) -> str:
+    """Return in words which of two ensembles is better and by how much, or that they cannot be told apart."""
+    if math.isnan(found.estimate):
+        return ""
+    metric = report.error_curve.metric
+    unit = "" if metric in SHARES else f" in {printable(metric, 40)}"
+    basis = (
+        f"compared on the same {counted(found.n_rows, 'row')}"
+        if found.n_rows is not None
+        else f"by their intervals alone, since {found.reason}"
+    )
+    own, other = printable(name, 48), printable(first, 48)
+    worse, better = max(found.upper, 0.0), max(-found.lower, 0.0)
+    if report.error_curve.greater_is_better:
+        worse, better = better, worse
+    if not found.is_clear:
+        return (
+            f"{own} and {other} cannot be told apart: {own} may be {points_text(worse, metric)} worse or "
+            f"{points_text(better, metric)} better{unit} ({basis})."
+        )
+    is_better = (found.estimate > 0.0) == report.error_curve.greater_is_better
+    ends = sorted((abs(found.lower), abs(found.upper)))
+    amount, low, high = (points_text(abs(value), metric) for value in (found.estimate, *ends))
+    level = level_text(report.error_curve.interval_level)
+    return (
+        f"{own} is {'better' if is_better else 'worse'} than {other} by {amount}{unit} ({level} interval {low} to "
+        f"{high}; {basis})."
+    )
+
+
+def _row(report: EnsembleReport, difference: ReportDifference | None) -> dict[str, Any]:
     curve, advice, key = report.error_curve, report.recommendation, report.error_curve.key
     lower, upper = report.error_interval
     size, (low, high) = advice.size, advice.interval
@@ -277,6 +419,9 @@ def _row(report: EnsembleReport) -> dict[str, Any]:
         f"{key}_upper": upper,
         f"asymptotic_{key}": curve.asymptote,
         "algorithmic_sd": report.algorithmic_sd,
+        "difference": math.nan if difference is None else difference.estimate,
+        "difference_lower": math.nan if difference is None else difference.lower,
+        "difference_upper": math.nan if difference is None else difference.upper,
         "recommended_size": size,
         "recommended_lower": low if advice.has_interval else None,
         "recommended_upper": high if advice.has_interval else None,

@@ -37,6 +37,8 @@ from ens_plugin.report.result import ReportContent
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ens_plugin.report.comparison import Comparison
+
 __all__ = [
     "comparison_card",
     "draw_svg",
@@ -279,23 +281,15 @@ def report_card(report: ReportContent) -> str:
     )
 
 
-def comparison_card(reports: Mapping[str, ReportContent]) -> str:
-    """Return reports side by side as a card: their curves in one chart, and a table."""
-    rows = [_compared(name, report) for name, report in reports.items()]
-    first = next(iter(reports.values())).error_curve
-    metric = printable(first.metric, 40)
+def comparison_card(comparison: Comparison) -> str:
+    """Return reports side by side as a card: how they differ, their curves in one chart, and a table."""
     return render(
         "comparison.html.j2",
-        rows=rows,
-        metric=metric,
-        level=text.level_text(first.interval_level),
-        plain="\n".join("  ".join([row["name"], row["members"], row["error"], row["size"]]) for row in rows),
-        doubts=[
-            (printable(name, 48), [printable(line, _LONGEST_TEXT) for line in report.basis.doubts])
-            for name, report in reports.items()
-            if report.basis.doubts
-        ],
-        curve_picture=_picture(partial(plot_reports, reports), COMPARED),
+        heads=text.comparison_heads(comparison.reports),
+        rows=text.comparison_rows(comparison.reports),
+        sentences=[printable(sentence, _LONGEST_TEXT) for sentence in comparison.sentences],
+        plain=str(comparison),
+        curve_picture=_picture(partial(plot_reports, comparison.reports), COMPARED),
     )
 
 
@@ -311,24 +305,6 @@ def _sizes(report: ReportContent) -> list[text.CriterionRow]:
     """Return the table of sizes by criterion; the recommended size alone in reports that have no such table."""
     rows = text.criteria_rows(report)
     return rows or text.criteria_rows(report, (report.recommendation,))
-
-
-def _compared(name: str, report: ReportContent) -> dict[str, str]:
-    curve, advice = report.error_curve, report.recommendation
-    size = advice.size
-    there = curve.at(size) if size is not None and curve.reaches(size) else float("nan")
-    return {
-        "name": printable(name, 48),
-        "members": str(report.n_members),
-        "error": text.error_text(report.error, curve.metric),
-        "interval": text.interval_text(report.error_interval, curve.metric),
-        "limit": text.error_text(curve.asymptote, curve.metric),
-        "size": text.recommended_text(advice),
-        "size_interval": text.recommended_interval_text(advice),
-        "error_there": text.error_text(there, curve.metric),
-        "rows": str(report.n_rows),
-        "is_doubtful": "yes" if report.basis.doubts or not report.is_actionable else "",
-    }
 
 
 _WIDE, _NARROW = (7.5, 2.75), (3.5, 2.9)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar, o
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray, counted, label_text, printable
 from ens_plugin.errors import InputError
@@ -28,6 +29,8 @@ __all__ = [
     "LONGEST_REPORT",
     "OWN_LABEL",
     "RARE",
+    "SHARES",
+    "SQUARES",
     "BiasVariance",
     "EnsembleReport",
     "ErrorCurve",
@@ -606,6 +609,7 @@ class ReportContent:
     outputs: Mapping[str, ReportContent] = field(default_factory=dict)
     model_id: str | None = None
     fingerprint: tuple[str, ...] = ()
+    judged_rows: JudgedRows | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:

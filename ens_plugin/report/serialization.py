@@ -41,6 +41,8 @@ _ADDED_LATER = {
 }
 # Fields that most reports lack, such as those on a metric or several outputs: written only where they hold something.
 _SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint", "zeros"}
+# For comparisons of reports in one process: a number for each row.
+_NOT_WRITTEN = {"judged_rows"}
 # A confusion matrix of many labels has many of them.
 _AS_THEY_ARE = frozenset({int, str, bool})
 
@@ -122,7 +124,7 @@ def _read_sentences(value: Any, name: str) -> tuple[str, ...]:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        held = {item.name: getattr(value, item.name) for item in fields(value)}
+        held = {item.name: getattr(value, item.name) for item in fields(value) if item.name not in _NOT_WRITTEN}
         return {name: _plain(item) for name, item in held.items() if name not in _SELDOM or item not in (None, {}, ())}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist() if np.isfinite(value).all() else _plain(value.tolist())
@@ -145,7 +147,11 @@ def _read_dataclass(hint: Any, value: Any, name: str) -> Any:
     if not isinstance(value, Mapping):
         _refuse(name, "an object with named fields", value)
     hints = get_type_hints(hint)
-    wanted = [item.name for item in fields(hint) if item.name in value or item.name not in _ADDED_LATER]
+    wanted = [
+        item.name
+        for item in fields(hint)
+        if item.name not in _NOT_WRITTEN and (item.name in value or item.name not in _ADDED_LATER)
+    ]
     for key in wanted:
         if key not in value:
             raise InputError(

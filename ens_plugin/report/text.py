@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
@@ -26,6 +26,8 @@ __all__ = [
     "aggregation_words",
     "axis_name",
     "bag_words",
+    "comparison_heads",
+    "comparison_rows",
     "confusion_lines",
     "criteria_markdown",
     "criteria_rows",
@@ -60,6 +62,7 @@ __all__ = [
     "output_markdown",
     "output_rows",
     "output_sentence",
+    "points_text",
     "predictors",
     "printable",
     "recommended_interval_text",
@@ -727,6 +730,34 @@ def _measured(report: ReportContent, error: float, interval: tuple[float, float]
     metric, (low, high) = report.error_curve.metric, (measure_of(report, end) for end in interval)
     ends = (high, low) if metric in SHARES else (low, high)
     return error_text(measure_of(report, error), metric), interval_text(ends, metric)
+
+
+def points_text(value: float, metric: str) -> str:
+    """Return a difference as text: in percentage points of a share, else four significant digits."""
+    return f"{_number(value, metric)} points" if metric in SHARES else _number(value, metric)
+
+
+def comparison_heads(reports: Mapping[str, ReportContent]) -> list[str]:
+    """Return the heads of the columns of :func:`comparison_rows`."""
+    first, nouns = next(iter(reports.values())), {member_noun(report) for report in reports.values()}
+    noun = nouns.pop() if len(nouns) == 1 else "member"
+    interval = f"{level_text(first.error_curve.interval_level)} interval"
+    return ["", f"{noun}s", measure_name(first), interval, "at infinity", "enough", "rows"]
+
+
+def comparison_rows(reports: Mapping[str, ReportContent]) -> list[list[str]]:
+    """Return a line for each of several reports: name, size, everyday measure, the size that is enough, and rows."""
+    names = short_names(list(reports), 18)
+    return [_comparison_row(name, report) for name, report in zip(names, reports.values(), strict=True)]
+
+
+def _comparison_row(name: str, report: ReportContent) -> list[str]:
+    curve = report.error_curve
+    here, interval = _measured(report, report.error, report.error_interval)
+    limit, _ = _measured(report, curve.asymptote, curve.asymptote_interval)
+    size = recommended_text(report.recommendation)
+    guess = "" if report.is_actionable else "?"
+    return [name, str(report.n_members), here, interval, limit, f"{size}{guess}", str(report.n_rows)]
 
 
 def size_lines(report: ReportContent) -> list[str]:

@@ -16,7 +16,8 @@ from ens_plugin.tracking.models import RegisteredVersion, load_model
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-    from ens_plugin.analysis.judged import JudgedMetric, JudgedRows
+    from ens_plugin.analysis.judged import JudgedMetric
+    from ens_plugin.core.judged_rows import JudgedRows
 
 __all__ = ["Measurement", "Rows", "check_digest", "measure", "recorded_digest"]
 

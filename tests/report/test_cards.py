@@ -144,7 +144,7 @@ def test_the_card_of_a_comparison_has_all_names_and_is_safe() -> None:
     assert outline.attributes <= ATTRIBUTES
     assert card.count("<svg ") == 1
     shown = "".join(outline.text)
-    assert all(text in shown for text in (*named, "Do not rely on these figures", "more than 20001"))
+    assert all(text in shown for text in (*named, "doubted: do not rely on these figures", "more than 20001"))
 
 
 def test_a_card_does_not_depend_on_the_users_style() -> None:

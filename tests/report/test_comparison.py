@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,11 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from tests import reports
 from tests.reports import with_doubts
@@ -151,10 +155,115 @@ def test_a_comparison_is_short_as_text() -> None:
     compared = ens_plugin.compare([FOREST] * 8)
     assert len(repr(compared)) < 300
     assert "and 3 more" in repr(compared)
-    assert "recommended_size" in str(compared)
+    assert max(map(len, str(compared).splitlines())) <= 80
 
 
 def test_a_spread_over_seeds_that_no_report_has_is_no_column() -> None:
     score, error = reports.score_report(), reports.classification_report()
     assert "algorithmic_sd" not in ens_plugin.compare({"one": score, "two": score}).to_frame().columns
     assert "algorithmic_sd" in ens_plugin.compare({"one": error}).to_frame().columns
+
+
+X, Y = load_breast_cancer(return_X_y=True)
+DEEP = RandomForestClassifier(60, random_state=0).fit(X, Y)
+STUMPS = RandomForestClassifier(60, max_depth=1, max_features=1, random_state=1).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def deep() -> EnsembleReport:
+    return ens_plugin.analyze(DEEP, X, Y)
+
+
+@pytest.fixture(scope="module")
+def stumps() -> EnsembleReport:
+    return ens_plugin.analyze(STUMPS, X, Y)
+
+
+def test_reports_on_the_same_rows_are_compared_row_by_row(deep: EnsembleReport, stumps: EnsembleReport) -> None:
+    compared = ens_plugin.compare({"deep": deep, "stumps": stumps})
+    found = compared.differences["stumps"]
+    assert found.n_rows == len(Y)
+    assert found.estimate == pytest.approx(stumps.error - deep.error)
+    apart = deep.error_interval[1] - deep.error_interval[0] + stumps.error_interval[1] - stumps.error_interval[0]
+    assert found.upper - found.lower < 0.7 * apart
+    assert found.is_clear
+    (sentence,) = compared.sentences
+    assert sentence.startswith(f"stumps is worse than deep by {100 * found.estimate:.2f} points (95 % interval ")
+    assert sentence.endswith("compared on the same 569 rows).")
+    reverse = ens_plugin.compare({"stumps": stumps, "deep": deep}).differences["deep"]
+    assert (reverse.estimate, reverse.lower) == pytest.approx((-found.estimate, -found.upper))
+    row = compared.to_frame().loc["stumps"]
+    assert [row[name] for name in ("difference", "difference_lower", "difference_upper")] == [
+        found.estimate, found.lower, found.upper,
+    ]  # fmt: skip
+
+
+def test_equal_ensembles_cannot_be_told_apart(deep: EnsembleReport) -> None:
+    (sentence,) = ens_plugin.compare({"one": deep, "other": deep}).sentences
+    assert sentence.startswith("other and one cannot be told apart: other may be ")
+
+
+def test_squared_errors_are_compared_row_by_row_too() -> None:
+    rows, y = load_diabetes(return_X_y=True)
+    found = {
+        name: ens_plugin.analyze(RandomForestRegressor(50, max_depth=depth, random_state=0).fit(rows, y), rows, y)
+        for name, depth in (("deep", None), ("stumps", 1))
+    }
+    difference = ens_plugin.compare(found).differences["stumps"]
+    assert difference.n_rows == y.size
+    assert difference.estimate == pytest.approx(found["stumps"].error - found["deep"].error)
+    apart = sum(report.error_interval[1] - report.error_interval[0] for report in found.values())
+    assert difference.upper - difference.lower < apart
+
+
+def test_other_rows_weights_groups_and_files_leave_the_intervals_alone(deep: EnsembleReport) -> None:
+    test = slice(400, None)
+    forest = RandomForestClassifier(60, random_state=0).fit(X[:400], Y[:400])
+    held_out = ens_plugin.analyze(forest, X[test], Y[test], data="holdout")
+    weighted = ens_plugin.analyze(DEEP, X, Y, sample_weight=np.linspace(1.0, 2.0, Y.size))
+    grouped = ens_plugin.analyze(DEEP, X, Y, groups=np.arange(Y.size))
+    read = EnsembleReport.from_json(deep.to_json())
+    cases = {"different rows": held_out, "with weights": weighted, "weights, groups": grouped, "from a file": read}
+    for reason, other in cases.items():
+        found = ens_plugin.compare({"deep": deep, "other": other}).differences["other"]
+        assert found.n_rows is None
+        assert reason in found.reason
+        assert found.lower == pytest.approx(other.error_interval[0] - deep.error_interval[1])
+    score = {name: ens_plugin.analyze(model, X, Y, metric="roc_auc") for name, model in (("a", DEEP), ("b", STUMPS))}
+    assert ens_plugin.compare(score).differences["b"].reason == "roc_auc is no mean over rows"
+
+
+def test_a_copy_of_a_report_and_a_pickled_one_are_still_compared_row_by_row(
+    deep: EnsembleReport, stumps: EnsembleReport
+) -> None:
+    for other in (replace(stumps, model_id="m-1"), pickle.loads(pickle.dumps(stumps)), with_doubts(stumps, "Few.")):
+        assert ens_plugin.compare([deep, other], names=["a", "b"]).differences["b"].n_rows == Y.size
+
+
+def test_the_rows_of_a_report_are_not_in_its_json(deep: EnsembleReport) -> None:
+    assert "judged_rows" not in deep.to_dict()
+    assert deep.judged_rows is not None
+    assert deep.judged_rows.losses.nbytes == 2 * Y.size
+
+
+@pytest.mark.slow
+def test_the_interval_of_a_paired_difference_covers_that_on_fresh_rows() -> None:
+    """Of forests with leaves of one and of twenty rows, on two labels with noise; 95 of 100 are expected."""
+    held, widths = 0, []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        rows, fresh = rng.normal(size=(300, 6)), rng.normal(size=(4000, 6))
+        labels, truth = (
+            (table[:, 0] + table[:, 1] * table[:, 2] + rng.normal(size=len(table)) > 0) for table in (rows, fresh)
+        )
+        forests = [
+            RandomForestClassifier(40, min_samples_leaf=least, random_state=seed).fit(rows, labels) for least in (1, 20)
+        ]
+        difference = np.subtract(*(np.mean(forest.predict(fresh) != truth) for forest in forests[::-1]))
+        found = ens_plugin.compare(
+            [ens_plugin.analyze(forest, rows, labels) for forest in forests], ["a", "b"]
+        ).differences["b"]
+        held += found.lower <= difference <= found.upper
+        widths.append(found.upper - found.lower)
+    assert held >= 54
+    assert np.mean(widths) < 0.12

@@ -16,8 +16,8 @@ from sklearn.metrics import roc_auc_score
 
 from ens_plugin import analyze, gate
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.analysis.judged import JudgedRows
 from ens_plugin.core.comparison import Difference, share_difference
+from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
 from ens_plugin.registry.evidence import compare_pairs
 from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest, log_report

@@ -8,8 +8,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 from ens_plugin import CustomEnsemble
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.analysis.judged import JudgedRows, judged_by_both, paired_difference
-from ens_plugin.core.comparison import mean_difference
+from ens_plugin.core.comparison import mean_difference, paired_difference
+from ens_plugin.core.judged_rows import JudgedRows, judged_by_both
 from tests.forests import Array
 
 CANDIDATE = np.array([1.0, np.nan, 3.0, 5.0, 4.0])
