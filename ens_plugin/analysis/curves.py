@@ -429,8 +429,6 @@ def combine_estimates(
 ) -> Estimates:
     r"""Return the estimates for all rows, combined from those of disjoint parts of the rows.
 
-    Notes
-    -----
     Errors and agreements add up by their shares.  The interval is recovered from those of the parts (Zou and Donner
     2008): its end lies :math:`\sqrt{\sum_s (w_s (u_s - e_s))^2 + z^2 \sum_s w_s (e_s - e)^2 / N}` from the
     estimate, the second term for the shares, which are those of a sample.  The algorithmic standard deviation

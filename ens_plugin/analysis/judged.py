@@ -53,13 +53,8 @@ PRIOR_ROWS = 0.5
 class JudgedMetric(NamedTuple):
     """The rows that a metric of one ensemble is computed on.
 
-    Attributes
-    ----------
-    rows : MetricRows
-    seed_variance : float
-        Variance of the metric over seeds, for its members of these rows.
-    shift : float
-        Metric of all members less that of each row's out-of-bag members; NaN where the first is infinite.
+    `seed_variance` is the variance of the metric over seeds, for its members of these rows.  `shift` is the metric of
+    all members less that of each row's out-of-bag members; NaN where the first is infinite.
     """
 
     rows: MetricRows
@@ -89,8 +84,6 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
 
     The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.
 
-    Notes
-    -----
     Out of bag, row i is in the training of members that predict row j, and row j in that of members that predict row i.
     The losses of the two rows are therefore correlated, which samples of the rows do not show.  The variance that this
     adds is at most the part of the variance of single losses that comes from the training rows, so the variance at most
@@ -230,12 +223,9 @@ def judged_by_both(candidate: JudgedRows, baseline: JudgedRows) -> NDArray[np.bo
 def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:
     """Return the candidate's error minus the baseline's, at their own sizes, on the rows that both predict.
 
-    The interval includes the variance over seeds of both ensembles.
-
-    Notes
-    -----
-    Squared errors out of bag are correlated in pairs: what row i does to the loss of row j goes with what j does to
-    that of i.  At most, this doubles the variance over the rows.
+    The interval includes the variance over seeds of both ensembles.  Squared errors out of bag are correlated in pairs:
+    what row i does to the loss of row j goes with what j does to that of i.  At most, this doubles the variance over
+    the rows.
     """
     both = judged_by_both(candidate, baseline)
     compare = share_difference if task == "classification" else mean_difference
