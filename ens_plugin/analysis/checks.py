@@ -628,12 +628,10 @@ def cross_fitting_explained(model: Any) -> Iterator[None]:
 
 
 def chance_share(step: SupervisedStep, n_rows: int) -> float:
-    """Return the share of the target's variance that a step explains in its own rows if all columns are noise.
+    r"""Return the share of the target's variance that a step explains in its own rows if all columns are noise.
 
-    A column of noise has the squared correlation Z²/n with the target, Z standard normal.  The k of p columns with the
-    largest have a sum that is larger by (2 p z φ(z)) / n than that of k columns chosen without the target, where
-    z is exceeded by the size of Z with probability k/p.  A projection or an encoder with p parameters has the share
-    p/n (least squares).
+    :math:`2 p z \varphi(z) / n` for a selection of k of p columns, :math:`P(|Z| > z) = k/p`; p/n for a projection or an
+    encoder with p parameters (``docs/methods.md``, section 17).
     """
     if step.n_chosen is None:
         return min(step.n_parameters / n_rows, 1.0)

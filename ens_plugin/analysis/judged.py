@@ -82,12 +82,8 @@ def rows_of_both(candidate: JudgedMetric, baseline: JudgedMetric) -> tuple[NDArr
 def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: float) -> Difference:
     """Return by how much the candidate is worse than the baseline, at their own sizes, on the rows that both predict.
 
-    The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.
-
-    Out of bag, row i is in the training of members that predict row j, and row j in that of members that predict row i.
-    The losses of the two rows are therefore correlated, which samples of the rows do not show.  The variance that this
-    adds is at most the part of the variance of single losses that comes from the training rows, so the variance at most
-    doubles.
+    The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.  Why the
+    variance may double out of bag is in section 10 of ``docs/methods.md``.
     """
     if math.isnan(candidate.shift) or math.isnan(baseline.shift):
         raise InputError(
@@ -223,9 +219,8 @@ def judged_by_both(candidate: JudgedRows, baseline: JudgedRows) -> NDArray[np.bo
 def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:
     """Return the candidate's error minus the baseline's, at their own sizes, on the rows that both predict.
 
-    The interval includes the variance over seeds of both ensembles.  Squared errors out of bag are correlated in pairs:
-    what row i does to the loss of row j goes with what j does to that of i.  At most, this doubles the variance over
-    the rows.
+    The interval includes the variance over seeds of both ensembles.  Squared errors out of bag are correlated in pairs,
+    which at most doubles the variance over the rows (``docs/methods.md``, section 10).
     """
     both = judged_by_both(candidate, baseline)
     compare = share_difference if task == "classification" else mean_difference

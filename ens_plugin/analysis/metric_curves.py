@@ -860,9 +860,8 @@ def metric_size(
 ) -> SizeRecommendation:
     """Return the smallest size from which on the metric is at most `tolerance` away from its value at infinity.
 
-    Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
-    for the interval resamples the orders of the members, adds an error of the rows to level and slope, and continues
-    the curve between the line and the parabola whose distance bounds the error of the extrapolation.
+    Beyond the largest subset the metric is a line in 1/size; what a draw for the interval varies is in section 7 of
+    ``docs/methods.md``.
     """
     metric = settings.metric
     assert metric is not None

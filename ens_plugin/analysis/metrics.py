@@ -99,10 +99,9 @@ class Ranking:
     def offset_factor(self, distance: float, share: float) -> float:
         r"""Return how many k are added to the size so that the metric is a line in its inverse, for normal scores.
 
-        With k the variance of a member in that of the limits, B members have the distance :math:`d/\sqrt{1 + k/B}`.
-        The metric m(d) is then :math:`m - \tfrac12 m' d\,(k/B)\,(1 - c\,k/B)` up to :math:`B^{-3}`, with
-        :math:`c = \tfrac34 + \tfrac14 d\,m''/m'`: a line in :math:`1/(B + ck)`.
-        For the area it is :math:`\tfrac34 - \tfrac18 d^2`.
+        With k the variance of a member in that of the limits, the metric m(d) is a line in :math:`1/(B + ck)` up to
+        :math:`B^{-3}`, :math:`c = \tfrac34 + \tfrac14 d\,m''/m'`, for the area :math:`\tfrac34 - \tfrac18 d^2`
+        (``docs/methods.md``, section 7).
         """
         below, here, above = (self.kind.of_normal(distance + step, share) for step in (-STEP, 0.0, STEP))
         slope, curvature = (above - below) / (2.0 * STEP), (above - 2.0 * here + below) / STEP**2

@@ -274,13 +274,10 @@ OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
 def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
     r"""Return the standard deviation over seeds of a metric of the whole ensemble; NaN where it is not known.
 
-    For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.  Members
-    are independent draws given the training rows, so the metric of one half of them and that of the other
-    differ as those of two seeds at half the size; the variance at the whole size is
-    :math:`\mathrm{E}(\theta' - \theta'')^2 / 4`.  Where all rows have the same halves, this is the variance v on these
-    rows.  Where each row or group has halves of its own, what rows have in common cancels, and the rest is the rows'
-    own luck u.  On new rows the variance is as in section 6 of ``docs/methods.md``,
-    :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share of the members that are out of bag for a row.
+    For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.  The
+    variance is :math:`v = \mathrm{E}(\theta' - \theta'')^2 / 4`, of the metrics of two halves of the members.  Halves
+    of each row's own give its own luck u.  On new rows it is :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share
+    of the members that are out of bag for a row (``docs/methods.md``, section 7, over seeds).
     """
     n_members = rows.sample.block.counted.shape[0]
     if n_members < FEWEST_MEMBERS_OF_METRIC or rows.combine is not None:

@@ -178,9 +178,8 @@ class AgreementLaw:
 def fit_contests(sample: Sample) -> RowModel:
     """Fit a model of the margins of each row's leading label over the runner-up, whatever the true label.
 
-    Before the votes are counted, either label is as likely to lead, so that the density of true margins is symmetric:
-    each row, of at least two members, enters with both signs and half of its weight.  The first entries are the
-    sample's rows in their order, with the leading label's sign.
+    Each row, of at least two members, enters with both signs and half of its weight, because either label was as likely
+    to lead.  The first entries are the sample's rows in their order, with the leading label's sign.
     """
     block = sample.block
     support = block.support
@@ -201,11 +200,10 @@ def fit_contests(sample: Sample) -> RowModel:
 def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -> FloatArray:
     """Return the estimated chance that a member's label is not the infinite ensemble's, for each sampled row.
 
-    A share a of a row's members predict the first of two labels and b the second; r is the chance, given the row's
-    members, that the infinite ensemble predicts the second.  The estimate is :math:`(1 - r)(1 - a) + r(1 - b)`.  Its
-    mean over rows is unbiased where the model is right, whatever the form of the members' outputs, because it needs no
-    relation of the mean of the outputs to the shares of the labels.  For more than two labels, `contests` are used in
-    place of `model`.
+    :math:`(1 - r)(1 - a) + r(1 - b)`, of shares a and b of the members for the first of two labels and the second, and
+    the chance r that the infinite ensemble predicts the second (``docs/methods.md``, section 6).  It needs no relation
+    of the mean of the outputs to the shares of the labels.  For more than two labels, `contests` are used in place of
+    `model`.
     """
     block = sample.block
     if contests is None:
@@ -222,9 +220,9 @@ def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -
 def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: FloatArray) -> SubsetRatio:
     """Return the ratio of the observed disagreement of subsets with a row's other members to that of a model.
 
-    Subset and other members are disjoint, so that their labels are independent draws given the row.  Where the
-    density of margins is flat around 0, ensembles of B and C members differ as often as one of
-    :math:`1/(1/B + 1/C)` members differs from the infinite one, which is the size assigned to a ratio.
+    Subset and other members are disjoint, so that their labels are independent draws given the row.  Ensembles of B and
+    C members differ as often as one of :math:`1/(1/B + 1/C)` members differs from the infinite one, which is the size
+    assigned to a ratio (``docs/methods.md``, section 5).
     """
     predicted, size = np.full((2, *rates.apart.shape), np.nan)
     for n_members in np.unique(rates.members):
@@ -532,10 +530,9 @@ MOST_COUNTED = 200
 class LowChances:
     r"""What is known of the chances p that a member gives a row's label a probability above 0, of low rows.
 
-    Near 0 the rows' chances are taken to have a density in proportion to :math:`p^{a-1}`.  Of n members, k give the
-    label a probability above 0 in numbers of rows in proportion to :math:`\Gamma(k + a)/k!`, and p given k is
-    :math:`\mathrm{Beta}(k + a, n - k + 1)`.  The posterior of the power a is that of these counts, with a lognormal
-    prior.
+    Near 0 they have a density in proportion to :math:`p^{a-1}`: k of n members are then in proportion to
+    :math:`\Gamma(k + a)/k!`, and p given k is :math:`\mathrm{Beta}(k + a, n - k + 1)` (``docs/methods.md``, section 7,
+    probabilities of 0).
 
     Attributes
     ----------

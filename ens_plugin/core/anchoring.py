@@ -268,9 +268,9 @@ class LabelShares:
 def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     """Return the distribution, fitted to votes, of the shares of members that predict each label for a row.
 
-    The wrong votes of a row follow a Dirichlet distribution, of which a part belongs to one main rival.  For each
-    concentration, this part is chosen such that the wrong votes of two members are for the same label as often as in
-    the data.  Of these pairs, the one with the largest likelihood of the wrong votes is taken (Minka 2000).
+    The wrong votes of a row follow a Dirichlet distribution, of which a part belongs to one main rival
+    (``docs/methods.md``, section 3).  Of the pairs of part and mass with which two members' wrong votes are for the
+    same label as often as in the data, the one with the largest likelihood is taken (Minka 2000).
     """
     target = votes.target
     rows = np.arange(target.size)
@@ -517,11 +517,9 @@ def _grid_ties(sizes: tuple[float, ...]) -> FloatArray:
 def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatArray:
     r"""Return the error at even sizes if the first label wins ties, minus the error if a tie is half an error.
 
-    :math:`(s_2 \bar t_2 - s_1 \bar t_1) / 2`, with :math:`s` the shares of the two labels among the rows and
-    :math:`\bar t` the mean probability of a tie among the rows of each; an odd size is replaced by the even one above
-    it.  The mean over the rows of one label is taken under a distribution fitted to these rows: near 1/2 the rows of a
-    rare label are much more frequent among its own than among all.  For a label of fewer than 30 rows, the mean of its
-    rows' posteriors under `model` is used.
+    :math:`(s_2 \bar t_2 - s_1 \bar t_1) / 2`, with s the shares of the two labels among the rows and :math:`\bar t` the
+    mean probability of a tie among the rows of each, under a distribution of their own (``docs/methods.md``, section
+    2); for fewer than 30 rows, of their posteriors under `model`.  An odd size is replaced by the even one above it.
     """
     even = np.asarray(sizes, dtype=np.float64)
     even = even + even % 2.0

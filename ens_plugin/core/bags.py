@@ -233,9 +233,7 @@ def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
     """Return whether every row matches a training row of its own that all members wrong about the row left out.
 
     Training rows do, in any order and number, if members are right about the rows in their bags (fully grown trees).
-    Only the rows that most members are wrong about are compared.  At least eight of them must be informative: half as
-    many members are wrong about them as leave out a training row, and a match cannot be chance (see
-    :func:`chance_to_match`).  Otherwise the result is False.
+    What else has to hold, so that fresh rows hardly ever do, is in section 14 of ``docs/methods.md``.
     """
     counts, left_out = wrong.sum(axis=0), _left_out(bags)
     chance = chance_to_match(counts, left_out, bags.n_members)
@@ -296,11 +294,9 @@ def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
 def are_records_of(sample: NDArray[np.integer], table: NDArray[np.integer]) -> bool:
     """Return whether the records of a sample are so often among those of a table that they are some of its rows.
 
-    A fresh row's record occurs c times in the table with a chance of about :math:`(c + 1) f_{c + 1} / n`, where
-    :math:`f_c` records of the n rows occur c times (Good and Turing): as often as a row of the table is equal to c
-    others.  That of a row of the table occurs c times with a chance of :math:`c f_c / n`.  For c = 1, 2 and 3, the
-    records that occur c times are compared with those that occur less often.  Fresh rows from some part of all rows
-    may be among frequent records more often than others; so the odds of the chance are taken three times as large.
+    Where :math:`f_c` records of the n rows occur c times, a fresh row's record occurs c times in the table with a
+    chance of :math:`(c + 1) f_{c + 1} / n` (Good and Turing), and that of a row of the table with :math:`c f_c / n`.
+    They are compared for c = 1, 2 and 3 (``docs/methods.md``, section 14, stored rows).
     """
     occurring = np.bincount(_counts(table, np.unique(sample)))
     return any(_are_too_many(occurring, count, odds) for count, odds in _odds_of_fresh_rows(table))

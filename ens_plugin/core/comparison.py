@@ -34,9 +34,10 @@ __all__ = [
 def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
     r"""Return the variance of the measured mean loss over seeds and bags, without each row's own part.
 
-    It is :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with :math:`e_{ti} = w_i (h_{ti} -
-    \bar h_i) \sqrt{n_i / (n_i - 1)} / n_i` for the members that count.  The outputs h, of a random subset of the N
-    rows, determine the loss, and the slope :math:`w_i` is the derivative of a row's expected loss in its mean output.
+    It is :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with
+    :math:`e_{ti} = w_i (h_{ti} - \bar h_i) \sqrt{n_i / (n_i - 1)} / n_i` for the members that count.  The outputs h, of
+    a random subset of the N rows, determine the loss, and the slope :math:`w_i` is the derivative of a row's expected
+    loss in its mean output.
     """
     return _luck(outputs, counted, slopes, n_rows)[0]
 
@@ -184,9 +185,8 @@ def _zero_one(excess: FloatArray) -> FloatArray:
 def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:
     r"""Return the difference, candidate minus baseline, of two shares of wrong labels on the same rows; its interval.
 
-    Agresti and Min (2005): the estimate is the plain :math:`\bar d`; for the interval, half a row is added
-    to each cell of the table of both losses, so that its width is positive also where the ensembles never differ.
-    With :math:`N' = N + 2` and :math:`d' = \sum d / N'` it is
+    Agresti and Min (2005): half a row is added to each cell of the table of both losses, so that the interval has a
+    width also where the ensembles never differ.  With :math:`N' = N + 2` and :math:`d' = \sum d / N'` it is
     :math:`d' \pm z \sqrt{(\sum d^2 + 1)/N' - d'^2} / \sqrt{N'}`.
     """
     difference = candidate - baseline

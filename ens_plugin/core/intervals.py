@@ -513,12 +513,9 @@ def fit_tail(
 ) -> FittedTail | None:
     """Fit a generalised Pareto distribution to the excesses of the largest values over a threshold.
 
-    A fifteenth of the rows, at least 10 and at most 64, are the tail.  The shape has a normal prior with mean 0.3 and
-    standard deviation 0.35, cut at 0.95 so that the mean is finite.  The scale has a flat prior on its logarithm, cut
-    where the mean excess is not within a factor of the observed one: e with 44 rows in the tail or fewer, 2.4 with 64.
-    Without this cut the limit of a long tail would be up to twice as far from the mean.  The mean of the rows below the
-    threshold, and the share of those above, are taken as normal.  None if there are too few values, or too few that
-    differ.
+    The tail, the priors and their cuts are in section 4 of ``docs/methods.md``, long tails.  Without the cut of the
+    scale, the limit of a long tail would be up to twice as far from the mean.  None if there are too few values, or too
+    few that differ.
     """
     share = largest.weights / total_weight
     wanted = float(np.clip(TAIL_SHARE * n_effective, *TAIL_ROWS))
@@ -637,8 +634,7 @@ def pooled_ratio(variances: FloatArray, member_variances: FloatArray, weight: Fl
 def pooled_variance(member_variance: FloatArray, typical: FloatArray | float, ratio: float) -> FloatArray:
     r"""Return the variance over training sets of single predictions, from their variances over members.
 
-    Where each member predicts the target of one of k rows, of variance :math:`\sigma^2`, the variance over members is
-    :math:`\sigma^2 (k - 1)/k`, and that of their mean over training sets :math:`\sigma^2/k`: the ratio :math:`\rho` is
+    Where each member predicts the target of one of k rows, the ratio :math:`\rho` of both variances is
     :math:`1/(k - 1)`.  A variance over members thus has :math:`1/\rho` degrees of freedom, which are few, and the
     typical variance, its mean over many rows, counts as one more.
     """

@@ -143,10 +143,9 @@ def left_out_sd(
 ) -> FloatArray:
     r"""Return the standard deviation, over draws of the members, of a fitted margin model's errors, by size.
 
-    The delete-a-group jackknife: with :math:`\theta_{(g)}` fitted without group g of G, the variance is
-    :math:`\frac{G-1}{G} \sum_g (\theta_{(g)} - \bar\theta)^2` (J. Shao, D. Tu 1995, The Jackknife and Bootstrap,
-    section 5.1).  Unlike a linear expansion it holds where a few members of extreme scores move many rows at once.
-    It is 0 for fewer than 4 members, which cannot be split into groups.  Of more than 2000 rows, nearly equal ones are
+    The delete-a-group jackknife, :math:`\sqrt{\frac{G-1}{G} \sum_g (\theta_{(g)} - \bar\theta)^2}` (J. Shao, D. Tu
+    1995, The Jackknife and Bootstrap, section 5.1).  Unlike a linear expansion it holds where a few members of extreme
+    scores move many rows at once.  It is 0 for fewer than 4 members.  Of more than 2000 rows, nearly equal ones are
     fitted together, as in the fit of all members.
     """
     wanted = np.asarray(sizes, dtype=np.float64)

@@ -613,11 +613,10 @@ def vote_variances(mean: FloatArray, variance: FloatArray, trials: FloatArray) -
 def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: ArrayLike) -> FloatArray:
     r"""Return the expected log loss of each row at a size, or at several, infinity allowed.
 
-    The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, which has their mean p and
-    variance :math:`c\,p(1-p)/B`, with c the :func:`relative_variance`.  Then :math:`E[-\log \bar p_B] = \psi(K) -
-    \psi(pK)`.  To the loss with all n members, the difference of this expectation between B and n is added.  Its first
-    term is :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, and :math:`1/\bar p` errs high, so 1/p is replaced by its unbiased
-    estimate :math:`K_n \int_0^\infty e^{-K_n v} / (1 - (1 - \bar p) e^{-v}) \, dv`.
+    The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, c the
+    :func:`relative_variance`, so that :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`; the loss with all n members is
+    moved by its difference between B and n.  In the first term, :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, 1/p is the
+    :func:`inverse_probability`, because :math:`1/\bar p` errs high (``docs/methods.md``, section 7).
     """
     sizes = np.asarray(size, dtype=np.float64)[..., None]
     if share <= 0.0:
@@ -670,11 +669,10 @@ RESIDUAL_ROUNDING = 1e-9
 def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> FloatArray:
     r"""Return residuals of out-of-bag means, target less prediction, as narrow as those of `size` members.
 
-    The mean square of residuals of m members, about their mean, is :math:`s^2 + v/m` with v the variance of a member
-    (``docs/methods.md``, section 4), and a row has fewer out-of-bag members, :math:`m_i`, than the ensemble has
-    members, B.  Each residual's distance from the weighted mean residual is therefore multiplied by
-    :math:`\sqrt{(s^2 + v/B) / (s^2 + v/m_i)}`, with :math:`s^2` 0 where its estimate is negative: the spread is then
-    that of B members, the shape is kept.  Each row has a member, and two rows with weight have two.
+    A row has fewer out-of-bag members, :math:`m_i`, than the ensemble has members, B.  Each residual's distance from
+    the weighted mean is therefore multiplied by :math:`\sqrt{(s^2 + v/B) / (s^2 + v/m_i)}`, with v the variance of a
+    member and :math:`s^2` 0 where its estimate is negative (``docs/methods.md``, section 4); the shape is kept.  Each
+    row has a member, and two rows with weight have two.
     """
     several = (tally.trials >= 2) & (weight > 0)
     if np.count_nonzero(several) < 2:
@@ -698,15 +696,11 @@ def residual_limits(
 
     With groups, the row is one of a fresh group.  The upper quantile is where the weight of all residuals up to it,
     interpolated between residuals, is :math:`(1 - \alpha/2)(W + w)`, with :math:`\alpha` one less the level, W the
-    weight of all and w that which the fresh row may have: that of a row, or group, drawn by weight, :math:`\sum w_i^2 /
-    W`.  The lower one mirrors it.  With equal weights they are the :math:`(n + 1)\alpha/2`-th residuals from below and
-    above.
-
-    Between exchangeable residuals at whole places a further one lies with exactly the chance `level` (with weights: R.
-    J.  Tibshirani and others 2019).  Interpolation keeps that between places but for an error of order :math:`1/n^2`
-    (R. Beran, P. Hall 1993, *Interpolated nonparametric prediction intervals and confidence intervals*, JRSS B 55); the
-    next place outwards would cover up to 2/(n + 1) more.  Fewer rows, or groups, than 2 / (1 - level) - 1 raise an
-    InputError.
+    weight of all and :math:`w = \sum w_i^2 / W` that which the fresh row may have; the lower one mirrors it.  Between
+    residuals at whole places a further one lies with exactly the chance `level` (with weights: R. J. Tibshirani and
+    others 2019), and interpolation keeps that but for an error of order :math:`1/n^2` (R. Beran, P. Hall 1993,
+    *Interpolated nonparametric prediction intervals and confidence intervals*, JRSS B 55).  Fewer rows, or groups, than
+    2 / (1 - level) - 1 raise an InputError.
     """
     units = weight if groups is None else group_sums(weight, groups)
     total = float(units.sum())

@@ -119,10 +119,9 @@ def fit_margins(
 ) -> MarginModel:
     r"""Fit the distribution of the rows' true mean margins, from the mean and sd (ddof 1) over each row's members.
 
-    One member's margin has variance :math:`V(\mu)` on rows of mean margin :math:`\mu`, a running mean of the rows'
-    own variances.  On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}` the mean of n members has variance 1/n about
-    everywhere, so :math:`t(m_i) \sim N(t_i, 1/n_i)` with :math:`t_i` from a density as in section 2 of
-    ``docs/methods.md``, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`.
+    On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}`, V the running mean of the rows' own variances,
+    :math:`t(m_i) \sim N(t_i, 1/n_i)`, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`
+    (``docs/methods.md``, section 3).
     """
     m = as_values(mean, "mean")
     d = as_values(sd, "sd", m.size)

@@ -99,11 +99,10 @@ def nearest_rows(values: Rows, queries: PlaceArray, n_nearest: int) -> tuple[Pla
 def companions(distances: FloatArray) -> PlaceArray:
     r"""Return how many rows lie far closer to a row than all others do, shape (n_queries,); 0 where none do.
 
-    Where rows are as dense around a row as a little further away, in whatever number D of dimensions, the steps
-    :math:`k \log(d_{k+1} / d_k)` between its ascending distances are independent exponential variables with mean 1/D.
-    So the share of the largest in their sum does not depend on D (Fisher 1929).  A row has companions where this share
-    is too large for chance among the first 4, 12 or 47 steps and the distance is half as large again.  By chance few
-    rows have some.
+    Where rows are evenly dense, the steps :math:`k \log(d_{k+1} / d_k)` between ascending distances are independent
+    exponential variables, so that the share of the largest in their sum does not depend on the dimension (Fisher 1929;
+    ``docs/methods.md``, section 17).  A row has companions where it is too large among the first 4, 12 or 47 steps and
+    the distance is half as large again.  By chance few rows have some.
     """
     n_queries, n_nearest = distances.shape
     found = np.zeros(n_queries, dtype=np.intp)
@@ -195,10 +194,10 @@ def adjacent_losses(
 ) -> AdjacentLosses | None:
     """Compare the losses of members that were trained on neither of the rows beside a row with those of the others.
 
-    Rows in random order are exchangeable, so that both means are equal in expectation, whatever the model and however
-    dense the rows.  Means are over differences by row; the standard error is over blocks of ten rows that follow each
-    other, since these share members.  None for fewer than 200 rows that members of both kinds predict.  `rows` are the
-    positions, among the training rows, of the columns of `losses`.
+    Rows in random order are exchangeable, so that both means, over differences by row, are equal in expectation.  The
+    standard error is over blocks of ten rows that follow each other, since these share members.  None for fewer than
+    200 rows that members of both kinds predict.  `rows` are the positions, among the training rows, of the columns of
+    `losses`.
     """
     last = bags.n_rows - 1
     before, after = bags.at(np.maximum(rows - 1, 0)), bags.at(np.minimum(rows + 1, last))
@@ -282,9 +281,8 @@ def nearest_in_ensemble(
     """Return the nearest rows of some rows, by either half of the members, of which at most `most` are used.
 
     Two rows are as near as the share of members, of those that left both out, that predict both alike, less 0.3 times
-    their squared distance in the columns.  What members predict for rows in their bag is not read.  A column weighs as
-    much as distances in it are correlated with unlike predictions.  The members that find the neighbours of a row do
-    not judge it, so that neighbours are not chosen for the losses of these.
+    their squared distance in the columns, weighted by :func:`column_weights`.  The members that find the neighbours of
+    a row do not judge it, so that neighbours are not chosen for the losses of these.
     """
     half = len(outputs) // 2
     first, second = slice(0, half), slice(half, 2 * half)
@@ -561,12 +559,11 @@ def are_own_labels(sample: Sample) -> bool:
 def end_at_a_tie(lead: FloatArray, is_right: NDArray[np.bool_]) -> bool:
     """Return whether rows with close votes are right so often that labels must follow from the votes.
 
-    Measured labels know nothing of the votes: the density of the true label's lead, negative where it loses, passes
-    smoothly through 0.  That of predicted labels ends there.  Of the rows with the smallest leads, half lose if the
-    density is level.  If it rises, it is followed from the next rows, whose leads are up to twice as large, to those
-    that lose, as an exponential and twice as steep.  Where it falls, nothing is concluded.  The rows are too often
-    right where so few losses have a chance below :math:`10^{-5}`, with six losses for ten expected ones.  `lead` is the
-    mean margin of the leading label over the second one, at least 0.
+    The density of the true label's lead, negative where it loses, passes smoothly through 0, and that of predicted
+    labels ends there (``docs/methods.md``, section 14, predicted targets).  A rising density is followed from the next
+    rows, whose leads are up to twice as large, as an exponential and twice as steep; where it falls, nothing is
+    concluded.  The rows are too often right where so few losses have a chance below :math:`10^{-5}`, with six losses
+    for ten expected ones.
     """
     order = np.argsort(lead, kind="stable")
     lead, right = lead[order], is_right[order]
@@ -586,9 +583,9 @@ def end_at_a_tie(lead: FloatArray, is_right: NDArray[np.bool_]) -> bool:
 def are_own_values(tally: ValueTally, weight: FloatArray) -> bool:
     """Return whether the targets of rows are the values that this ensemble, or another of its kind, predicts.
 
-    The mean of B members differs from that of another such ensemble by about :math:`S^2 / B` in square, S² being the
-    variance over members.  Measured values differ from it by the error of the infinite ensemble besides, which is
-    hardly ever below 2 % of S².  No member was trained on the rows.
+    The mean of B members differs from that of another such ensemble by about :math:`S^2 / B` in square; measured values
+    by the error of the infinite ensemble besides, hardly ever below 2 % of S², the variance over members.  No member
+    was trained on the rows.
     """
     used = (tally.trials >= 2) & (weight > 0)
     of_size = float(weight[used] @ (tally.variance[used] / tally.trials[used]))

@@ -160,15 +160,12 @@ def shared_variance(
 ) -> float:
     r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
 
-    It is :math:`(\kappa c + 0.8 d / N) / B`, at least :math:`0.25 \, d / (N B)`, with c the mean of :math:`w_i w_j
-    C_{ij}` over pairs of different rows, d the mean of :math:`w_i^2 C_{ii}`, and the slopes :math:`w_i` the derivative
-    of each row's expected loss in the mean output, times its relative weight.  The outputs determine the loss, of a
-    random subset of the N rows; `variance` (ddof 1) is that of each row's outputs that count, where it is known.
-
-    With fresh rows only c would count.  Among training rows it is too low, by a part of d/N: a row's slope is
-    large where the labels around it balance, and its own label is one of them.  The whole of d/N is mostly too much.
-    :math:`\kappa = S / (S + \tau^2)`, :math:`\tau^2` the variance of c and
-    :math:`S = (d/N)^2 + [c^2 - \tau^2]^+`, limits the influence of a noisy c.
+    It is :math:`(\kappa c + 0.8 d / N) / B`, at least :math:`0.25 \, d / (N B)`, with c the mean of
+    :math:`w_i w_j C_{ij}` over pairs of different rows, d the mean of :math:`w_i^2 C_{ii}`, and
+    :math:`\kappa = S / (S + \tau^2)`, :math:`\tau^2` the variance of c, :math:`S = (d/N)^2 + [c^2 - \tau^2]^+`
+    (``docs/methods.md``, section 6).  The slopes :math:`w_i` are the derivative of each row's expected loss in the mean
+    output, times its relative weight.  The outputs determine the loss, of a random subset of the N rows; `variance`
+    (ddof 1) is that of each row's outputs that count, where known.
     """
     own = _own_variance(outputs, is_oob) if variance is None else variance
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)
@@ -204,11 +201,9 @@ def mean_pair_covariance(
 ) -> PairMean:
     """Return the mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
 
-    :math:`C_{ij}` is the covariance over the members that are out of bag for both rows, about the means over these
-    members.  A member that has row j in its bag predicts a close row i differently, so that means over all
-    out-of-bag members of a row would count variation by the bags as covariance.  Sums over all pairs are products of
-    matrices, of at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8
-    products in all.
+    :math:`C_{ij}` is about the means over the members that are out of bag for both rows: means over all out-of-bag
+    members of a row would count variation by the bags as covariance.  Sums over all pairs are products of matrices, of
+    at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8 products in all.
     """
     weighted, squares, degrees = 0.0, 0.0, 0.0
     of_blocks = None if vote_pairs is None else vote_pairs.of_blocks

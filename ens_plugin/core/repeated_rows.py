@@ -76,21 +76,13 @@ def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
 
 
 def copied_rows(records: AnyIntArray, halves: Hashes, labels: AnyIntArray | None = None) -> NDArray[np.bool_]:
-    r"""Return which rows are repeated more often than chance explains, shape (n_rows,).
+    """Return which rows are repeated more often than chance explains, shape (n_rows,).
 
-    Where rows are drawn one by one, a record can be drawn twice only if single values are common, and then there are
-    other records that share half of its values: near misses.  A repeated record counts as drawn if most splits of the
-    columns show near misses in both halves; otherwise its rows are taken for copies.  One column of real numbers
-    leaves no near miss in the half that holds it.
-
-    All repeated records are taken for copies where they are too even, among all records or those of a label: with
-    :math:`f_k` records that occur k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in
-    the mean, whatever the probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" and
-    "a fifth of the rows twice" break (:func:`too_even`).
-
-    Up to 50 records that occur ten times or more on average are the cells of discrete data, however even.  Records are
-    of the features and the target; `halves`, shape (n_halves, n_rows), are over the :func:`column_halves` of the
-    features.
+    A repeated record counts as drawn if most splits of the columns show near misses in both halves, and otherwise as
+    copied, as all are where they are :func:`too_even`, among all records or those of a label.  Up to 50 records that
+    occur ten times or more on average are the cells of discrete data, however even (``docs/methods.md``, section 17).
+    Records are of the features and the target; `halves`, shape (n_halves, n_rows), are over the :func:`column_halves`
+    of the features.
     """
     counts = np.bincount(records)
     repeated = counts[records] > 1
@@ -108,9 +100,8 @@ def is_of_few_cells(counts: AnyIntArray) -> bool:
 def point_masses(records: AnyIntArray, labels: AnyIntArray | None = None) -> NDArray[np.bool_]:
     """Return which rows are of a few records that occur far more often than the others, as a blank form does.
 
-    Fresh rows are of these records as often, so that such rows hide no error, as copies do.  Copying repeats many
-    records, or all records of a label, and none far more often than most others.  Up to ten records may occur ten times
-    as often as the median record of their label; all rows are False where more do.
+    Unlike copies they hide no error (``docs/methods.md``, section 17).  Up to ten records may occur ten times as often
+    as the median record of their label; all rows are False where more do.
     """
     counts = np.bincount(records)
     label = np.zeros(counts.size, dtype=np.intp)
@@ -144,8 +135,8 @@ def _near_misses(half: Hashes, copies: AnyIntArray) -> NDArray[np.bool_]:
 def too_even(counts: AnyIntArray, level: float = EVENNESS_LEVEL) -> bool:
     r"""Return whether the numbers of copies of the records vary less than random drawing of rows can explain.
 
-    Of the numbers :math:`f_k` of records that occur k times, each three in a row are compared with the most likely
-    means that drawing allows, those with :math:`k \mu_k^2 = (k + 1) \mu_{k-1} \mu_{k+1}`.  They are
+    Drawing allows means :math:`k \mu_k^2 \le (k + 1) \mu_{k-1} \mu_{k+1}` of the numbers :math:`f_k` of records that
+    occur k times (``docs/methods.md``, section 17).  The most likely ones are
     :math:`f_{k-1} + t, f_k - 2t, f_{k+1} + t`, because the condition is linear in the logarithms of the means of
     Poisson variables.  The counts are too even where a ratio of the likelihoods is below the level, divided by the
     number of ratios.
@@ -184,8 +175,8 @@ def evenly_repeated(
 def appended_rows(target: AnyIntArray) -> int:
     """Return the number of rows of one label at the end that make all labels equally frequent; 0 if there are none.
 
-    Oversamplers append such rows.  The labels must have exactly equal counts, and the last run of one label must be
-    ten times as long as the other runs on average: neither shuffled nor sorted rows have both.
+    Oversamplers append such rows.  The last run of one label must be ten times as long as the other runs on average:
+    neither shuffled nor sorted rows have that and exactly equal counts of the labels.
     """
     counts = np.bincount(target)
     counts = counts[counts > 0]
@@ -269,9 +260,9 @@ def tied_pairs(cells: AnyIntArray, records: AnyIntArray) -> tuple[FloatArray, Fl
 def ties_explain(n_equal: FloatArray, n_unlike: FloatArray, agreement: float) -> bool:
     """Return whether no more pairs agree in the target than among rows that are equal by chance.
 
-    Copies always agree.  If a share q (`agreement`, of pairs of other rows near each other) of the pairs that are equal
-    by chance agrees, then for D that do not there are :math:`D q / (1 - q)` that do.  More than these, by two standard
-    errors over the cells, are copies.  Fewer than ten pairs with another target are too few to judge by.
+    Copies always agree.  Beside D pairs that do not, :math:`D q / (1 - q)` agree by chance, q being `agreement`, the
+    share of pairs of other rows near each other that agree.  More than these, by two standard errors over the cells,
+    are copies.  Fewer than ten pairs that do not agree are too few to judge by.
     """
     excess = n_equal - n_unlike * agreement / (1.0 - agreement)
     is_explained = excess.sum() <= STANDARD_ERRORS * np.sqrt(np.square(excess).sum())
@@ -289,14 +280,12 @@ MOST_RECOMBINED = 20_000
 def oversampled_labels(records: AnyIntArray, halves: Hashes, labels: AnyIntArray) -> AnyIntArray:
     """Return the labels whose rows are repeated more often than their combinations of values explain.
 
-    A new row of a label occurs among its rows with a chance of about the share of rows that are no single ones (I. J.
-    Good 1953, The population frequencies of species, equation 9).  Half of the columns of one row joined to the other
-    half of another is nearly a new row: it occurs about as often, or less often where the halves depend on each other.
-    Copies make the share of repeated rows larger, but not the chance of a recombined row.  A label is returned if that
-    chance, relative to the share, is less than half of what it is among the other rows, at least 60 % of its rows are
-    repeated, and its records occur 1.5 times as often as the others.  Up to 50 records that occur ten times or more on
-    average are the cells of discrete data.  Each of the `halves` is followed by the other half, and the sum of the two
-    is a hash of the row.
+    Half of the columns of one row joined to the other half of another is nearly a new row, which occurs as often as the
+    share of repeated rows says (I. J. Good 1953, The population frequencies of species, equation 9), unless these are
+    copies.  A label is returned if that chance, relative to the share, is less than half of what it is among the other
+    rows, 60 % of its rows are repeated, and its records occur 1.5 times as often as the others.  Up to 50 records that
+    occur ten times or more on average are the cells of discrete data.  Each of the `halves` is followed by the other
+    half, and the sum of the two is a hash of the row.
     """
     counts = np.bincount(records)
     if is_of_few_cells(counts):

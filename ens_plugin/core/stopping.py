@@ -142,10 +142,9 @@ def checkpoints(n_members: int, together: int = 1) -> IntArray:
 def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full", together: int = 1) -> StoppingTable:
     """Return the counts of votes at which the target's label has a wanted posterior probability.
 
-    The target is the "full" ensemble (2009) or the "infinite" one (2011).  A row is settled where the posterior
-    probability of the label with most votes is at least `confidence`, both under the prior and under the prior with the
-    same weight for either label of the target: otherwise a label of few rows could be excluded too early.  At the last
-    checkpoint every row is settled.
+    The target is the "full" ensemble (2009) or the "infinite" one (2011).  The label with most votes must have the
+    probability under the prior, and under the prior with the same weight for either label of the target: otherwise a
+    label of few rows could be excluded too early.  At the last checkpoint every row is settled.
     """
     wanted = as_confidence(confidence)
     schedule = checkpoints(prior.n_members, together)

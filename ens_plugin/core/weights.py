@@ -260,11 +260,10 @@ def represent(
 ) -> Representation:
     r"""Return the weights by which the rows with enough members represent all rows, and the share of rows they miss.
 
-    A row is usable if at least `needed` of M members leave it out, with probability :math:`P_i = P[\mathrm{Bin}(M, q_i)
-    \geq \mathrm{needed}]`.  The chance :math:`q_i` that one member leaves it out is `chance`, or the row's own
-    frequency where the library reports none.  Its factor is :math:`1 / \max(P_i, 0.05)`, scaled so that the usable rows
-    of its label carry the whole weight of the label; for regression all labels are 0.  Where the bags leave out all
-    rows of a label equally often, the usable ones are a random sample of them, and none is missing.
+    A row's factor is :math:`1 / \max(P_i, 0.05)`, :math:`P_i = P[\mathrm{Bin}(M, q_i) \geq \mathrm{needed}]`, scaled so
+    that the usable rows of its label carry the whole weight of the label (``docs/methods.md``, section 16).  The chance
+    :math:`q_i` that one member leaves the row out is `chance`, or the row's own frequency where the library reports
+    none.  For regression all labels are 0.
     """
     entries = _Entries(label, trials, weight, rows)
     n_rows, n_usable, whole, all_members, all_usable_members = entries.sums(n_labels, needed)
@@ -379,12 +378,10 @@ def _shift(members: FloatArray, n_rows: FloatArray, n_members: int) -> FloatArra
 def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> FloatArray:
     r"""Return the numbers of members at which to split rows into parts that bags leave out about equally often.
 
-    One distribution fitted to all rows assumes that their numbers of members are unrelated to their difficulty.  Where
-    a hard label is in most bags, they are related, and the distribution of the easy rows would apply to the label.
-
-    Of :math:`2 \sqrt n`, whose spread by chance is at most 1 whatever the mean, the parts' means lie at least 3 apart;
-    chance alone would part one population by about 1.6.  There are at most three bounds, none of them a number of
-    members, and none where the rows need not be parted.
+    One distribution for all rows assumes that their numbers of members are unrelated to their difficulty
+    (``docs/methods.md``, section 16).  The parts' means of :math:`2 \sqrt n`, whose spread by chance is at most 1, lie
+    at least 3 apart; chance alone would part one population by about 1.6.  There are at most three bounds, none of them
+    a number of members.
     """
     distinct, index = np.unique(trials, return_inverse=True)
     count = np.bincount(index, rows).astype(np.float64)
