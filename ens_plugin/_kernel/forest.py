@@ -75,13 +75,8 @@ class Slices(NamedTuple):
 def slices_of(nodes: NDArray[Any], roots: IntArray, n_features: int) -> Slices | None:
     """Return the nodes of all trees as slices; None where trees have too many leaves or thresholds.
 
-    Parameters
-    ----------
-    nodes : ndarray
-        As in walk_tree.h, none of which compares with a set of categories.
-    roots : ndarray of int, shape (n_trees + 1,)
-        Position of the first node of each tree.
-    n_features : int
+    The nodes, as in walk_tree.h, compare with no set of categories; `roots`, shape (n_trees + 1,), are the positions of
+    the first node of each tree.
     """
     sizes = np.diff(roots)
     if sizes.max(initial=0) > 2 * MOST_LEAVES - 1:
@@ -168,30 +163,12 @@ MOST_FEATURES = MOST_NODES = 2**30
 
 
 class Forest:
-    """Nodes of several trees in breadth-first order, for features of one type.
+    """Nodes of several trees in breadth-first order, for features of one type, float32 or float64.
 
-    Parameters
-    ----------
-    trees : sequence of FlatTree
-    n_features : int
-    dtype : {float32, float64}
-        Type of the features.  Thresholds are rounded down to it, which changes no comparison.
-    least_category : float, default=0
-        The smallest number that is a category; smaller ones go right.
-    visit : callable, optional
-        Called with the position of each tree as soon as it is read, while its arrays are in a processor's cache.
-
-    Raises
-    ------
-    ValueError
-        If the links of a tree do not lead from its root to leaves, or it compares a column that is not there.
-
-    Examples
-    --------
-    >>> one = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
-    >>> forest = Forest([one], n_features=1, dtype=np.float64)
-    >>> forest.read(np.array([[0.5], [0.6]]), forest.table([np.arange(3)]))
-    array([[1, 2]])
+    Thresholds are rounded down to that type, which changes no comparison.  Numbers below `least_category` go right at a
+    split by category.  `visit` is called with the position of each tree as soon as it is read, while its arrays are in
+    a processor's cache.  A ValueError is raised if the links of a tree do not lead from its root to leaves, or it
+    compares a column that is not there.
     """
 
     def __init__(
@@ -246,21 +223,9 @@ class Forest:
         trees: range | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> NDArray[Any]:
-        """Return the entry of a table for the leaf that each row reaches in each tree.
+        """Return the entry of a :meth:`table` for the leaf that each row reaches in each tree, shape (n_trees, n_rows).
 
-        Parameters
-        ----------
-        features : ndarray, shape (n_rows, n_features)
-            NaN is a missing value.
-        table : ndarray, from :meth:`table`
-        trees : range, optional
-            In steps of 1; all by default.
-        wanted : ndarray of bool, shape (n_trees, n_rows), optional
-            True for entries to find; the others are 0.
-
-        Returns
-        -------
-        ndarray, shape (n_trees, n_rows)
+        NaN is a missing value.  The trees are a range in steps of 1; entries that are not `wanted` are 0.
         """
         chosen = range(self.n_trees) if trees is None else trees
         rows = self.checked_rows(features)
@@ -294,23 +259,8 @@ class Forest:
     ) -> Stopping:
         """Return what adds up the trees' values in turn until a row is settled.
 
-        Parameters
-        ----------
-        table : ndarray of float64, from :meth:`table`
-            Value of each leaf.
-        checkpoints : ndarray of int, shape (n_checkpoints,)
-            Numbers of trees, ascending; the last is of all trees.
-        lower, upper : ndarray, shape (n_checkpoints,)
-            Sums of values up to the one, or from the other on, settle a row.
-
-        Examples
-        --------
-        >>> one = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
-        >>> forest = Forest([one, one, one], n_features=1, dtype=np.float64)
-        >>> values = forest.table([np.array([0.0, -1.0, 2.0])] * 3)
-        >>> stopping = forest.stopping(values, np.array([1, 3]), np.array([-2.0, 0.0]), np.array([2.0, 0.0]))
-        >>> stopping.sums(np.array([[0.5], [0.6]]))
-        (array([-3.,  2.]), array([3, 1]))
+        The :meth:`table` holds the value of each leaf.  At each checkpoint, a number of trees, sums up to `lower`, or
+        from `upper` on, settle a row; the checkpoints ascend, and the last is of all trees.
         """
         places = np.array(checkpoints, np.int64)
         bounds = [neighbours(own, np.float64) for own in (lower, upper)]
@@ -328,18 +278,10 @@ class Forest:
     def value_sums(
         self, features: NDArray[Any], table: NDArray[np.float64], bits: NDArray[np.uint8] | None
     ) -> NDArray[np.float64]:
-        """Return what ``tallies.value_sums`` does, from the values of the leaves that rows reach.
+        """Return what ``tallies.value_sums`` does, shape (5, n_rows), from the values of the leaves that rows reach.
 
-        Parameters
-        ----------
-        features : ndarray, shape (n_rows, n_features)
-        table : ndarray of float64, from :meth:`table`
-        bits : ndarray of uint8, shape (n_trees, ceil(n_rows / 8)), or None
-            Rows that do not count by tree, as ``np.packbits`` packs them; all rows count by default.
-
-        Returns
-        -------
-        ndarray, shape (5, n_rows)
+        `bits`, shape (n_trees, ceil(n_rows / 8)), are the rows that do not count by tree, as ``np.packbits`` packs
+        them.
         """
         return self._sums(features, table, bits, None)[0]
 
@@ -348,14 +290,7 @@ class Forest:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return what :meth:`count` does, of trees with a bag each, and :meth:`value_sums` out of these bags.
 
-        Both together take less time, because the rows that reach each node are found once.
-
-        Parameters are those of :meth:`value_sums`, `bits` being the bags.
-
-        Returns
-        -------
-        in_bag, all : ndarrays of int, shape (n_nodes,)
-        sums : ndarray, shape (5, n_rows)
+        Both together take less time, because the rows that reach each node are found once.  `bits` are the bags.
         """
         found = np.zeros(0 if self._slices is None else self._slices.leaves.size, np.int64)
         sums, out_of_bag = self._sums(features, table, bits, found)
@@ -399,18 +334,8 @@ class Forest:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return how many rows reach each leaf: of those in the tree's bag, then of all.
 
-        Parameters
-        ----------
-        features : ndarray, shape (n_rows, n_features)
-        bits : ndarray of uint8, shape (n_bags, ceil(n_rows / 8))
-            Bags as ``np.packbits`` packs them.
-        bag_of : ndarray of int, shape (n_trees,)
-            Bag of each tree.
-
-        Returns
-        -------
-        in_bag, all : ndarrays of int, shape (n_nodes,)
-            By node, one tree after the other; 0 for nodes that are no leaves.
+        Both are by node, one tree after the other; 0 for nodes that are no leaves.  `bits`, shape (n_bags, ceil(n_rows
+        / 8)), are the bags as ``np.packbits`` packs them, and `bag_of` is the bag of each tree.
         """
         rows, slices = self.checked_rows(features), self._slices
         bags, own = neighbours(bits, np.uint8), np.array(bag_of, np.int64)
@@ -480,13 +405,7 @@ def _flags(values: NDArray[Any]) -> NDArray[Any]:
 class Stopping(NamedTuple):
     """Sums of the trees' values in turn until they settle a row, from :meth:`Forest.stopping`.
 
-    Attributes
-    ----------
-    forest : Forest
-    arrays : tuple of ndarray or None
-        Kept, because their addresses are.
-    of_forest, of_stops : tuple of numbers
-        Arguments of the kernel.
+    The forest and the arrays are kept because their addresses are, among the kernel's arguments.
     """
 
     forest: Forest
@@ -495,13 +414,7 @@ class Stopping(NamedTuple):
     of_stops: tuple[int, ...]
 
     def sums(self, features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the sum of each row's trees, added in order, and their number; both of shape (n_rows,).
-
-        Parameters
-        ----------
-        features : ndarray, shape (n_rows, n_features)
-            NaN is a missing value.
-        """
+        """Return the sum of each row's trees, added in order, and their number; NaN is a missing value."""
         rows = self.forest.checked_rows(features)
         n_rows = rows.shape[0]
         totals, queries = np.empty(n_rows), np.empty(n_rows, np.int64)

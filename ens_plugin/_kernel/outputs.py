@@ -30,50 +30,20 @@ FloatArray = NDArray[np.float64]
 
 
 def value_sums(scores: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
-    """Return sums over members of the scores of the second of two labels.
+    """Return sums over members of the scores of the second of two labels, which are finite, shape (5, n_rows).
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n_members, n_rows)
-        Finite.
-    counted : ndarray of bool, shape (n_members, n_rows)
-
-    Returns
-    -------
-    ndarray, shape (5, n_rows)
-        Number of members that count; sum of their scores, and of squared deviations from the mean; members with a
-        positive score; members whose score is at least the sum.
-
-    Examples
-    --------
-    >>> value_sums(np.array([[1.0], [2.0], [9.0]]), np.array([[True], [True], [False]]))[:, 0].tolist()
-    [2.0, 3.0, 0.5, 2.0, 0.0]
+    They are the number of members that count; sum of their scores, and of squared deviations from the mean; members
+    with a positive score; members whose score is at least the sum.
     """
     return _sums(scores[:, :, None], counted, None, 5)
 
 
 def margin_sums(supports: FloatArray, counted: NDArray[np.bool_], target: NDArray[Any]) -> FloatArray:
-    """Return sums over members of the margins of the true label.
+    """Return sums over members of the margins of the true label, shape (7, n_rows).
 
-    Parameters
-    ----------
-    supports : ndarray of float64, shape (n_members, n_rows, n_labels)
-        Finite, for at least two labels.
-    counted : ndarray of bool, shape (n_members, n_rows)
-    target : ndarray of int, shape (n_rows,)
-
-    Returns
-    -------
-    ndarray, shape (7, n_rows)
-        Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
-        the mean; the same two against the rival that the other half of the members prefers; members whose label is
-        wrong; members whose label is not that of the others.
-
-    Examples
-    --------
-    >>> supports = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 0.0]]])
-    >>> margin_sums(supports, np.ones((3, 1), dtype=bool), np.array([0]))[[0, 1, 5, 6], 0].tolist()
-    [3.0, 1.0, 1.0, 1.0]
+    Number of members that count; sum of their margins against the strongest rival, and of squared deviations from the
+    mean; the same two against the rival that the other half of the members prefers; members whose label is wrong;
+    members whose label is not that of the others.  The supports, shape (n_members, n_rows, n_labels), are finite.
     """
     return _sums(supports, counted, _labels(target, *supports.shape[1:]), 7)
 
@@ -84,28 +54,10 @@ def class_margin_sums(
     """Return :func:`margin_sums` where each label has trees, and bags, of its own.
 
     For each row, the trees of all labels out of whose bags it is form members in their order, as many as the label with
-    the fewest has; they have the places of that label's trees.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_labels, n_trees, n_leaves)
-        Support of the label by leaf; finite.
-    leaves : ndarray of uint8, shape (n_labels, n_trees, n_rows)
-        Leaf that each row reaches.
-    bits : ndarray of uint8, shape (n_labels * n_trees, ceil(n_rows / 8))
-        Rows in the bag of each tree, as ``np.packbits`` packs them, the trees of one label after those of another.
-    target : ndarray of int, shape (n_rows,)
-
-    Returns
-    -------
-    ndarray, shape (7, n_rows)
-
-    Examples
-    --------
-    >>> values = np.array([[[1.0, 0.0], [3.0, 0.0]], [[0.0, 2.0], [0.0, 2.0]]])
-    >>> leaves, in_bag = np.array([[[0], [0]], [[1], [0]]], np.uint8), np.array([[0], [1], [0], [0]], np.uint8)
-    >>> class_margin_sums(values, leaves, np.packbits(in_bag, axis=1), np.array([0]))[[0, 1, 5], 0].tolist()
-    [1.0, -1.0, 1.0]
+    the fewest has; they have the places of that label's trees.  `values`, shape (n_labels, n_trees, n_leaves), are the
+    finite support of the label by leaf, and `leaves`, shape (n_labels, n_trees, n_rows), those that rows reach.
+    `bits`, shape (n_labels * n_trees, ceil(n_rows / 8)), are the rows in the bag of each tree, as ``np.packbits`` packs
+    them, the trees of one label after those of another.
     """
     if np.asarray(leaves).dtype != np.uint8 or np.asarray(bits).dtype != np.uint8:
         raise ValueError("leaves and bits are arrays of uint8")
@@ -165,28 +117,10 @@ MOST_MEMBERS, MOST_SLOTS = 32_765, 2**16
 def subset_votes(
     votes: NDArray[np.uint16], target: NDArray[np.integer], n_slots: int, places: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Return how many subsets elect a wrong slot, and how many another one than the other members do.
+    """Return how many subsets elect a wrong slot, and how many another one than the other members: (2, n_rows).
 
-    Parameters
-    ----------
-    votes : ndarray of uint16, shape (n_members, n_rows)
-        Slot that each member votes for.
-    target : ndarray of int, shape (n_rows,)
-        Right slot of each row; -1 where none is.
-    n_slots : int
-        The first slot wins ties.
-    places : ndarray of int, shape (n_subsets, size)
-        Members of each subset.
-
-    Returns
-    -------
-    ndarray of float64, shape (2, n_rows)
-
-    Examples
-    --------
-    >>> votes, pairs = np.array([[0], [0], [1]], dtype=np.uint16), np.array([[0, 1], [1, 2]])
-    >>> subset_votes(votes, np.array([0]), 2, pairs).tolist()
-    [[0.0], [1.0]]
+    Votes are the slots that members vote for, of which the first wins ties; the target is -1 where no slot is right.
+    `places`, shape (n_subsets, size), are the members of each subset.
     """
     own, chosen = neighbours(votes, np.uint16), np.array(places, np.int64, order="C")
     n_members, n_rows = own.shape
@@ -214,28 +148,10 @@ Voters = tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.float32]]
 
 
 def vote_pairs(first: Voters, second: Voters | None = None) -> tuple[NDArray[np.float64], float]:
-    """Return sums over pairs of rows of their covariances times their members less one and their slopes.
+    """Return sums over pairs of rows of their covariances times their members less one and their slopes; the freedom.
 
-    Parameters
-    ----------
-    first, second : tuples of three arrays
-        Votes of -1, 0 and 1, shape (n_members, n_rows); whether they count, shape (n_members, n_rows); slopes in single
-        precision, shape (n_rows,).  Votes that do not count may be anything.  A pair has a row of each; without
-        `second`, two different rows of `first`.
-
-    Returns
-    -------
-    sums : ndarray of float64, shape (2, n_rows_of_second)
-        Sums of these, and of their squares, by row of `second`.  A pair of rows of `first` counts for the latter row.
-    freedom : int
-        Sum over pairs of the members that count for both rows, less one; 0 for pairs without any.
-
-    Examples
-    --------
-    >>> votes, slopes = np.array([[0, 0], [1, 1], [1, 1], [0, 1]], np.int8), np.array([1, 2], np.float32)
-    >>> sums, freedom = vote_pairs((votes, np.ones((4, 2), bool), slopes))
-    >>> sums.tolist(), freedom
-    ([[0.0, 1.0], [0.0, 1.0]], 3)
+    As :func:`ens_plugin.core.pair_covariance.sum_pairs` of votes of -1, 0 and 1, whether they count, and slopes in
+    single precision.  Votes that do not count may be anything.
     """
     one = _checked(first)
     places = tuple(map(address, one))
@@ -262,27 +178,8 @@ def block_pairs(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return what :func:`vote_pairs` does of the rows of each of several blocks, which need not be copied.
 
-    Parameters
-    ----------
-    votes : ndarray of int8 or bool, shape (n_members, n_rows)
-        Votes of -1, 0 and 1.
-    counted : ndarray of bool, shape (n_members, n_rows)
-    slopes : ndarray of float32, shape (n_chosen,)
-        Of the rows of all blocks, one block after the other.
-    blocks : sequence of ndarray of int
-        Positions of the rows of each block; no row is in two of them.
-
-    Returns
-    -------
-    sums : ndarray of float64, shape (2, n_chosen)
-    freedoms : ndarray of int, shape (n_blocks,)
-
-    Examples
-    --------
-    >>> votes, slopes = np.array([[0, 1, 0], [1, 1, 1], [1, 1, 1], [0, 0, 1]], np.int8), np.array([1, 2], np.float32)
-    >>> sums, freedoms = block_pairs(votes, np.ones((4, 3), bool), slopes, [np.array([0, 2])])
-    >>> sums.tolist(), freedoms.tolist()
-    ([[0.0, 1.0], [0.0, 1.0]], [3])
+    The slopes and the sums, shape (2, n_chosen), are of the rows of all blocks, one block after the other; the freedoms
+    are by block.  No row is in two blocks.
     """
     if votes.dtype not in (np.bool_, np.int8):
         raise ValueError(f"votes are booleans or of eight bits, not {votes.dtype}")
@@ -326,22 +223,7 @@ LARGEST_LABEL = 127
 def label_places(labels: NDArray[np.uint8], counted: NDArray[np.bool_], factors: ArrayLike) -> NDArray[np.float64]:
     """Return the sum over the members that count of a row of one more than their label times their factor.
 
-    Parameters
-    ----------
-    labels : ndarray of uint8, shape (n_members, n_rows)
-    counted : ndarray of bool, shape (n_members, n_rows)
-    factors : array-like of float, shape (n_members,)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows,)
-        Added up in the order of the members.
-
-    Examples
-    --------
-    >>> labels, counted = np.array([[0, 1], [1, 1]], np.uint8), np.array([[True, True], [False, True]])
-    >>> label_places(labels, counted, [0.5, 10.0]).tolist()
-    [0.5, 21.0]
+    It is added up in the order of the members.
     """
     own, mask = neighbours(labels, np.uint8), neighbours(counted, np.bool_)
     numbers = neighbours(factors, np.float64)
@@ -356,20 +238,7 @@ def label_places(labels: NDArray[np.uint8], counted: NDArray[np.bool_], factors:
 def move_labels(labels: NDArray[np.uint8], counted: NDArray[np.bool_], order: NDArray[Any]) -> None:
     """Overwrite labels below 128, and which of them count, with those of the rows in another order.
 
-    Parameters
-    ----------
-    labels : ndarray of uint8, shape (n_members, n_rows)
-    counted : ndarray of bool, shape (n_members, n_rows)
-        Both in C order.
-    order : ndarray of int, shape (n_rows,)
-        The row whose labels each row gets.
-
-    Examples
-    --------
-    >>> labels, counted = np.array([[3, 4, 5]], np.uint8), np.array([[True, False, True]])
-    >>> move_labels(labels, counted, np.array([2, 2, 1]))
-    >>> labels.tolist(), counted.tolist()
-    ([[5, 5, 4]], [[True, True, False]])
+    Both arrays are in C order; `order` is the row whose labels each row gets.
     """
     if order.dtype.kind not in "iu":
         raise ValueError(f"an order is of whole numbers, not of {order.dtype}")
@@ -398,23 +267,8 @@ def move_values(
 ) -> None:
     """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_members, n_rows), or (n_members, n_leaves) with `leaves`
-    outputs : ndarray of float64, shape (n_members, n_rows)
-        The rows of an output are next to each other.
-    taken, filled : ndarray of bool, shape (n_members, n_rows)
-        A row has at least as many values taken as outputs filled.
-    leaves : ndarray of uint8, shape (n_members, n_rows), optional
-        Leaf of each member that each row reaches, whose value is the row's.
-
-    Examples
-    --------
-    >>> outputs = np.zeros((3, 1))
-    >>> taken, filled = np.array([[[False], [True], [True]], [[True], [False], [True]]])
-    >>> move_values(np.array([[1.0], [2.0], [3.0]]), taken, outputs, filled)
-    >>> outputs[[0, 2], 0].tolist()
-    [2.0, 3.0]
+    A row has at least as many values taken as outputs filled, and its outputs are next to each other.  With `leaves`,
+    those of each member that each row reaches, `values` have shape (n_members, n_leaves).
     """
     source = neighbours(values, np.float64)
     own: list[NDArray[Any]] = [mask_of(mask) for mask in (taken, filled)]
@@ -443,27 +297,8 @@ def pure_labels(
 ) -> NDArray[Any] | None:
     """Return the label of each leaf of a tree, by node, if each has one of probability 1, else None.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_nodes, n_labels)
-        Probabilities of each node.
-    left : ndarray of int, shape (n_nodes,)
-        First child of each node; negative for leaves.
-    dtype : {uint8, uint16}
-        Of the labels.
-
-    Returns
-    -------
-    ndarray of int, shape (n_nodes,), or None
-        0 for nodes that are no leaves.
-
-    Examples
-    --------
-    >>> values = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
-    >>> pure_labels(values, np.array([1, -1, -1]), np.uint8)
-    array([0, 0, 1], dtype=uint8)
-    >>> pure_labels(values, np.array([-1, -1, -1]), np.uint8) is None
-    True
+    `values`, shape (n_nodes, n_labels), are probabilities; `left` is the first child, negative for leaves.  Nodes that
+    are no leaves have 0.
     """
     own, links = neighbours(values, np.float64), whole_numbers(left)
     if own.ndim != 2 or links.shape != own.shape[:1]:
@@ -482,28 +317,8 @@ MOST_ROWS = 2**31
 def drawn_bits(seeds: ArrayLike, n_rows: int, n_draws: int) -> NDArray[np.uint8]:
     """Return which rows ``numpy.random.RandomState(seed).randint(0, n_rows, n_draws)`` draws with each seed.
 
-    NumPy guarantees that these numbers never change.
-
-    Parameters
-    ----------
-    seeds : array-like of int, shape (n_members,)
-        From 0 to 2 ** 32 - 1.
-    n_rows : int
-        From 1 to 2 ** 31.
-    n_draws : int
-
-    Returns
-    -------
-    ndarray of uint8, shape (n_members, ceil(n_rows / 8))
-        Bits as ``np.packbits`` packs them.
-
-    Examples
-    --------
-    >>> drawn = np.random.RandomState(7).randint(0, 5, 3)
-    >>> sorted(set(drawn.tolist()))
-    [1, 3, 4]
-    >>> np.unpackbits(drawn_bits([7], 5, 3), count=5, axis=1)
-    array([[0, 1, 0, 1, 1]], dtype=uint8)
+    NumPy guarantees that these numbers never change.  Seeds are below 2 ** 32, and rows at most 2 ** 31; the bits,
+    shape (n_members, ceil(n_rows / 8)), are as ``np.packbits`` packs them.
     """
     own = np.asarray(seeds)
     if own.ndim != 1 or own.dtype.kind not in "iu" or (own < 0).any() or (own > 2**32 - 1).any():
@@ -519,26 +334,8 @@ def drawn_bits(seeds: ArrayLike, n_rows: int, n_draws: int) -> NDArray[np.uint8]
 def product_bits(words: ArrayLike, powers: ArrayLike, highest: int) -> NDArray[np.uint8]:
     """Return which products of words and powers, modulo 2 ** 63, are at most a bound.
 
-    With the powers of 16807 these are the rows that XGBoost's congruential generator draws.
-
-    Parameters
-    ----------
-    words : array-like of uint64, shape (n_words,)
-    powers : array-like of uint64, shape (n_rows,)
-    highest : int
-        From 0 to 2 ** 63 - 1.
-
-    Returns
-    -------
-    ndarray of uint8, shape (n_words, ceil(n_rows / 8))
-        Bits as ``np.packbits`` packs them.
-
-    Examples
-    --------
-    >>> bits = product_bits(np.array([3, 5], np.uint64), np.array([1, 2, 2**62], np.uint64), 6)
-    >>> np.unpackbits(bits, count=3, axis=1)
-    array([[1, 1, 0],
-           [1, 0, 0]], dtype=uint8)
+    With the powers of 16807 these are the rows that XGBoost's congruential generator draws.  Words and powers are
+    uint64; the bits, shape (n_words, ceil(n_rows / 8)), are as ``np.packbits`` packs them.
     """
     factors, own = np.asarray(words), np.asarray(powers)
     if any(values.ndim != 1 or values.dtype != np.uint64 for values in (factors, own)):

@@ -126,12 +126,10 @@ class KnownRows:
     sampled_labels : ndarray, shape (n_sampled,) or (n_sampled, 1)
         y of the rows that a metric is computed on, as the user gave it.
     sample_tally : AnyTally or None
-        Tally of the sampled rows, which the errors by label are computed from; None for none.
+        Tally of the sampled rows, which the errors by label are computed from.
     sample_groups : ndarray of int, shape (n_sampled,), or None
-    likeness : RowLikeness or None
-        Copies and equal features; None where rows were not compared.
-    target : ndarray, shape (n_rows,), or None
-        Label codes or values, where rows were compared.
+    likeness, target
+        None where rows were not compared; `target` are label codes or values.
     findings : tuple of Finding
         Those of the checks that need no estimates.
     """
@@ -830,21 +828,8 @@ MOST_DROPPED = 0.5
 class _Output:
     """The rows of one output that take part in the mean over outputs: those that at least two members predict.
 
-    Attributes
-    ----------
-    part : OutputPart
-    rows : IntArray
-        Their places among the rows given.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    weight : FloatArray
-    groups : IntArray
-        Group of each row; the row's own place without groups.
-    chance : FloatArray or None
-        Chance of each row to be left out of one bag.
-    proof : BagProof
-    metric : OutputMetric or None
-        Where a metric was requested.
+    `rows` are their places among the rows given, and `groups` are these places too without groups; `target` are label
+    codes or values, and `chance` is that of each row to be left out of one bag.
     """
 
     part: OutputPart

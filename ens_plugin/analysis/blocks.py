@@ -131,12 +131,8 @@ def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> Talli
 class BlockReader:
     """Reader of blocks of rows, with the parameters of :func:`tally_rows` as attributes.
 
-    Attributes
-    ----------
-    sampled : ndarray of int, shape (n_sampled,)
-        Rows whose members' outputs are kept, ascending.
-    with_metric : bool
-        Whether they are kept for a metric, which reads scores by label; for all else, one score of two labels is.
+    The outputs of the `sampled` rows, ascending, are kept; with a metric, which reads scores by label, by label, and
+    for all else one score of two labels.
     """
 
     adapter: EnsembleAdapter
@@ -264,10 +260,7 @@ def _output_bytes(adapter: EnsembleAdapter, n_labels: int) -> int:
 
 
 def row_blocks(adapter: EnsembleAdapter, n_rows: int, times: int = 1) -> list[slice]:
-    """Return slices of rows, aligned to chunks, small enough for memory and enough for all threads.
-
-    With `times` as of :func:`block_rows`.
-    """
+    """Return slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
     rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)), times)
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 

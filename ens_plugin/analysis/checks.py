@@ -313,7 +313,6 @@ class _Sign(NamedTuple):
         How clear it has to be at the first look, and at the second.
     rise, standard_errors : float
         How much larger the loss without the nearest row has to be then: the surer the sign, the less.
-    text : str
     """
 
     strength: Callable[[_Columns, Neighbours], tuple[float, str]]
@@ -346,8 +345,6 @@ class _Look(NamedTuple):
 def subject_doubts(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[Finding, ...]:
     """Return a doubt where members err less on a row whose nearest row they drew, and columns tell of subjects.
 
-    Notes
-    -----
     The nearest of many independent rows is of use too, where there is little noise, so that a larger loss without it
     proves nothing alone.
     """
@@ -609,10 +606,7 @@ def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[Finding, ...
 
 
 def doubts_about_training(model: Any, n_rows: int) -> tuple[Finding, ...]:
-    """Return the doubts about rows as they reached the ensemble in training, where some steps are cross-fitted.
-
-    Parameters are those of :func:`doubts_about_transformed_rows`.
-    """
+    """Return the doubts about rows as they reached the ensemble in training, where some steps are cross-fitted."""
     return _doubts([step for step in supervised_steps(model) if not step.is_cross_fitted], n_rows)
 
 
@@ -634,12 +628,10 @@ def cross_fitting_explained(model: Any) -> Iterator[None]:
 
 
 def chance_share(step: SupervisedStep, n_rows: int) -> float:
-    """Return the share of the target's variance that a step explains in its own rows if all columns are noise.
+    r"""Return the share of the target's variance that a step explains in its own rows if all columns are noise.
 
-    A column of noise has the squared correlation Z²/n with the target, Z standard normal.  The k of p columns with the
-    largest have a sum that is larger by (2 p z φ(z)) / n than that of k columns chosen without the target, where
-    z is exceeded by the size of Z with probability k/p.  A projection or an encoder with p parameters has the share
-    p/n (least squares).
+    :math:`2 p z \varphi(z) / n` for a selection of k of p columns, :math:`P(|Z| > z) = k/p`; p/n for a projection or an
+    encoder with p parameters (``docs/methods.md``, section 17).
     """
     if step.n_chosen is None:
         return min(step.n_parameters / n_rows, 1.0)

@@ -76,14 +76,7 @@ def as_table(features: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class HashedRows:
-    """A table of rows, with a hash of each row.
-
-    Attributes
-    ----------
-    table : ndarray of two dimensions, CSR matrix or DataFrame
-    hashes : ndarray of uint64, shape (n_rows,)
-        :func:`row_hashes` over all columns.
-    """
+    """A table of rows, with the :func:`row_hashes` of all columns."""
 
     table: Any
     hashes: Hashes
@@ -295,8 +288,6 @@ def copies_findings(
 ) -> tuple[Finding, ...]:
     """Return a doubt where copies may bias the error by more than a standard error, and a note where by less.
 
-    Notes
-    -----
     If it had no copies, a copied row may have the mean loss of the single rows of its label, or the largest possible
     loss where a label has fewer than ten single rows.
     """

@@ -433,12 +433,10 @@ def combine_estimates(
 ) -> Estimates:
     r"""Return the estimates for all rows, combined from those of disjoint parts of the rows.
 
-    Notes
-    -----
-    Errors and agreements add up by their shares.  The interval is recovered from those of the parts (Zou and Donner
-    2008): its end lies :math:`\sqrt{\sum_s (w_s (u_s - e_s))^2 + z^2 \sum_s w_s (e_s - e)^2 / N}` from the
-    estimate, the second term for the shares, which are those of a sample.  The algorithmic standard deviation
-    adds up as if the parts were fully correlated, an upper bound.
+    Errors and agreements add up by their shares.  An end of the interval lies
+    :math:`\sqrt{\sum_s (w_s (u_s - e_s))^2 + z^2 \sum_s w_s (e_s - e)^2 / N}` from the estimate (Zou and Donner 2008;
+    ``docs/methods.md``, section 16).  The algorithmic standard deviation adds up as if the parts were fully correlated,
+    an upper bound.
     """
     curve = _curve([part.error_curve for part in estimates], share, n_effective, settings)
     bias_variance = _bias_variance([part.bias_variance for part in estimates], share)

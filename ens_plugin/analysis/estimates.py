@@ -61,20 +61,14 @@ class ResolvedOptions:
     ----------
     estimator : str
         As the user chose it, ``"auto"`` replaced by a name.
-    data : {"oob", "holdout"}
     criterion : {"agreement", "excess_error", "probability", "metric"}
         What the recommended size has to meet.
     chooses_criterion : bool
         Whether another criterion may take its place where no size is known.
-    confidence, tolerance, interval_level : float
     probability_tolerance : float
         The tolerance of the Brier score; `tolerance` is that of the error.
-    max_size : int
     sizes : ndarray of int
         Sizes to tabulate.
-    random_state : int
-        Seed of all random numbers.
-    metric : ResolvedMetric or None
     metric_tolerance : float
         Wanted distance of the metric from its limit: in its unit, or as a share of the limit's distance from the
         reference.
@@ -109,16 +103,9 @@ class ResolvedOptions:
 class Estimates:
     """Error curve, size, bias, variance and deviation of an ensemble, with findings.
 
-    Attributes
-    ----------
-    criteria : tuple of SizeRecommendation
-        The size by every criterion; `recommendation` is one of them.
-    error_draws : ErrorDraws or None
-        Of a classifier, for the size by its error.
-    metric_size : SizeRecommendation or None
-        Where a metric was requested.
-    seed_variance : float
-        Variance over seeds of the mean loss of these rows, as of :class:`ens_plugin.core.comparison.JudgedRows`.
+    `criteria` are the sizes by every criterion, of which `recommendation` is one; `metric_size` is that by a requested
+    metric, and `error_draws` are of a classifier, for the size by its error.
+    `seed_variance` is that of the mean loss of these rows, as of :class:`ens_plugin.core.judged_rows.JudgedRows`.
     """
 
     error_curve: ErrorCurve

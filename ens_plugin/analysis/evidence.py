@@ -39,12 +39,11 @@ class Evidence:
     sample : Sample
         The members' outputs for a random subset of the rows; its rows are entries of the tally.
     path : PathTally or None
-        The growth path, for the path estimator.
+        For the path estimator.
     weight : RowWeight
         Weights of the entries.
     spreads : ndarray, shape (2, 2), or None
-        For soft votes whose entries are groups of rows: see
-        :func:`ens_plugin.analysis.estimates.soft_spreads`.
+        For soft votes whose entries are groups of rows: see :func:`ens_plugin.analysis.estimates.soft_spreads`.
     crossed : CrossedMargins or None
         For margins whose entries are groups of rows.
     label : ndarray of int, shape (n_entries,), or None
@@ -54,7 +53,6 @@ class Evidence:
         Where entries are groups of rows: rows with weight by label and number of members, and their weight.
     chance : ndarray, shape (n_entries,), or None
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
-    proof : BagProof
     metric_sample : Sample or None
         Like `sample`, but of more rows, for a metric; None without a metric, or if `sample` has enough rows.
     """

@@ -156,8 +156,6 @@ def missing_weight(evidence: Evidence, n_members: int, needed: int) -> float:
 def group_chances(groups: IntArray, trials: FloatArray, n_members: int) -> FloatArray | None:
     r"""Return the chance of each row's group to be out of one bag, by the size of the group.
 
-    Notes
-    -----
     Where rows are drawn alike, a group of s rows is left out with a chance of about :math:`e^{-\lambda s}`.  Lambda is
     the likeliest one, at which :math:`\sum_g s_g (M q_g - n_g) / (1 - q_g) = 0`.
     """

@@ -35,13 +35,8 @@ PRIOR_ROWS = 0.5
 class JudgedMetric(NamedTuple):
     """The rows that a metric of one ensemble is computed on.
 
-    Attributes
-    ----------
-    rows : MetricRows
-    seed_variance : float
-        Variance of the metric over seeds, for its members of these rows.
-    shift : float
-        Metric of all members less that of each row's out-of-bag members; NaN where the first is infinite.
+    `seed_variance` is the variance of the metric over seeds, for its members of these rows.  `shift` is the metric of
+    all members less that of each row's out-of-bag members; NaN where the first is infinite.
     """
 
     rows: MetricRows
@@ -69,14 +64,8 @@ def rows_of_both(candidate: JudgedMetric, baseline: JudgedMetric) -> tuple[NDArr
 def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: float) -> Difference:
     """Return by how much the candidate is worse than the baseline, at their own sizes, on the rows that both predict.
 
-    The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.
-
-    Notes
-    -----
-    Out of bag, row i is in the training of members that predict row j, and row j in that of members that predict row i.
-    The losses of the two rows are therefore correlated, which samples of the rows do not show.  The variance that this
-    adds is at most the part of the variance of single losses that comes from the training rows, so the variance at most
-    doubles.
+    The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.  Why the
+    variance may double out of bag is in section 10 of ``docs/methods.md``.
     """
     if math.isnan(candidate.shift) or math.isnan(baseline.shift):
         raise InputError(

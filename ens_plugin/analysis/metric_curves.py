@@ -91,14 +91,8 @@ SPREAD_OF_FORM = 1.4
 class TwoErrors:
     """The 0-1 errors of the rows of each of two labels, and the weight of these rows.
 
-    Attributes
-    ----------
-    errors : tuple of two ErrorDraws
-        Draw k of the one belongs to draw k of the other.
-    weights : tuple of two floats
-    ties : tuple of two ndarrays, each of shape (n_sizes,), or None
-        Of hard votes: the probability that the votes on a row of each label tie, at the even size above each size of
-        the errors.  The first label wins ties.
+    Draw k of the one error belongs to draw k of the other.  `ties` are of hard votes, of which the first label wins
+    ties: the probability that those on a row of each label tie, at the even size above each size of the errors.
     """
 
     errors: tuple[ErrorDraws, ErrorDraws]
@@ -687,7 +681,6 @@ class MetricChange:
 
     Attributes
     ----------
-    law : Extrapolation
     by_order : ndarray, shape (n_orders, n_sizes)
         The metric by random order of the members and size.
     limits : tuple of two floats
@@ -824,14 +817,8 @@ class MetricChange:
 class MetricLaw:
     """The :class:`~ens_plugin.core.size_law.SizeLaw` of a metric's difference from that of the infinite ensemble.
 
-    Attributes
-    ----------
-    change : MetricChange or LabelMetricCurve
-    settings : ResolvedOptions
-    tolerance : float
-        The difference that the tolerance of the options allows, as it is stated.
-    unit : float
-        What a difference is stated in: 1 for scores, the value of the infinite ensemble for losses.
+    `tolerance` is the difference that the tolerance of the options allows, as it is stated.  The `unit` in which
+    differences are stated is 1 for scores, the value of the infinite ensemble for losses.
     """
 
     change: MetricChange | LabelMetricCurve
@@ -873,11 +860,8 @@ def metric_size(
 ) -> SizeRecommendation:
     """Return the smallest size from which on the metric is at most `tolerance` away from its value at infinity.
 
-    Notes
-    -----
-    Beyond the largest subset the metric is a line in 1/size, so its distance from the limit falls as 1/size.  A draw
-    for the interval resamples the orders of the members, adds an error of the rows to level and slope, and continues
-    the curve between the line and the parabola whose distance bounds the error of the extrapolation.
+    Beyond the largest subset the metric is a line in 1/size; what a draw for the interval varies is in section 7 of
+    ``docs/methods.md``.
     """
     metric = settings.metric
     assert metric is not None
@@ -960,14 +944,12 @@ class _Curve:
 
     Attributes
     ----------
-    change : MetricChange or LabelMetricCurve
     values, model, noise : ndarray, shape (n_sizes,)
         Value within the limits, bound on the error of the extrapolation, and standard deviation.
     asymptote_raw : float
         Value of the infinite ensemble as estimated, not limited.
     limits : tuple of two floats
         Least and largest value.
-    moments : Resampled
     even_shift : ndarray, shape (n_sizes - 1,), or None
         What ties of hard votes add at even sizes; `values` are without it.
     """
@@ -1046,8 +1028,7 @@ def estimate_own_loss(
 ) -> Estimates:
     """Return the estimates of an ensemble whose predictions neither labels nor squared errors describe.
 
-    All are of its own loss, or of the metric that the user named in its place.  The parameters are those of
-    :func:`with_metric_curve`.
+    All are of its own loss, or of the metric that the user named in its place.
     """
     metric = settings.metric
     assert metric is not None

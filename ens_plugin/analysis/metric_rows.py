@@ -74,15 +74,9 @@ LEAST_SCALE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class RankedChances:
-    """The chances of rows to have the label that is ranked first.
+    """The chances of rows to have the label that is ranked first, with the weights by which they were fitted.
 
-    Attributes
-    ----------
-    is_first : ndarray, shape (n_rows,)
-        1 for rows with the label, else 0.
-    chances : LabelChances
-    weight : ndarray, shape (n_rows,)
-        With which the chances were fitted.
+    `is_first` is 1 for rows with the label, else 0.
     """
 
     is_first: FloatArray
@@ -145,8 +139,6 @@ class MetricRows:
 
     Attributes
     ----------
-    metric : ResolvedMetric
-    sample : Sample
     target : ndarray, shape (n_sampled,)
         As the user gave it.
     inverse_link : callable
@@ -594,8 +586,6 @@ class ZeroRows:
         Members that give the label of a row that is not low a probability above 0, and members; of rows alike.
     n_alike : ndarray, shape (n_cells,)
         Number of these rows.
-    low : LowChances
-        Of the low rows.
     n_zero, n_rows : int
         Rows whose label has probability 0 by all of their own members, and all rows.
     change : float

@@ -72,15 +72,7 @@ OfNormal = Callable[[float, float], float]
 
 
 class RankingKind(NamedTuple):
-    """A way to judge a ranking.
-
-    Attributes
-    ----------
-    of_label : callable
-        ``of_label(label, target, output)`` returns the metric as a function of the weights.
-    expected : Expected
-    of_normal : OfNormal
-    """
+    """A way to judge a ranking: ``of_label(label, target, output)`` returns the metric as a function of the weights."""
 
     of_label: Callable[[int, NDArray[Any], FloatArray], OfWeights]
     expected: Expected
@@ -89,15 +81,7 @@ class RankingKind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """A metric that is a multiple of a ranking of two labels, up to a constant.
-
-    Attributes
-    ----------
-    label : int
-        Code of the label that is ranked first.
-    kind : RankingKind
-    scale : float
-    """
+    """A metric that is a multiple (`scale`) of a ranking of two labels, up to a constant; `label` is ranked first."""
 
     label: int
     kind: RankingKind
@@ -115,12 +99,9 @@ class Ranking:
     def offset_factor(self, distance: float, share: float) -> float:
         r"""Return how many k are added to the size so that the metric is a line in its inverse, for normal scores.
 
-        Notes
-        -----
-        With k the variance of a member in that of the limits, B members have the distance :math:`d/\sqrt{1 + k/B}`.
-        The metric m(d) is then :math:`m - \tfrac12 m' d\,(k/B)\,(1 - c\,k/B)` up to :math:`B^{-3}`, with
-        :math:`c = \tfrac34 + \tfrac14 d\,m''/m'`: a line in :math:`1/(B + ck)`.
-        For the area it is :math:`\tfrac34 - \tfrac18 d^2`.
+        With k the variance of a member in that of the limits, the metric m(d) is a line in :math:`1/(B + ck)` up to
+        :math:`B^{-3}`, :math:`c = \tfrac34 + \tfrac14 d\,m''/m'`, for the area :math:`\tfrac34 - \tfrac18 d^2`
+        (``docs/methods.md``, section 7).
         """
         below, here, above = (self.kind.of_normal(distance + step, share) for step in (-STEP, 0.0, STEP))
         slope, curvature = (above - below) / (2.0 * STEP), (above - 2.0 * here + below) / STEP**2
@@ -238,7 +219,6 @@ class ResolvedMetric:
     is_absolute : bool
         Whether a given `tolerance` is a distance in the unit of the metric; else it is relative to the value of the
         infinite ensemble.
-    takes_weights : bool
     compares_rows : bool
         Whether it ranks rows of one label against rows of another.
     is_joint : bool
@@ -346,15 +326,9 @@ LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
 class KnownFormula(NamedTuple):
-    """A formula with the same values as a metric.
+    """A formula with the same values as a metric, or as a ranking of two labels.
 
-    Attributes
-    ----------
-    formula : Formula
-    losses : str
-        ``"squared"`` or ``"log"`` where the expected loss of a row is known by size, else ``""``.
-    ranking : Ranking or None
-        Of a ranking of two labels; else None.
+    `losses` is ``"squared"`` or ``"log"`` where the expected loss of a row is known by size, else ``""``.
     """
 
     formula: Formula
@@ -604,15 +578,9 @@ def _of_values(metric: ResolvedMetric) -> Iterator[Formula]:
 
 @dataclass(frozen=True, eq=False)
 class OutputMetric:
-    """The metric of one output, and the rows of this output.
+    """The metric of one output, and the rows of this output, with the target as the metric takes it.
 
-    Attributes
-    ----------
-    metric : ResolvedMetric
-    labels : ndarray, shape (n_rows,)
-        Target of this output as the metric takes it.
-    n_labels : int
-        0 for values.
+    `n_labels` is 0 for values.
     """
 
     metric: ResolvedMetric
@@ -774,13 +742,7 @@ class NoPositiveLabelError(InputError):
 class _Parts(NamedTuple):
     """The function of a scorer, and how the scorer calls it.
 
-    Attributes
-    ----------
-    name : str
-        Of its function.
-    function : str
-        The same for a function of scikit-learn whose range is that of the tables above; else empty.
-    is_negated, takes_weights : bool
+    `function` is its `name` if it is one of scikit-learn whose range is that of the tables above; else empty.
     """
 
     name: str

@@ -24,15 +24,7 @@ __all__ = [
 
 
 class ScorerOfLabel(NamedTuple):
-    """A scorer of scikit-learn for two labels of which one is named as the positive one.
-
-    Attributes
-    ----------
-    scorer : str or callable
-        Its name, or the scorer itself.
-    positive_label : str
-        One of the labels of the model, as text.
-    """
+    """A scorer of scikit-learn, or its name, for two labels of which one is named as the positive one, as text."""
 
     scorer: str | Callable[..., float]
     positive_label: str

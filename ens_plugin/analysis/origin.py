@@ -54,10 +54,7 @@ def doubts_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: N
 
 
 def changed_rows_share(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> float | None:
-    """Return the error of members that drew the row at the same position, as a share of the error of the others.
-
-    Parameters are those of :func:`doubts_about_changed_rows`.
-    """
+    """Return the error of members that drew the row at the same position, as a share of the error of the others."""
     chosen = spread_rows(len(target), COMPARED_ROWS)
     own = target[chosen] if adapter.classes is None else target[chosen].astype(np.int64)
     in_bag = _drawn_positions(adapter, target, chosen, own)

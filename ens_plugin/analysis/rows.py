@@ -48,7 +48,6 @@ class Rows:
 
     Attributes
     ----------
-    adapter : EnsembleAdapter
     features : prepared rows, n_rows of them
     labels : ndarray, shape (n_rows,) or (n_rows, 1)
         y as the user gave it.
@@ -57,8 +56,6 @@ class Rows:
         and select entries of arrays; whoever computes with them converts them first.
     weight : ndarray of float64, shape (n_rows,)
         Weights in the evaluation.
-    likeness : RowLikeness
-        Groups, copies and equal features.
     bags : Bags or None
         Of training rows: with groups, a row counts as drawn if any row of its group was.  None: held-out rows.
     proof : BagProof
@@ -71,8 +68,6 @@ class Rows:
         Whether the target or a column of training rows is in order.
     table : ndarray of two dimensions, CSR matrix, DataFrame or None
         Training rows without groups, as far as they are a table.
-    findings : tuple of Finding
-        On the rows.
     """
 
     adapter: EnsembleAdapter

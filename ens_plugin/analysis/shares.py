@@ -85,13 +85,10 @@ class RowShares:
 
     Attributes
     ----------
-    evidence : Evidence
     is_even : bool
         Whether no weight had to be changed.
     change : float
         Mean relative change of a usable row's weight.
-    labels : tuple of LabelBasis
-    findings : tuple of Finding
     unevenness : str
         A sentence on how often the rows of each label are left out; empty where `is_even`.
     """

@@ -83,16 +83,9 @@ def agreement_reason(size: int | None, agreement: float, n_members: int, setting
 
 
 class Goal(NamedTuple):
-    """What a size has to reach by one criterion.
+    """What a size has to reach by one criterion: `wanted` is the agreement, or the excess.
 
-    Attributes
-    ----------
-    criterion : str
-        As in :class:`~ens_plugin.report.result.SizeRecommendation`.
-    wanted : float
-        The agreement, or the excess, that is wanted.
-    reason : callable
-        ``reason(size, now)`` returns one sentence with the size and the closeness of the current size.
+    ``reason(size, now)`` returns one sentence with the size and the closeness of the current size.
     """
 
     criterion: Literal["agreement", "excess_error", "probability", "metric"]

@@ -194,10 +194,8 @@ def _per_member(rows: MetricRows, squares: FloatArray, chosen: IntArray) -> Floa
 def log_terms(
     mean: FloatArray, variance: FloatArray, trials: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray] | None:
-    r"""Return each row's log loss with all of its members to the first order, and its slope in 1/B.
+    """Return each row's log loss with all of its members to the first order, and its slope in 1/B.
 
-    Notes
-    -----
     The slope is :math:`c(1/p - 1)/2`.  Rows also determine the share c that all have in common, to which a row counts
     whatever its weight: what each adds to it is added to its slope, over its weight.  This leaves the mean and gives
     the slopes the spread of their mean over samples of rows.  Rows of next to no weight count as of a quarter of the
@@ -276,16 +274,10 @@ OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
 def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
     r"""Return the standard deviation over seeds of a metric of the whole ensemble; NaN where it is not known.
 
-    For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.
-
-    Notes
-    -----
-    Members are independent draws given the training rows, so the metric of one half of them and that of the other
-    differ as those of two seeds at half the size; the variance at the whole size is
-    :math:`\mathrm{E}(\theta' - \theta'')^2 / 4`.  Where all rows have the same halves, this is the variance v on these
-    rows.  Where each row or group has halves of its own, what rows have in common cancels, and the rest is the rows'
-    own luck u.  On new rows the variance is as in section 6 of ``docs/methods.md``,
-    :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share of the members that are out of bag for a row.
+    For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.  The
+    variance is :math:`v = \mathrm{E}(\theta' - \theta'')^2 / 4`, of the metrics of two halves of the members.  Halves
+    of each row's own give its own luck u.  On new rows it is :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share
+    of the members that are out of bag for a row (``docs/methods.md``, section 7, over seeds).
     """
     n_members = rows.sample.block.counted.shape[0]
     if n_members < FEWEST_MEMBERS_OF_METRIC or rows.combine is not None:
@@ -518,7 +510,6 @@ class TrainingDraws:
 
     Attributes
     ----------
-    adapter : EnsembleAdapter
     features, new : prepared rows
         Those of training, and those to predict.
     draws : DrawCounts
@@ -757,14 +748,7 @@ MOST_ADVISED = 20.0
 
 @dataclass(frozen=True, eq=False)
 class PredictionSpread:
-    """Standard errors of the predictions of new rows.
-
-    Attributes
-    ----------
-    standard_error : ndarray of float64, shape (n_rows,) or (n_rows, n_labels)
-    kind : {"estimate", "upper bound", "unknown"}
-    cautions : tuple of str
-    """
+    """Standard errors of the predictions of new rows, by label for a classifier."""
 
     standard_error: FloatArray
     kind: SpreadKind
@@ -781,8 +765,6 @@ class _Pool(NamedTuple):
 def prediction_spread(known: TrainingDraws) -> PredictionSpread:
     """Return the standard errors of the predictions of the new rows, over training sets and seeds.
 
-    Notes
-    -----
     Single variances over training sets are noisy, from few members and from the few training rows that a prediction
     rests on.  Their ratio to the variance over members differs less from row to row than either, so that it is taken
     over many rows together: rows to predict, and training rows, predicted by members that were trained without them.

@@ -145,12 +145,7 @@ MAX_NAMES = 20
 class ModelRows(NamedTuple):
     """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``.
 
-    Attributes
-    ----------
-    names : sequence of str
-        Columns of the features.
-    left_out : tuple of str
-        Columns that the model was not trained on.
+    `names` are the columns of the features; the model was not trained on those `left_out`.
     """
 
     X: Any
@@ -341,22 +336,9 @@ OPTIONS = ("metric", "criterion", "confidence", "tolerance", "max_size", "estima
 class AnalysisRequest:
     """Arguments common to the commands that analyse a model; see ``ens-plugin analyze --help``.
 
-    Attributes
-    ----------
-    model : str
-        Path or URI.
-    data : str
-        Path of the rows.
-    target : str
-        Column with the true labels or values.
-    sample_weight, groups : str or None
-        Columns with the weights and the groups of the rows.
-    drop, features : tuple of str
-        Columns that are no features, and those that are; all others are features if `features` is empty.  Each may be
-        several names with commas between them.
-    tracking_uri : str or None
-    options : AnalysisOptions
-        Without the weights and the groups, which are in the file.
+    The columns of the target, the weights, the groups and `drop` are no features; all others are if `features` is
+    empty.  Each entry of `drop` and `features` may be several names with commas between them.  `options` are without
+    the weights and the groups, which are in the file.
     """
 
     model: str

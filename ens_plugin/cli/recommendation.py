@@ -60,7 +60,6 @@ class Recommendation:
 
     Attributes
     ----------
-    report : EnsembleReport
     checks : tuple of Check
         ``"recommended_size"`` first, then the demands of the job: ``"max_size_ratio"``, ``"min_agreement"``.
     savings : Savings or None

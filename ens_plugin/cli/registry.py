@@ -67,13 +67,7 @@ PATIENCE = {
 class RowFile(NamedTuple):
     """The options of a gate that describe a file with rows.
 
-    Attributes
-    ----------
-    target : str or None
-        Column with the true labels or values.
-    holdout : bool
-    drop, features : tuple of str
-        As of :class:`ens_plugin.cli.inputs.AnalysisRequest`.
+    The names of columns are as in :class:`ens_plugin.cli.inputs.AnalysisRequest`.
     """
 
     target: str | None
@@ -108,15 +102,7 @@ def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
 class GateSetup(NamedTuple):
     """What a gate judges by and where: the options of both commands.
 
-    Attributes
-    ----------
-    policy : Path
-    baseline, promote : str or None
-    prefix : str
-        Of the logged reports.
-    audit_log : Path or None
-        Where audit lines are appended; "-" stands for stderr.
-    tracking_uri : str or None
+    Audit lines are appended to `audit_log`, of which "-" stands for stderr; `prefix` is that of the logged reports.
     """
 
     policy: Path

@@ -31,15 +31,7 @@ EXCEPTION = re.compile(r"^(?:Exception in thread \S+ |Caused by)?:? ?[\w.]+(?:Er
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Spark as the engine of an analysis: its master, and the column with the rows' positions.
-
-    Attributes
-    ----------
-    master : str
-        URL of Spark's master: ``local[2]``, ``spark://host:7077``, ``yarn``.
-    row_id : str or None
-        Column with each row's position in the training data.
-    """
+    """Spark as the engine of an analysis: the URL of its master, and the column with each row's training position."""
 
     master: str
     row_id: str | None

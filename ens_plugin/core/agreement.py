@@ -55,13 +55,10 @@ BY_LOG = 2.0
 
 @dataclass(frozen=True, eq=False)
 class SubsetRatio:
-    r"""Logarithm of the ratio of the disagreement observed between subsets to the disagreement that a model predicts.
+    """Logarithm of the ratio of the disagreement observed between subsets to the disagreement that a model predicts.
 
-    Attributes
-    ----------
-    coefficients : ndarray, shape (3,)
-        Coefficients of :math:`B^{-1/2}`, :math:`B^{-1}` and :math:`B^{-3}`; the ratio is 1 at infinity.
-    covariance : ndarray, shape (3, 3)
+    The coefficients, shape (3,), are of :math:`B^{-1/2}`, :math:`B^{-1}` and :math:`B^{-3}`; the ratio is 1 at
+    infinity.
     """
 
     coefficients: FloatArray
@@ -81,17 +78,8 @@ class SubsetRatio:
 class AnchoredAgreement:
     """A row model whose disagreement with the infinite ensemble is multiplied by a factor of the size.
 
-    It implements the protocol :class:`ens_plugin.core.row_model.RowModel`.
-
-    Attributes
-    ----------
-    model : RowModel
-    density, likelihood, counts, group, point_weights
-        The attributes of `model` with these names.
-    log_factor : PchipInterpolator
-        Logarithm of the factor as a function of log B, between sizes 1 and 100001.
-    ratio : SubsetRatio
-        The part of the factor that is estimated from subsets, for its noise.
+    It implements :class:`ens_plugin.core.row_model.RowModel`.  The logarithm of the factor is a function of log B
+    between sizes 1 and 100001; `ratio` is the part of it that is estimated from subsets, for its noise.
     """
 
     model: RowModel
@@ -156,13 +144,7 @@ class SizeLuck:
 class AgreementLaw:
     """The :class:`~ens_plugin.core.size_law.SizeLaw` of the agreement with the infinite ensemble, by a row model.
 
-    Attributes
-    ----------
-    model : RowModel
-    drawn : PosteriorDraws or None
-        Draws of the model's density; None for a point mass.
-    luck : SizeLuck
-    random_state : int
+    The model's density has no draws (None) if it is a point mass.
     """
 
     model: RowModel
@@ -196,16 +178,8 @@ class AgreementLaw:
 def fit_contests(sample: Sample) -> RowModel:
     """Fit a model of the margins of each row's leading label over the runner-up, whatever the true label.
 
-    Parameters
-    ----------
-    sample : Sample
-        Rows with at least two members each.
-
-    Notes
-    -----
-    Before the votes are counted, either label is as likely to lead, so that the density of true margins is symmetric:
-    each row enters with both signs and half of its weight.  The first entries are the sample's rows in their order,
-    with the leading label's sign.
+    Each row, of at least two members, enters with both signs and half of its weight, because either label was as likely
+    to lead.  The first entries are the sample's rows in their order, with the leading label's sign.
     """
     block = sample.block
     support = block.support
@@ -224,22 +198,12 @@ def fit_contests(sample: Sample) -> RowModel:
 
 
 def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -> FloatArray:
-    r"""Return the estimated chance that a member's label is not the infinite ensemble's, for each sampled row.
+    """Return the estimated chance that a member's label is not the infinite ensemble's, for each sampled row.
 
-    Parameters
-    ----------
-    model : RowModel
-        Model of the sampled rows, in their order, of two labels.
-    contests : RowModel or None
-        :func:`fit_contests` of the sample, used in place of `model` for more than two labels; None for two.
-    sample : Sample
-
-    Notes
-    -----
-    A share a of a row's members predict the first of two labels and b the second; r is the chance, given the row's
-    members, that the infinite ensemble predicts the second.  The estimate is :math:`(1 - r)(1 - a) + r(1 - b)`.  Its
-    mean over rows is unbiased where the model is right, whatever the form of the members' outputs, because it needs no
-    relation of the mean of the outputs to the shares of the labels.
+    :math:`(1 - r)(1 - a) + r(1 - b)`, of shares a and b of the members for the first of two labels and the second, and
+    the chance r that the infinite ensemble predicts the second (``docs/methods.md``, section 6).  It needs no relation
+    of the mean of the outputs to the shares of the labels.  For more than two labels, `contests` are used in place of
+    `model`.
     """
     block = sample.block
     if contests is None:
@@ -254,22 +218,11 @@ def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -
 
 
 def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: FloatArray) -> SubsetRatio:
-    r"""Return the ratio of the observed disagreement of subsets with a row's other members to that of a model.
+    """Return the ratio of the observed disagreement of subsets with a row's other members to that of a model.
 
-    Parameters
-    ----------
-    model : RowModel
-    rates : SubsetRates
-        Labels of subsets of the sampled rows' members.
-    rows : ndarray of int, shape (n_sampled,)
-        The sampled rows, numbered as in the model.
-    weight : ndarray, shape (n_sampled,)
-
-    Notes
-    -----
-    Subset and other members are disjoint, so that their labels are independent draws given the row.  Where the
-    density of margins is flat around 0, ensembles of B and C members differ as often as one of
-    :math:`1/(1/B + 1/C)` members differs from the infinite one, which is the size assigned to a ratio.
+    Subset and other members are disjoint, so that their labels are independent draws given the row.  Ensembles of B and
+    C members differ as often as one of :math:`1/(1/B + 1/C)` members differs from the infinite one, which is the size
+    assigned to a ratio (``docs/methods.md``, section 5).
     """
     predicted, size = np.full((2, *rates.apart.shape), np.nan)
     for n_members in np.unique(rates.members):
@@ -322,17 +275,8 @@ def anchor_agreement(
 ) -> AnchoredAgreement:
     """Return a model whose disagreement is multiplied by two corrections, from leading labels and from subsets.
 
-    Parameters
-    ----------
-    model : RowModel
-        Model of all rows.
-    contests : RowModel or None
-        :func:`fit_contests` of the sampled rows; None where there are two labels, whose contest is `model`.
-    ratio : SubsetRatio
-        Ratio for `contests`, or for `model` if `contests` is None.
-    rows : ndarray of int, shape (n_sampled,)
-        The sampled rows, numbered as in the model.
-    weight : ndarray, shape (n_sampled,)
+    `contests` are of the sampled `rows`, which are numbered as in the model of all rows; of two labels they are None,
+    and the ratio is that of `model`.
     """
     sizes = np.unique(np.geomspace(1, LARGEST_SIZE, N_SIZES).astype(np.int64) // 2 * 2 + 1).astype(np.float64)
     whole = np.maximum(1.0 - model_agreement(model, sizes), TINY)
@@ -375,7 +319,6 @@ class CellVotes:
     votes : bool
         Whether members vote for one of two labels, so that leads are -1 or 1.
     random_state : int
-        Seed of the draws of a size.
     """
 
     mean: FloatArray
@@ -436,16 +379,7 @@ def gather_cells(
 ) -> CellVotes:
     """Return the mean and spread of the members' votes in each cell of rows with equal features.
 
-    Parameters
-    ----------
-    sample : Sample
-        Outputs of a classifier; its rows are positions in `cell`.
-    cell : ndarray of int64, shape (n_rows,)
-        Number of each row's cell.
-    weight : ndarray, shape (n_rows,)
-    n_effective : float
-        Kish's effective number of rows.
-    random_state : int
+    The rows of the sample are positions in `cell` and `weight`; `n_effective` is Kish's number of rows.
     """
     block = sample.block
     known, place = np.unique(cell[sample.rows], return_inverse=True)
@@ -525,13 +459,8 @@ MAX_ITERATIONS, SMALL_STEP, ROUNDING = 200, 1e-8, 1e-12
 class LabelChances:
     """The chance of each row to have the second label, with the uncertainty of the fit.
 
-    Attributes
-    ----------
-    second : ndarray, shape (n_rows,)
-    columns : ndarray, shape (n_rows, n_columns)
-        Of the log-odds.
-    covariance : ndarray, shape (n_columns, n_columns)
-        Of the coefficients (Laplace).
+    `columns`, shape (n_rows, n_columns), are those of the log-odds; `covariance` is that of their coefficients
+    (Laplace).
     """
 
     second: FloatArray
@@ -540,31 +469,11 @@ class LabelChances:
 
 
 def chances_of_labels(score: FloatArray, is_second: FloatArray, weight: FloatArray) -> LabelChances:
-    r"""Fit the chance of the second label as a smooth function of a score.
+    r"""Fit the chance of the second label as a smooth function of a score on the scale of log-odds.
 
-    Parameters
-    ----------
-    score : ndarray, shape (n_rows,)
-        On the scale of log-odds; greater where the members support the second label.
-    is_second : ndarray, shape (n_rows,)
-        1 for rows of the second label, 0 for those of the first.
-    weight : ndarray, shape (n_rows,)
-        Of independent rows: it sums to their number.
-
-    Notes
-    -----
     Logistic regression on the score and on Legendre polynomials of :math:`\tanh(\mathrm{score}/2)`, whose coefficients
     have a normal prior of variance 1, by Newton's method.  A step that makes the fit worse is halved: whole steps go
-    past the optimum where the score nearly separates the labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> score = rng.normal(size=4000)
-    >>> found = chances_of_labels(score, (rng.random(4000) < 1 / (1 + np.exp(-2 * score))).astype(float), np.ones(4000))
-    >>> bool(np.abs(found.second - 1 / (1 + np.exp(-2 * score))).mean() < 0.02)
-    True
+    past the optimum where the score nearly separates the labels.  The weights sum to the number of independent rows.
     """
     columns = _columns(score)
     coefficients = np.zeros(columns.shape[1])
@@ -621,6 +530,10 @@ MOST_COUNTED = 200
 class LowChances:
     r"""What is known of the chances p that a member gives a row's label a probability above 0, of low rows.
 
+    Near 0 they have a density in proportion to :math:`p^{a-1}`: k of n members are then in proportion to
+    :math:`\Gamma(k + a)/k!`, and p given k is :math:`\mathrm{Beta}(k + a, n - k + 1)` (``docs/methods.md``, section 7,
+    probabilities of 0).
+
     Attributes
     ----------
     positive, trials : ndarray, shape (n_cells,)
@@ -629,13 +542,6 @@ class LowChances:
         Cell of each row.
     powers : ndarray, shape (n_powers,)
         Equally likely ones.
-
-    Notes
-    -----
-    Near 0 the rows' chances are taken to have a density in proportion to :math:`p^{a-1}`.  Of n members, k give the
-    label a probability above 0 in numbers of rows in proportion to :math:`\Gamma(k + a)/k!`, and p given k is
-    :math:`\mathrm{Beta}(k + a, n - k + 1)`.  The posterior of the power a is that of these counts, with a lognormal
-    prior.
     """
 
     positive: FloatArray
@@ -644,12 +550,7 @@ class LowChances:
     powers: FloatArray
 
     def zero_chances(self, sizes: ArrayLike) -> FloatArray:
-        """Return the chance of each row that none of so many other members gives its label more than 0.
-
-        Returns
-        -------
-        ndarray, shape (n_sizes, n_rows)
-        """
+        """Return the chance of each row, by size, that none of so many other members gives its label more than 0."""
         wanted = np.asarray(sizes, dtype=np.float64)[:, None, None]
         first, second = self._shapes()
         return np.asarray(none_of(first, second, wanted).mean(axis=1)[:, self.place])
@@ -657,11 +558,7 @@ class LowChances:
     def log_losses(self, sizes: ArrayLike) -> FloatArray:
         """Return the expected log loss of each row at each size, infinity allowed, if members predict 0 or 1.
 
-        A probability of 0 counts as scikit-learn's smallest number.
-
-        Returns
-        -------
-        ndarray, shape (n_powers, n_sizes, n_rows)
+        The shape is (n_powers, n_sizes, n_rows).  A probability of 0 counts as scikit-learn's smallest number.
         """
         first, second = self._shapes()
         chances = np.asarray(betaincinv(first[..., None], second[..., None], NODES), dtype=np.float64)
@@ -683,23 +580,7 @@ def is_low(positive: FloatArray, trials: FloatArray) -> BoolArray:
 
 
 def fit_low_chances(positive: FloatArray, trials: FloatArray) -> LowChances:
-    """Fit the power of the density of low rows' chances to their counts.
-
-    Parameters
-    ----------
-    positive, trials : ndarray, shape (n_rows,)
-        Of low rows only.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> chance, trials = rng.random(40000), np.full(40000, 40.0)
-    >>> positive = rng.binomial(40, chance).astype(float)
-    >>> low = is_low(positive, trials)
-    >>> found = fit_low_chances(positive[low], trials[low])
-    >>> bool(abs(found.zero_chances([100.0]).sum() / np.sum((1.0 - chance) ** 100) - 1.0) < 0.15)
-    True
-    """
+    """Fit the power of the density of low rows' chances to their counts."""
     cells, place, n_alike = np.unique(
         np.stack([positive, trials]), axis=1, return_inverse=True, return_counts=True
     )  # fmt: skip

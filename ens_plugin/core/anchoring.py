@@ -84,11 +84,7 @@ def mean_error(models: list[RowModel], sizes: ArrayLike) -> FloatArray:
 def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
     """Return the largest odd size such that at least half of the rows have as many members; 0 if there is none.
 
-    Parameters
-    ----------
-    trials : ndarray, shape (n_entries,)
-    rows : ndarray, shape (n_entries,), or None
-        Number of rows of each entry; None for one each.
+    `rows` is the number of rows of each entry; None for one each.
     """
     median = int(row_quantiles(trials, [0.5], rows)[0])
     return median if median % 2 else max(median - 1, 0)
@@ -97,21 +93,8 @@ def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
 def anchor_first_size(models: list[RowModel], first: float) -> Anchor:
     """Return the difference of the error of one member, which is known, and that of the mean of the models.
 
-    It is divided by the size, as the first of the terms that are fitted to subsets.
-
-    Parameters
-    ----------
-    models : list of RowModel
-    first : float
-        Error of one member over all rows and members.
-
-    Examples
-    --------
-    >>> from ens_plugin.core.votes import fit_mixture
-    >>> model = fit_mixture([0, 1, 1, 3] * 10, [5, 4, 5, 5] * 10)
-    >>> anchor = anchor_first_size([model], 0.2625)
-    >>> (model.error([1, 3]) + anchor.at([1, 3])).round(4).tolist()
-    [0.2625, 0.1875]
+    It is divided by the size, as the first of the terms that are fitted to subsets.  `first` is over all rows and
+    members.
     """
     differences = first - mean_error(models, [1])
     return Anchor(np.ones(1, dtype=np.int64), differences, np.zeros(1), differences)
@@ -122,23 +105,10 @@ def anchor_models(
 ) -> Anchor:
     """Return the difference of the errors of random subsets and of the mean of the models, on the sampled rows.
 
-    Parameters
-    ----------
-    models : list of RowModel
-    rates : SubsetRates
-        Labels of subsets of the sampled rows' members, at sizes up to that of most rows; the first size is 1.
-    rows : ndarray of int, shape (n_sampled,)
-        The sampled rows, numbered as in the models.
-    weight : ndarray, shape (n_sampled,)
-    first : float
-        Error of one member over all rows and members, used in place of that over the sample.
-    n_rows : float
-        Number of rows of the whole data.
-
-    Notes
-    -----
-    Subsets of each size are drawn independently, so that their covariance is diagonal.  A difference is noisy from its
-    draws and from the rows left out; at size 1 it is exact, and the fit interpolates it.
+    Subsets of each size, up to that of most rows, are drawn independently, so that their covariance is diagonal.  A
+    difference is noisy from its draws and from the rows left out; at size 1, where `first`, over all rows and members,
+    is used in place of the sample's error, it is exact, and the fit interpolates it.  `rows` are numbered as in the
+    models.
     """
     sizes = rates.sizes
     expected = np.mean([row_means(model, model.error_by_point(sizes), rows) for model in models], axis=0)
@@ -194,17 +164,9 @@ MAX_VOTES = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class LabelVotes:
-    """Votes or probabilities of the members for some rows, summed by label.
+    """Votes or probabilities of the members for some rows, summed by label, and their summed squares.
 
-    Attributes
-    ----------
-    support : ndarray, shape (n_rows, n_labels)
-        Summed votes, or probabilities, for each label.
-    squares : ndarray, shape (n_rows, n_labels)
-        Summed squares of the members' support; the same as `support` for votes.
-    trials : ndarray, shape (n_rows,)
-        Number of members that count for the row, at least 2.
-    target : ndarray of int, shape (n_rows,)
+    Of votes, the squares are the same as the support.  At least two members count for each row.
     """
 
     support: FloatArray
@@ -306,25 +268,9 @@ class LabelShares:
 def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     """Return the distribution, fitted to votes, of the shares of members that predict each label for a row.
 
-    Parameters
-    ----------
-    votes : LabelVotes
-    weight : ndarray, shape (n_rows,)
-
-    Notes
-    -----
-    The wrong votes of a row follow a Dirichlet distribution, of which a part belongs to one main rival.  For each
-    concentration, this part is chosen such that the wrong votes of two members are for the same label as often as in
-    the data.  Of these pairs, the one with the largest likelihood of the wrong votes is taken (Minka 2000).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> support = np.tile([[9.0, 1.0, 0.0], [4.0, 5.0, 1.0], [0.0, 3.0, 7.0]], (10, 1))
-    >>> votes = LabelVotes(support, support, np.full(30, 10.0), np.tile([0, 1, 2], 10))
-    >>> shares = fit_label_shares(votes, np.ones(30)).draw(np.random.default_rng(0))
-    >>> shares.shape, float(shares.sum(axis=1).max().round(12))
-    ((30, 3), 1.0)
+    The wrong votes of a row follow a Dirichlet distribution, of which a part belongs to one main rival
+    (``docs/methods.md``, section 3).  Of the pairs of part and mass with which two members' wrong votes are for the
+    same label as often as in the data, the one with the largest likelihood is taken (Minka 2000).
     """
     target = votes.target
     rows = np.arange(target.size)
@@ -370,12 +316,8 @@ def _matching_laws(votes: LabelVotes, confusion: FloatArray, weight: FloatArray)
 def _meeting_chance(once: float, twice: float, part: FloatArray, mass: float) -> FloatArray:
     """Return the chance that two wrong votes on a row are for the same label, for each part on one main rival.
 
-    Parameters
-    ----------
-    once, twice : float
-        Sums over labels of the shares in the wrong votes, and of their squares, in the mean over true labels.
-    part : ndarray
-    mass : float
+    `once` and `twice` are sums over labels of the shares in the wrong votes, and of their squares, in the mean over
+    true labels.
     """
     # The mean of x(x + 1) over the labels, x the mass on a label, with and without that on the main rival.
     base, bonus = mass * (1.0 - part), mass * part
@@ -433,12 +375,8 @@ SIZES_PER_MEMBER = (1.0, 3.0, 9.0)
 class RivalShift(NamedTuple):
     """The shift that corrects margins for noisily selected rivals, with its noise.
 
-    Attributes
-    ----------
-    shift, shift_loss : float
-        See :class:`ens_plugin.core.margins.MarginModel`.
-    left_out : ndarray, shape (n_simulations, 2)
-        Both without each of the independent simulations that they are from.
+    `shift` and `shift_loss` are those of :class:`ens_plugin.core.margins.MarginModel`; `left_out`, shape
+    (n_simulations, 2), are both without each of the independent simulations that they are from.
     """
 
     shift: float
@@ -447,13 +385,7 @@ class RivalShift(NamedTuple):
 
 
 def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> RivalShift:
-    """Fit the shift that corrects margins for noisily selected rivals, and by how much it is less in small ensembles.
-
-    Parameters
-    ----------
-    votes : LabelVotes
-    weight : ndarray, shape (n_rows,)
-    """
+    """Fit the shift that corrects margins for noisily selected rivals, and its loss in small ensembles."""
     rng = np.random.default_rng(SEED_OF_RIVALS)
     weight = weight / weight.mean()
     shares, votes_per_member = fit_label_shares(votes, weight), votes.per_member
@@ -536,37 +468,11 @@ LARGEST_SIZE = 64
 
 
 def tied_label_shift(votes: LabelVotes, weight: FloatArray, code: int, sizes: FloatArray, n_drawn: int) -> FloatArray:
-    """Return the error of rows of one label if the first label wins ties, minus that if tied labels win alike.
+    """Return the error of rows of one label if the first label wins ties, minus that if tied labels win alike, by size.
 
-    Parameters
-    ----------
-    votes : LabelVotes
-        Hard votes for the rows of one label.
-    weight : ndarray, shape (n_rows,)
-    code : int
-        That label.
-    sizes : ndarray, shape (n_sizes,)
-        Whole sizes, or infinity; above 64 the shift is taken as 0.
-    n_drawn : int
-        Number of rows to draw votes for, at each size; at least each row once.
-
-    Returns
-    -------
-    ndarray, shape (n_sizes,)
-
-    Notes
-    -----
-    Each row's label shares are drawn from their distribution given its votes, and the votes of an ensemble from these.
-
-    Examples
-    --------
-    The first two of three labels have the most votes: they tie often, and the rows are of the second one.
-
-    >>> support = np.tile([4.0, 4.0, 2.0], (40, 1))
-    >>> votes = LabelVotes(support, support, np.full(40, 10.0), np.ones(40, dtype=np.int64))
-    >>> shift = tied_label_shift(votes, np.ones(40), 1, np.array([4.0, 100.0]), 1000)
-    >>> bool(0.02 < shift[0] < 0.2), float(shift[1])
-    (True, 0.0)
+    The votes are hard ones for rows of the label `code`.  Each row's label shares are drawn from their distribution
+    given its votes, and the votes of an ensemble from these, for `n_drawn` rows at each size and at least each row
+    once.  Above size 64 the shift is taken as 0.
     """
     shift, small = np.zeros(sizes.size), np.flatnonzero(sizes <= LARGEST_SIZE)
     if small.size == 0:
@@ -586,22 +492,7 @@ def tied_label_shift(votes: LabelVotes, weight: FloatArray, code: int, sizes: Fl
 def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
     r"""Return the probability that the votes of an even number of members tie, shape (n_sizes, n_points).
 
-    Parameters
-    ----------
-    probability : array-like, shape (n_points,)
-        Probabilities of one vote, in [0, 1].
-    sizes : array-like, shape (n_sizes,)
-        Even sizes, at least 2.
-
-    Returns
-    -------
-    ndarray
-        :math:`\binom{B}{B/2} (p(1-p))^{B/2}`.
-
-    Examples
-    --------
-    >>> tie_probability([0.5, 0.1], [2, 4]).round(4).tolist()
-    [[0.5, 0.18], [0.375, 0.0486]]
+    :math:`\binom{B}{B/2} (p(1-p))^{B/2}`.
     """
     wanted = np.asarray(sizes, dtype=np.float64)
     if probability is GRID and 1 < wanted.size <= MOST_CACHED:
@@ -626,26 +517,9 @@ def _grid_ties(sizes: tuple[float, ...]) -> FloatArray:
 def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatArray:
     r"""Return the error at even sizes if the first label wins ties, minus the error if a tie is half an error.
 
-    Parameters
-    ----------
-    model : Mixture
-        Model of the hard votes of all rows, including the sampled ones.
-    sample : Sample
-        Rows of two labels with hard votes.
-    sizes : array-like, shape (n_sizes,)
-        Whole sizes; an odd one is replaced by the even one above it.
-
-    Returns
-    -------
-    ndarray, shape (n_sizes,)
-        :math:`(s_2 \bar t_2 - s_1 \bar t_1) / 2`, with :math:`s` the shares of the two labels among the rows and
-        :math:`\bar t` the mean probability of a tie among the rows of each.
-
-    Notes
-    -----
-    The mean over the rows of one label is taken under a distribution fitted to these rows: near 1/2 the rows of a rare
-    label are much more frequent among its own than among all.  For a label of fewer than 30 rows, the mean of its rows'
-    posteriors under `model` is used.
+    :math:`(s_2 \bar t_2 - s_1 \bar t_1) / 2`, with s the shares of the two labels among the rows and :math:`\bar t` the
+    mean probability of a tie among the rows of each, under a distribution of their own (``docs/methods.md``, section
+    2); for fewer than 30 rows, of their posteriors under `model`.  An odd size is replaced by the even one above it.
     """
     even = np.asarray(sizes, dtype=np.float64)
     even = even + even % 2.0

@@ -206,18 +206,10 @@ LIKELIER = 3.0
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
     """Return whether :func:`match_training_rows` could find a match, decided without bags.
 
-    It could not if more members are wrong about a row than can have left out a training row, nor with fewer than
-    eight informative rows.  For bags of less than a quarter of the rows the result is False: members that drew no row
-    similar to a fresh one are wrong about it, and it would match.
-
-    Parameters
-    ----------
-    wrong : ndarray of bool, shape (n_members, n_rows)
-        True where a member is wrong about a row.
-    left_out : float
-        Share of the training rows that one bag leaves out.
-    n_trained : int
-        Number of training rows.
+    It could not if more members are wrong about a row than can have left out a training row, nor with fewer than eight
+    informative rows.  For bags of less than a quarter of the rows the result is False: members that drew no row similar
+    to a fresh one are wrong about it, and it would match.  `left_out` is the share of the training rows that one bag
+    leaves out.
     """
     n_members, counts = wrong.shape[0], wrong.sum(axis=0)
     mean = n_members * left_out
@@ -231,40 +223,17 @@ def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
 def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
     """Return whether, about some row, more members are wrong than can have left out a training row.
 
-    Parameters
-    ----------
-    wrong : ndarray of bool, shape (n_members, n_rows)
-    left_out : float
-        Share of the training rows that one bag leaves out.
+    `left_out` is the share of the training rows that one bag leaves out.
     """
     mean = wrong.shape[0] * left_out
     return bool(wrong.sum(axis=0).max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)))
 
 
 def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
-    r"""Return whether every row matches a training row of its own that all members wrong about the row left out.
+    """Return whether every row matches a training row of its own that all members wrong about the row left out.
 
     Training rows do, in any order and number, if members are right about the rows in their bags (fully grown trees).
-    Only the rows that most members are wrong about are compared.  At least eight of them must be informative: half as
-    many members are wrong about them as leave out a training row, and a match cannot be chance (see
-    :func:`chance_to_match`).  Otherwise the result is False.
-
-    Parameters
-    ----------
-    wrong : ndarray of bool, shape (n_members, n_rows)
-        True where a member is wrong about a row.
-    bags : Bags
-        Bags of the training rows.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> in_bag = rng.random((60, 200)) < 0.63
-    >>> unlike = rng.random((60, 200)) < 0.9
-    >>> match_training_rows((~in_bag & unlike)[:, ::-2], Bags.from_mask(in_bag))
-    True
-    >>> match_training_rows(rng.permuted(~in_bag & unlike, axis=0), Bags.from_mask(in_bag))
-    False
+    What else has to hold, so that fresh rows hardly ever do, is in section 14 of ``docs/methods.md``.
     """
     counts, left_out = wrong.sum(axis=0), _left_out(bags)
     chance = chance_to_match(counts, left_out, bags.n_members)
@@ -284,23 +253,8 @@ def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
 def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], n_members: int) -> NDArray[np.float64]:
     r"""Return a bound on the chance that members picked at random have all left out the same training row.
 
-    Parameters
-    ----------
-    counts : ndarray of int, shape (n_rows,)
-        Number of members picked.
-    left_out : ndarray of int, shape (n_training_rows,)
-        Number of members that left out each training row.
-    n_members : int
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows,)
-        :math:`\min(1, \sum_j \binom{m_j}{w} / \binom{M}{w})` for w of M members, of which :math:`m_j` left out row j.
-
-    Examples
-    --------
-    >>> chance_to_match(np.array([0, 1, 2]), np.array([2, 1]), 4).round(4)
-    array([1.    , 0.75  , 0.1667])
+    It is :math:`\min(1, \sum_j \binom{m_j}{w} / \binom{M}{w})` for w of M members (`counts`, by row), of which
+    :math:`m_j` (`left_out`) left out training row j.
     """
     picked, place = np.unique(counts, return_inverse=True)
     available, rows = np.unique(left_out, return_counts=True)
@@ -315,24 +269,8 @@ def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], 
 def drawn_share_of_error(errors: FloatArray, in_bag: BoolArray) -> float:
     """Return the error of the members that drew a row, over that of the members that did not, on average over rows.
 
-    Each row's errors are divided by their mean, so that no row outweighs the others.
-
-    Parameters
-    ----------
-    errors : ndarray of float, shape (n_members, n_rows)
-        Error of each member about each row, at least 0.
-    in_bag : ndarray of bool, shape (n_members, n_rows)
-        Whether the member drew the training row at the same position.
-
-    Returns
-    -------
-    float
-        NaN where no row has errors and both kinds of members.
-
-    Examples
-    --------
-    >>> drawn_share_of_error(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[True, False], [False, True]]))
-    0.0
+    Each row's errors are divided by their mean, so that no row outweighs the others.  NaN where no row has errors and
+    both kinds of members.
     """
     drawn, left_out = _relative_errors(errors, in_bag)
     return float(drawn.sum() / left_out.sum()) if left_out.any() else np.nan
@@ -343,20 +281,6 @@ def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
 
     About rows that the members were not trained on, the bags hold no information: for every row, the expected
     difference between members that drew its position and members that did not is 0.
-
-    Parameters
-    ----------
-    errors : ndarray of float, shape (n_members, n_rows)
-        Error of each member about each row, at least 0.
-    in_bag : ndarray of bool, shape (n_members, n_rows)
-        Whether the member drew the training row at the same position.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> in_bag, errors = rng.random((20, 200)) < 0.6, rng.random((20, 200))
-    >>> is_lower_where_drawn(errors, in_bag), is_lower_where_drawn(np.where(in_bag, 0.5 * errors, errors), in_bag)
-    (False, True)
     """
     drawn, left_out = _relative_errors(errors, in_bag)
     differences = left_out - drawn
@@ -368,40 +292,18 @@ def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
 
 
 def are_records_of(sample: NDArray[np.integer], table: NDArray[np.integer]) -> bool:
-    r"""Return whether the records of a sample are so often among those of a table that they are some of its rows.
+    """Return whether the records of a sample are so often among those of a table that they are some of its rows.
 
-    Parameters
-    ----------
-    sample, table : ndarrays of int, shapes (n_sample,) and (n_table,)
-        Number of each row's record, which is equal where the rows are.
-
-    Notes
-    -----
-    A fresh row's record occurs c times in the table with a chance of about :math:`(c + 1) f_{c + 1} / n`, where
-    :math:`f_c` records of the n rows occur c times (Good and Turing): as often as a row of the table is equal to c
-    others.  That of a row of the table occurs c times with a chance of :math:`c f_c / n`.  For c = 1, 2 and 3, the
-    records that occur c times are compared with those that occur less often.  Fresh rows from some part of all rows
-    may be among frequent records more often than others; so the odds of the chance are taken three times as large.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> rows = rng.geometric(0.005, size=800)
-    >>> are_records_of(rng.permutation(rows[:400]), rows[:400]), are_records_of(rows[400:], rows[:400])
-    (True, False)
+    Where :math:`f_c` records of the n rows occur c times, a fresh row's record occurs c times in the table with a
+    chance of :math:`(c + 1) f_{c + 1} / n` (Good and Turing), and that of a row of the table with :math:`c f_c / n`.
+    They are compared for c = 1, 2 and 3 (``docs/methods.md``, section 14, stored rows).
     """
     occurring = np.bincount(_counts(table, np.unique(sample)))
     return any(_are_too_many(occurring, count, odds) for count, odds in _odds_of_fresh_rows(table))
 
 
 def would_be_records_of(n_sample: int, table: NDArray[np.integer]) -> bool:
-    """Return whether :func:`are_records_of` would recognise so many of the rows of a table, drawn at random.
-
-    Examples
-    --------
-    >>> would_be_records_of(20, np.arange(100)), would_be_records_of(20, np.arange(100) % 10)
-    (True, False)
-    """
+    """Return whether :func:`are_records_of` would recognise so many of the rows of a table, drawn at random."""
     occurring = np.bincount(_counts(table, np.unique(table)), minlength=max(COMPARED_COUNTS) + 1)
     expected = np.floor(occurring * np.minimum(np.arange(occurring.size) * n_sample / table.size, 1.0))
     return any(_are_too_many(expected, count, odds) for count, odds in _odds_of_fresh_rows(table))

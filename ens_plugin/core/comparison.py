@@ -36,42 +36,18 @@ __all__ = [
 def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
     r"""Return the variance of the measured mean loss over seeds and bags, without each row's own part.
 
-    Parameters
-    ----------
-    outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean determines the loss, for a random subset of the rows.
-    counted : ndarray of bool, shape (n_members, n_sampled)
-        True where the output counts: the member is out of bag for the row, or the row is held out.
-    slopes : ndarray, shape (n_sampled,)
-        Derivative of each row's expected loss in its mean output.
-    n_rows : float
-        Number of rows of the whole data.
-
-    Returns
-    -------
-    float
-        :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with
-        :math:`e_{ti} = w_i (h_{ti} - \bar h_i) \sqrt{n_i / (n_i - 1)} / n_i` for the members that count.
-
-    Examples
-    --------
-    >>> outputs = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    >>> round(shared_luck_variance(outputs, np.ones((4, 2), dtype=bool), np.ones(2), 2), 6)
-    0.041667
+    It is :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with
+    :math:`e_{ti} = w_i (h_{ti} - \bar h_i) \sqrt{n_i / (n_i - 1)} / n_i` for the members that count.  The outputs h, of
+    a random subset of the N rows, determine the loss, and the slope :math:`w_i` is the derivative of a row's expected
+    loss in its mean output.
     """
     return _luck(outputs, counted, slopes, n_rows)[0]
 
 
 def luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
-    r"""Return the variance of the measured mean loss over seeds and bags, with each row's own part.
+    """Return the variance of the measured mean loss over seeds and bags, with each row's own part.
 
-    The parameters are those of :func:`shared_luck_variance`, and the squares :math:`e_{ti}^2` are not subtracted.
-
-    Examples
-    --------
-    >>> outputs = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    >>> round(luck_variance(outputs, np.ones((4, 2), dtype=bool), np.ones(2), 2), 6)
-    0.083333
+    As :func:`shared_luck_variance`, but the squares :math:`e_{ti}^2` are not subtracted.
     """
     return sum(_luck(outputs, counted, slopes, n_rows))
 
@@ -93,17 +69,8 @@ def influence_on_variance(trials: FloatArray) -> FloatArray:
     """Return by what a member's squared deviation is multiplied to show its influence on the variance of all members.
 
     Deviations of the products from their mean are those of the pseudo-values of the jackknife: without a member, the
-    variance (ddof 1) changes by its squared deviation times :math:`n / ((n - 1)(n - 2))`, less a constant.
-
-    Parameters
-    ----------
-    trials : ndarray
-        Number n of members of each row.  The squared deviations of two members are equal, with any factor.
-
-    Examples
-    --------
-    >>> influence_on_variance(np.array([3.0, 12.0])).tolist()
-    [3.0, 1.2]
+    variance (ddof 1) changes by its squared deviation times :math:`n / ((n - 1)(n - 2))`, less a constant.  The squared
+    deviations of two members are equal, with any factor.
     """
     return np.asarray(trials / np.maximum(trials - 2.0, 1.0))
 
@@ -131,18 +98,8 @@ def _vote_sums(
 def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) -> float:
     """Return the variance of an error estimated by a fitted distribution, beyond that of a share of the same rows.
 
-    Parameters
-    ----------
-    model : RowModel
-    size : float
-        Ensemble size.
-    counts_votes : bool
-        Whether the model is fitted to counts of votes or support, not to margins.
-
-    Returns
-    -------
-    float
-        0 where nothing had to be fitted; tends to 0 as the number of members rises.
+    It is 0 where nothing had to be fitted, and tends to 0 as the number of members rises.  A model is fitted to counts
+    of votes or support, or else to margins.
     """
     if model.density is None:
         return 0.0
@@ -154,16 +111,7 @@ def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) 
 def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:
     r"""Return the unbiased squared error of each row at an ensemble size; NaN for a row with fewer than two members.
 
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-        :math:`(\bar h_i - y_i)^2 - S_i^2 / n_i + S_i^2 / B`.
-
-    Examples
-    --------
-    >>> tally = ValueTally(np.array([2.0]), np.array([1.0]), np.array([0.5]), np.array([0.0]))
-    >>> squared_losses_at(tally, 10)
-    array([0.8])
+    :math:`(\bar h_i - y_i)^2 - S_i^2 / n_i + S_i^2 / B`.
     """
     trials = np.maximum(tally.trials, 1.0)
     losses = (tally.mean - tally.target) ** 2 - tally.variance / trials + tally.variance / size
@@ -173,29 +121,9 @@ def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:
 def agreement_interval(
     first: ArrayLike, second: ArrayLike, weight: ArrayLike | None, level: float
 ) -> tuple[float, float, float]:
-    """Return the share of rows to which two models give the same label, with its Wilson interval.
+    """Return the share of rows to which two models give the same label, and the limits of its Wilson interval.
 
-    Parameters
-    ----------
-    first, second : array-like, shape (n_rows,)
-        Labels that the two models predict.
-    weight : array-like, shape (n_rows,), or None
-    level : float
-
-    Returns
-    -------
-    share, lower, upper : float
-        The interval is for Kish's effective number of rows.
-
-    Raises
-    ------
-    InputError
-        If there are not as many weights as rows, one is negative, or all are 0.
-
-    Examples
-    --------
-    >>> [round(value, 3) for value in agreement_interval(["a", "b", "b", "b"], ["a", "b", "b", "a"], None, 0.95)]
-    [0.75, 0.301, 0.954]
+    The interval is for Kish's effective number of rows.
     """
     same = np.asarray(first) == np.asarray(second)
     w = as_weight(weight, same.size)
@@ -210,25 +138,7 @@ def interval_over_seeds(
 ) -> tuple[float, float]:
     r"""Return an interval of an error over samples of rows, widened to cover the variation over seeds.
 
-    Parameters
-    ----------
-    error : float
-        Inside `interval`.
-    interval : tuple of float
-        Over samples of rows, at `level`.
-    algorithmic_sd : float
-        Standard deviation over seeds.
-    level : float
-
-    Returns
-    -------
-    lower, upper : float
-        Each end moved out from its distance d to `error` to :math:`\sqrt{d^2 + (z \, \mathrm{sd})^2}`.
-
-    Examples
-    --------
-    >>> interval_over_seeds(0.5, (0.2, 0.9), 0.0, 0.95)
-    (0.2, 0.9)
+    Each end is moved out from its distance d to `error` to :math:`\sqrt{d^2 + (z \, \mathrm{sd})^2}`.
     """
     seeds = float(ndtri(0.5 + level / 2.0)) * algorithmic_sd
     lower, upper = interval
@@ -250,25 +160,8 @@ class Difference(NamedTuple):
 def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArray:
     """Return the 0-1 error or squared error, on each row, of the mean output of its out-of-bag members.
 
-    Parameters
-    ----------
-    tally : SupportTally, MarginTally or ValueTally
-    target : ndarray of int, shape (n_rows,), optional
-        Label codes; if given, the first of two labels wins a tie of supports, as in the libraries.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-        Any other tie counts as half an error; NaN for a row without out-of-bag members.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> trials, wrong = np.array([3.0, 3.0, 2.0, 0.0]), np.array([1.0, 2.0, 1.0, 0.0])
-    >>> row_losses(SupportTally(trials, wrong, wrong, wrong))
-    array([0. , 1. , 0.5, nan])
-    >>> row_losses(SupportTally(trials, wrong, wrong, wrong), np.array([0, 0, 1, 1]))
-    array([ 0.,  1.,  1., nan])
+    With a target, label codes, the first of two labels wins a tie of supports, as in the libraries; any other tie
+    counts as half an error.  NaN for a row without out-of-bag members.
     """
     losses = np.empty(tally.n_rows)
     for rows, part in parts_of(tally):
@@ -292,33 +185,11 @@ def _zero_one(excess: FloatArray) -> FloatArray:
 
 
 def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:
-    r"""Return the difference of two shares of wrong labels on the same rows, with its interval.
+    r"""Return the difference, candidate minus baseline, of two shares of wrong labels on the same rows; its interval.
 
-    Parameters
-    ----------
-    candidate, baseline : ndarray, shape (n_rows,)
-        0-1 errors.
-    level : float
-        Level of the interval.
-
-    Returns
-    -------
-    Difference
-        Candidate minus baseline.
-
-    Notes
-    -----
-    Agresti and Min (2005): the estimate is the plain :math:`\bar d`; for the interval, half a row is added
-    to each cell of the table of both losses, so that its width is positive also where the ensembles never differ.
-    With :math:`N' = N + 2` and :math:`d' = \sum d / N'` it is
+    Agresti and Min (2005): half a row is added to each cell of the table of both losses, so that the interval has a
+    width also where the ensembles never differ.  With :math:`N' = N + 2` and :math:`d' = \sum d / N'` it is
     :math:`d' \pm z \sqrt{(\sum d^2 + 1)/N' - d'^2} / \sqrt{N'}`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = share_difference(np.zeros(100), np.zeros(100), 0.95)
-    >>> found.estimate, round(found.upper, 4)
-    (0.0, 0.0192)
     """
     difference = candidate - baseline
     n = difference.size + 2.0
@@ -329,26 +200,7 @@ def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) 
 
 
 def mean_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:
-    """Return the difference of two mean losses on the same rows, with Student's interval.
-
-    Parameters
-    ----------
-    candidate, baseline : ndarray, shape (n_rows,)
-        Losses on any scale; at least two rows.
-    level : float
-        Level of the interval.
-
-    Returns
-    -------
-    Difference
-        Candidate minus baseline.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mean_difference(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 1.0]), 0.95).estimate
-    1.0
-    """
+    """Return the difference, candidate minus baseline, of two mean losses on the same rows, with Student's interval."""
     difference = candidate - baseline
     estimate = float(difference.mean())
     sd = float(difference.std(ddof=1))
@@ -357,23 +209,7 @@ def mean_difference(candidate: FloatArray, baseline: FloatArray, level: float) -
 
 
 def separate_difference(candidate: Difference, baseline: Difference) -> Difference:
-    """Return the difference of two independent estimates, with the widest interval that their intervals allow.
-
-    Parameters
-    ----------
-    candidate, baseline : Difference
-        An estimate with its interval.
-
-    Returns
-    -------
-    Difference
-        Candidate minus baseline.
-
-    Examples
-    --------
-    >>> separate_difference(Difference(3.0, 2.0, 4.0), Difference(1.0, 0.5, 2.5))
-    Difference(estimate=2.0, lower=-0.5, upper=3.5)
-    """
+    """Return the difference of two independent estimates, with the widest interval that their intervals allow."""
     return Difference(
         candidate.estimate - baseline.estimate, candidate.lower - baseline.upper, candidate.upper - baseline.lower
     )

@@ -45,29 +45,8 @@ def binomial_curve(
 ) -> FloatArray:
     r"""Return the plug-in estimate of the error at each size: shares of wrong votes taken as probabilities (2007).
 
-    Parameters
-    ----------
-    wrong, trials : array-like, shape (n_rows,)
-        Wrong members and out-of-bag members of each row.
-    sizes : array-like, shape (n_sizes,)
-        Ensemble sizes, whole numbers or infinity.
-    weight : array-like, shape (n_rows,), or RowWeight, optional
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sizes,)
-        :math:`\sum_i w_i \pi(k_i/n_i, B) / \sum_i w_i` (2007 eq. 7, 11).  Biased, mostly upwards;
-        the bias vanishes as the number of members grows (2007 eq. 9-10).
-
-    Raises
-    ------
-    InputError
-        If shapes differ, counts or sizes are out of range, or anything is not finite.
-
-    Examples
-    --------
-    >>> binomial_curve([0, 1, 2], [3, 3, 3], [1, 3]).round(4)
-    array([0.3333, 0.3333])
+    :math:`\sum_i w_i \pi(k_i/n_i, B) / \sum_i w_i` (2007 eq. 7, 11).  Biased, mostly upwards; the bias vanishes as the
+    number of members grows (2007 eq. 9-10).
     """
     k, n = as_counts(wrong, trials)
     w = as_row_weight(weight, k.size).total
@@ -79,11 +58,7 @@ def binomial_curve(
 def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
     """Return the largest odd size such that at least 90 % of the rows have as many members (0 if there is none).
 
-    Parameters
-    ----------
-    trials : array-like, shape (n_entries,)
-    rows : ndarray, shape (n_entries,), or None
-        Number of rows of each entry; None for one each.
+    `rows` is the number of rows of each entry; None for one each.
     """
     n = np.asarray(trials, dtype=np.float64)
     found = whole_counts(n) if rows is None else None
@@ -105,29 +80,8 @@ def hypergeometric_curve(
 ) -> FloatArray:
     r"""Return the unbiased estimate of the error at small sizes: the mean over all subsets of the members.
 
-    Parameters
-    ----------
-    wrong, trials : array-like, shape (n_rows,)
-        Wrong members and out-of-bag members of each row, whole numbers.
-    sizes : array-like, shape (n_sizes,)
-        Ensemble sizes.  Rows with fewer members than a size do not enter its mean.
-    weight : array-like, shape (n_rows,), or RowWeight, optional
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sizes,)
-        Weighted mean over rows of :math:`P[\mathrm{Hypergeom}(n_i, k_i, B) > B/2]`.
-
-    Raises
-    ------
-    InputError
-        If fewer than 90 % of the rows have as many members as a size; the message has the
-        largest size that can be estimated.
-
-    Examples
-    --------
-    >>> hypergeometric_curve([1, 2], [5, 5], [1, 3, 5])
-    array([0.3 , 0.15, 0.  ])
+    The weighted mean over rows of :math:`P[\mathrm{Hypergeom}(n_i, k_i, B) > B/2]`.  Rows with fewer members than a
+    size do not enter its mean; an InputError is raised where these are more than 10 % of the rows.
     """
     k, n = as_counts(wrong, trials)
     row_weight = as_row_weight(weight, k.size)
@@ -163,7 +117,7 @@ ERROR_FACTOR = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    r"""Curve through subset averages of a metric, continued by a straight line fitted to the larger subsets.
+    """Curve through subset averages of a metric, continued by a straight line fitted to the larger subsets.
 
     The line is one in the inverse, 1/(size + offset).
 
@@ -202,8 +156,6 @@ class Extrapolation:
     def model_error(self, sizes: ArrayLike) -> FloatArray:
         """Return a bound on the line's error: three times its distance from the parabola; 0 up to the largest subset.
 
-        Notes
-        -----
         The metric is an average of smooth functions of means, so its expansion starts with 1/size, and the line
         omits the higher powers.  Where these matter, the parabola deviates from the line by the first of them.
         """
@@ -233,12 +185,7 @@ class Extrapolation:
         return np.asarray(_polynomial(coefficients, inverse) + residual @ self._between(inverse))
 
     def _between(self, inverse: FloatArray) -> FloatArray:
-        """Return the share that each average has in a straight line between two of them, 0 towards infinity.
-
-        Returns
-        -------
-        ndarray, shape (n_averages, n_sizes)
-        """
+        """Return the share that each average has in a straight line between two of them, 0 towards infinity."""
         known = np.append(0.0, self.inverses[::-1])
         corners = np.eye(known.size)[:0:-1]
         return np.array([np.interp(inverse, known, corner) for corner in corners])
@@ -257,18 +204,7 @@ def subset_sizes(limit: int) -> IntArray:
 def extrapolate(sizes: IntArray, averages: FloatArray, offset: float = 0.0) -> Extrapolation:
     """Fit a line in 1/(size + offset) to the averages from half the largest size on, and a parabola from a third on.
 
-    Parameters
-    ----------
-    sizes : ndarray of int, shape (n_sizes,)
-        Ascending.
-    averages : ndarray, shape (..., n_sizes)
-    offset : float, default=0.0
-
-    Examples
-    --------
-    >>> fit = extrapolate(np.array([1, 2, 4]), np.array([3.0, 2.0, 1.5]))
-    >>> fit.at([4, 8, float("inf")]).round(3), fit.model_error([float("inf")]).round(3)
-    (array([1.5 , 1.25, 1.  ]), array([0.]))
+    Sizes are ascending; averages have shape (..., n_sizes).
     """
     line, parabola = (
         _projection(sizes, offset, span, degree) for span, degree in ((STRAIGHT_RANGE, 1), (CURVED_RANGE, 2))
@@ -289,29 +225,9 @@ def _projection(sizes: IntArray, offset: float, span: int, degree: int) -> Float
 def agreement(probability: ArrayLike, weight: ArrayLike | None, sizes: ArrayLike) -> FloatArray:
     r"""Return the mean probability that an ensemble of each size predicts the infinite ensemble's label.
 
-    Parameters
-    ----------
-    probability : array-like, shape (n_points,)
-        Probabilities of one vote, of rows or of the points of a fitted distribution.
-    weight : array-like, shape (n_points,), or None
-        Weights of the points; None for equal ones.
-    sizes : array-like, shape (n_sizes,)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sizes,)
-        :math:`A(T) = \sum_i w_i I_{\max(p_i, 1-p_i)}(\lfloor T/2 \rfloor + 1, T - \lfloor T/2 \rfloor)`
-        (2013 eq. 9 and 17); even sizes as the odd size below.
-
-    Raises
-    ------
-    InputError
-        If a probability is outside [0, 1], or shapes or sizes are wrong.
-
-    Examples
-    --------
-    >>> agreement([0.1, 0.9], None, [1, 3]).round(3)
-    array([0.9  , 0.972])
+    :math:`A(T) = \sum_i w_i I_{\max(p_i, 1-p_i)}(\lfloor T/2 \rfloor + 1, T - \lfloor T/2 \rfloor)` (2013 eq. 9 and
+    17); even sizes as the odd size below.  Probabilities are those of one vote, of rows or of the points of a fitted
+    distribution.
     """
     p = as_probability(probability, "probability")
     w = as_weight(weight, p.size)
@@ -323,28 +239,7 @@ def recommended_size(
 ) -> int | None:
     """Return the smallest odd size whose agreement with the infinite ensemble is at least `confidence`.
 
-    Parameters
-    ----------
-    probability, weight
-        As for :func:`agreement`.
-    confidence : float, default=0.99
-        Wanted agreement, strictly between 0.5 and 1.
-    max_size : int, default=20001
-
-    Returns
-    -------
-    int or None
-        None if the size is above `max_size`.
-
-    Raises
-    ------
-    InputError
-        If `confidence` is outside (0.5, 1) or anything else is out of range.
-
-    Examples
-    --------
-    >>> recommended_size([0.1, 0.2, 0.4])
-    87
+    None if the size is above `max_size`.
     """
     p = as_probability(probability, "probability")
     w = as_weight(weight, p.size)

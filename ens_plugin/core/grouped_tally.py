@@ -40,16 +40,10 @@ LEAST_SD = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Sums over the rows of each group of rows that have the same code.
+    """Sums over the rows of each group of rows that have the same code; codes are ascending.
 
-    Attributes
-    ----------
-    code : ndarray of int64, shape (n_groups,)
-        Code that the rows of each group have in common, ascending.
-    rows, weight, squares : ndarray, shape (n_groups,)
-        Number of rows, and sums of their weights and squared weights.
-    sums : ndarray, shape (n_columns, n_groups)
-        Weighted sums of the columns of the tally.
+    `rows`, `weight` and `squares` are the number of rows, and the sums of their weights and squared weights; `sums`,
+    shape (n_columns, n_groups), are the weighted sums of the columns of the tally.
     """
 
     code: IntArray
@@ -75,11 +69,7 @@ class Groups:
 class GroupedValues:
     """Tally of a regression ensemble's rows, grouped by the number of members that count for them.
 
-    Attributes
-    ----------
-    trials : ndarray, shape (n_entries,)
-    moments : LossMoments or None
-        Moments of all rows with weight and at least two members; None if there are no such rows.
+    The moments are of all rows with weight and at least two members; None if there are no such rows.
     """
 
     trials: FloatArray
@@ -90,12 +80,7 @@ class GroupedValues:
 class CrossedMargins:
     """Margins of groups of rows, each half of the members against the rival label that the other half prefers.
 
-    Attributes
-    ----------
-    mean, sd, trials : ndarray, shape (n_entries,)
-    weight : RowWeight
-    sampled : ndarray of int, shape (n_sampled,)
-        Entry of each sampled row.
+    `sampled`, shape (n_sampled,), is the entry of each sampled row.
     """
 
     mean: FloatArray
@@ -106,21 +91,7 @@ class CrossedMargins:
 
 
 def group_rows(code: IntArray, columns: Sequence[FloatArray], weight: FloatArray) -> Groups:
-    """Return the groups of rows that have the same code, with weighted sums over the rows of each.
-
-    Parameters
-    ----------
-    code : ndarray of int64, shape (n_rows,)
-    columns : sequence of ndarrays, shape (n_rows,)
-    weight : ndarray, shape (n_rows,)
-        Positive.
-
-    Examples
-    --------
-    >>> groups = group_rows(np.array([7, 3, 7]), [np.array([1.0, 5.0, 2.0])], np.ones(3))
-    >>> groups.code.tolist(), groups.rows.tolist(), groups.means().tolist()
-    ([3, 7], [1.0, 2.0], [[5.0, 1.5]])
-    """
+    """Return the groups of rows that have the same code, with weighted sums over the rows of each."""
     sums = np.stack([column * weight for column in columns]) if columns else np.empty((0, code.size))
     return _added_up(code, np.ones(code.size), weight, weight**2, sums)
 
@@ -146,8 +117,6 @@ def _added_up(code: IntArray, rows: FloatArray, weight: FloatArray, squares: Flo
 def vote_codes(tally: SupportTally, n_members: int) -> IntArray:
     """Return codes of rows with hard votes, equal for equal counts of members and of wrong votes.
 
-    Notes
-    -----
     ``divmod(code, n_members + 1)`` recovers the counts.
     """
     return np.asarray(tally.trials * (n_members + 1) + tally.wrong, dtype=np.int64)

@@ -64,18 +64,10 @@ SUM_ROWS = 512
 
 
 def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    r"""Return the standard deviation, over samples of rows, of an error computed from the fitted density.
+    r"""Return the standard deviation, over samples of rows, of an error computed from the fitted density, by size.
 
-    Parameters
-    ----------
-    model : RowModel
-    sizes : array-like, shape (n_sizes,)
-
-    Returns
-    -------
-    ndarray, shape (n_sizes,)
-        1.1 times the larger of :math:`\sqrt{e(1-e)/N}` and the Laplace approximation
-        :math:`\sqrt{h^\top H^{-1} h}`, :math:`h = Q^\top (g \cdot (\pi - e))`.
+    It is 1.1 times the larger of :math:`\sqrt{e(1-e)/N}` and the Laplace approximation
+    :math:`\sqrt{h^\top H^{-1} h}`, :math:`h = Q^\top (g \cdot (\pi - e))`.
     """
     wrong = model.error_by_point(sizes)
     share = model.point_weights
@@ -90,17 +82,7 @@ def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
 def density_gradient(model: RowModel, density: Density, wrong: FloatArray) -> FloatArray:
     r"""Return the derivatives of errors of the density in its coefficients, :math:`Q^\top (g \cdot (\pi - e))`.
 
-    Parameters
-    ----------
-    model : RowModel
-    density : Density
-        That of the model.
-    wrong : ndarray, shape (n_sizes, n_points)
-        ``model.error_by_point`` of the sizes.
-
-    Returns
-    -------
-    ndarray, shape (n_sizes, n_coefficients)
+    `wrong` is ``model.error_by_point`` of the sizes; the result has shape (n_sizes, n_coefficients).
     """
     share = model.point_weights
     error = np.tensordot(wrong, share, axes=1)
@@ -109,19 +91,10 @@ def density_gradient(model: RowModel, density: Density, wrong: FloatArray) -> Fl
 
 
 def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    r"""Return the standard deviation, over samples of rows, of an error averaged over the rows' posteriors.
+    r"""Return the standard deviation, over samples of rows, of an error averaged over the rows' posteriors, by size.
 
-    Parameters
-    ----------
-    model : RowModel
-        A model whose density is not None.
-    sizes : array-like, shape (n_sizes,)
-
-    Returns
-    -------
-    ndarray, shape (n_sizes,)
-        1.1 times :math:`\sqrt{e(1-e)/N + h^\top H^{-1} h}`, h the mean over rows of the posterior
-        covariance of :math:`\pi` with the columns of the log-density.
+    It is 1.1 times :math:`\sqrt{e(1-e)/N + h^\top H^{-1} h}`, h the mean over rows of the posterior covariance of
+    :math:`\pi` with the columns of the log-density.  The model must have a density.
     """
     assert model.density is not None
     wrong = model.error_by_point(sizes)
@@ -144,19 +117,9 @@ def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
 
 
 def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
-    r"""Return the Wilson interval of a share whose standard deviation is `sd`.
+    r"""Return the lower and upper limits of the Wilson interval of a share whose standard deviation is `sd`.
 
     The effective number of rows is :math:`e(1-e)/\mathrm{sd}^2`, at most `n_rows`; `n_rows` where the share is 0 or 1.
-
-    Returns
-    -------
-    lower, upper : ndarrays
-
-    Examples
-    --------
-    >>> lower, upper = wilson_interval([0.0], [0.0], 100, 0.95)
-    >>> float(upper[0].round(3))
-    0.037
     """
     e = np.asarray(error, dtype=np.float64)
     spread = e * (1.0 - e)
@@ -237,13 +200,7 @@ def size_draws(
 
 
 def spread_sizes(draws: FloatArray, log_sd: float, random_state: int) -> FloatArray:
-    """Return drawn odd sizes, moved by a normal error of their logarithms; infinite ones stay.
-
-    Examples
-    --------
-    >>> spread_sizes(np.array([11.0, np.inf]), 0.0, 0)
-    array([11., inf])
-    """
+    """Return drawn odd sizes, moved by a normal error of their logarithms; infinite ones stay."""
     noise = np.random.default_rng([random_state, draws.size]).standard_normal(draws.size)
     moved = draws * np.exp(log_sd * noise)
     return np.asarray(2.0 * np.maximum(np.round((moved - 1.0) / 2.0), 0.0) + 1.0)
@@ -264,12 +221,8 @@ def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatAr
 def _size_between(sizes: NDArray[np.int64], shares: FloatArray, wanted: float) -> FloatArray:
     """Return the odd size at which a decreasing share falls to `wanted`, interpolated in logarithms.
 
-    Parameters
-    ----------
-    sizes : ndarray of int, shape (n_draws, 2)
-        The last size whose share is above `wanted`, and the next one; both the first one where its share is below.
-    shares : ndarray, shape (n_draws, 2)
-    wanted : float
+    Sizes and shares have shape (n_draws, 2): the last size whose share is above `wanted`, and the next one; both are
+    the first one where its share is below.
     """
     high, low = np.log(np.maximum(shares, 1e-300)).T
     part = (high - np.log(wanted)) / np.maximum(high - low, 1e-12)
@@ -302,31 +255,11 @@ def algorithmic_variance(
 ) -> float:
     r"""Return the variance over seeds of the mean loss of an ensemble of one size on these rows.
 
-    Parameters
-    ----------
-    outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean determines the loss (support for a wrong label, margin,
-        value), for a random subset of the rows.
-    counted : ndarray of bool, shape (n_members, n_sampled)
-        True where the output counts (the member is out of bag for the row; all for held-out rows).
-    slopes : ndarray, shape (n_sampled,)
-        Derivative of each row's expected loss in the ensemble's mean output, times the row's weight
-        divided by the mean weight.
-    own_variance : ndarray, shape (n_sampled,)
-        Variance over seeds of each row's own loss at that size, times the square of that weight.
-    size : float
-        Ensemble size B.
-    n_rows : float
-        Number of rows of the whole data, of which the sampled ones are a random subset.
+    It is :math:`\sum_{i \neq j} w_i w_j C_{ij} / (N^2 B) + \sum_i v_i / N^2`, at least 0, with C the covariance of two
+    rows' outputs over members, :math:`v_i` a row's own variance at size B times the square of its relative weight, and
+    :math:`w_i` its slope: the derivative of its expected loss in the mean output, times that weight.  The outputs
+    determine the loss (support for a wrong label, margin, value), of a random subset of the N rows.
 
-    Returns
-    -------
-    float
-        :math:`\sum_{i \neq j} w_i w_j C_{ij} / (N^2 B) + \sum_i v_i / N^2`, C the covariance of two
-        rows' outputs over members and v_i a row's own variance; at least 0.
-
-    Notes
-    -----
     Pairs are not formed: with the number of members out of bag for both rows approximated by
     :math:`n_i n_j / M`, the double sum is :math:`\sum_t S_t^2 / M` with one sum per member; the
     diagonal, whose count is exact, is corrected.  The approximation is exact on held-out rows.
@@ -399,13 +332,6 @@ class ErrorDraws:
         """Return the odd size from which on the error is at most ``1 + wanted`` times its limit.
 
         None if the error is above that at every size up to `max_size`, or if the limit is 0.
-
-        Examples
-        --------
-        >>> sizes = np.array([1.0, 3.0, 101.0, np.inf])
-        >>> found = ErrorDraws(sizes, 0.1 + 0.05 / sizes, np.empty((0, 4)))
-        >>> found.size_within(0.1, 1001), found.size_within(0.001, 1001)
-        (5, None)
         """
         if not self.is_known:
             return None
@@ -437,18 +363,10 @@ class ErrorDraws:
 def draw_errors(
     models: Sequence[RowModel], anchor: Anchor | None, max_size: int, drawn: Sequence[PosteriorDraws | None]
 ) -> ErrorDraws:
-    """Return the error of the fitted models by size, with draws of their densities from the Laplace approximation.
+    """Return the mean error of the fitted models by size, with draws of their densities from the Laplace approximation.
 
-    Parameters
-    ----------
-    models : sequence of RowModel
-        Whose errors are averaged.
-    anchor : Anchor or None
-        What subsets of the members add to the models' errors; taken as known.
-    max_size : int
-        Largest size of the grid.
-    drawn : sequence of PosteriorDraws or None
-        :func:`ens_plugin.core.intervals.draw_posteriors` of each model.
+    What subsets of the members add to the models' errors, the anchor, is taken as known.  `drawn` are the
+    :func:`draw_posteriors` of each model.
     """
     sizes = np.append(odd_grid(max_size).astype(np.float64), np.inf)
     shift = np.zeros(sizes.size) if anchor is None else anchor.at(sizes)
@@ -485,11 +403,7 @@ def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
 def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
     """Return the odd size from which on each curve stays within the tolerance of its limit, or infinity.
 
-    Parameters
-    ----------
-    sizes : ndarray, shape (n_sizes,)
-    errors : ndarray, shape (n_curves, n_sizes)
-    tolerance : float
+    The errors of the curves have shape (n_curves, n_sizes).
     """
     close = sizes_of_approach(sizes, errors[:, :-1] - (1.0 + tolerance) * np.maximum(errors[:, -1:], 0.0))
     return np.asarray(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
@@ -498,17 +412,7 @@ def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> Flo
 def size_of_approach(sizes: FloatArray, excess: FloatArray) -> float:
     """Return the size, not rounded, from which on an excess is at most 0; infinity where the last one is above.
 
-    Parameters
-    ----------
-    sizes : ndarray, shape (n_sizes,)
-        Ascending; the last one is infinity.
-    excess : ndarray, shape (n_sizes - 1,)
-        At all sizes but infinity; linear in 1/size between them.
-
-    Examples
-    --------
-    >>> size_of_approach(np.array([1.0, 2.0, 4.0, np.inf]), np.array([2.0, 1.0, -1.0]))
-    2.6666666666666665
+    Sizes are ascending, and the last one is infinity, which has no excess; between sizes it is linear in 1/size.
     """
     return float(sizes_of_approach(sizes, excess[None])[0])
 
@@ -537,26 +441,13 @@ SHAPE_ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LargestValues:
-    """The largest values among weighted rows, descending, with their weights; those of disjoint rows merge.
-
-    Attributes
-    ----------
-    values, weights : ndarray, shape (n_kept,)
-        At most 256 values, and their weights.
-    """
+    """The largest values, at most 256, among weighted rows, descending, with their weights; disjoint rows merge."""
 
     values: FloatArray
     weights: FloatArray
 
     def merge(self, other: LargestValues) -> LargestValues:
-        """Return the largest values among the rows of `self` and `other`, which must be disjoint.
-
-        Examples
-        --------
-        >>> ones = np.ones(2)
-        >>> largest_values(np.array([1.0, 5.0]), ones).merge(largest_values(np.array([3.0, 2.0]), ones)).values
-        array([5., 3., 2., 1.])
-        """
+        """Return the largest values among the rows of `self` and `other`, which must be disjoint."""
         return largest_values(
             np.concatenate([self.values, other.values]), np.concatenate([self.weights, other.weights])
         )
@@ -573,28 +464,11 @@ def largest_values(values: FloatArray, weights: FloatArray) -> LargestValues:
 
 
 def hall_limits(skewness: float, level: float) -> tuple[float, float]:
-    r"""Return the distances of the lower and upper limit of a mean from its estimate, in standard errors.
+    """Return the distances, both positive, of a mean's lower and upper limit from its estimate, in standard errors.
 
-    Parameters
-    ----------
-    skewness : float
-        Skewness of the estimate: that of one value divided by the square root of the number of values.
-    level : float
-
-    Returns
-    -------
-    below, above : float
-        Distances, both positive.
-
-    Notes
-    -----
-    Hall (1992), "On the removal of skewness by transformation": :math:`t + a t^2/3 + a^2 t^3/27 + a/6` is nearly
-    normal for the studentised mean t of skewness a; the limits are its inverse at the normal quantiles.
-
-    Examples
-    --------
-    >>> [round(distance, 3) for distance in hall_limits(0.3, 0.95)]
-    [1.63, 2.65]
+    Hall (1992), "On the removal of skewness by transformation": :math:`t + a t^2/3 + a^2 t^3/27 + a/6` is nearly normal
+    for the studentised mean t of skewness a; the limits are its inverse at the normal quantiles.  The skewness of a
+    mean is that of one value divided by the square root of the number of values.
     """
     z = float(ndtri(0.5 + level / 2.0))
     if abs(skewness) < 1e-6:
@@ -639,33 +513,9 @@ def fit_tail(
 ) -> FittedTail | None:
     """Fit a generalised Pareto distribution to the excesses of the largest values over a threshold.
 
-    Parameters
-    ----------
-    largest : LargestValues
-    mean, variance : float
-        Weighted mean and variance over all rows.
-    total_weight, n_effective : float
-        Summed weight and effective number of all rows.
-
-    Returns
-    -------
-    FittedTail or None
-        None if there are too few values, or too few that differ.
-
-    Notes
-    -----
-    A fifteenth of the rows, at least 10 and at most 64, are the tail.  The shape has a normal prior with mean 0.3 and
-    standard deviation 0.35, cut at 0.95 so that the mean is finite.  The scale has a flat prior on its logarithm, cut
-    where the mean excess is not within a factor of the observed one: e with 44 rows in the tail or fewer, 2.4 with 64.
-    Without this cut the limit of a long tail would be up to twice as far from the mean.  The mean of the rows below the
-    threshold, and the share of those above, are taken as normal.
-
-    Examples
-    --------
-    >>> losses = np.random.default_rng(0).standard_t(3, size=500) ** 2
-    >>> tail = fit_tail(largest_values(losses, np.ones(500)), losses.mean(), losses.var(), 500.0, 500.0)
-    >>> bool(tail.upper_limit(0.95) > losses.mean() + 2.5 * losses.std() / np.sqrt(500))
-    True
+    The tail, the priors and their cuts are in section 4 of ``docs/methods.md``, long tails.  Without the cut of the
+    scale, the limit of a long tail would be up to twice as far from the mean.  None if there are too few values, or too
+    few that differ.
     """
     share = largest.weights / total_weight
     wanted = float(np.clip(TAIL_SHARE * n_effective, *TAIL_ROWS))
@@ -715,31 +565,13 @@ def _log_likelihood(excess: FloatArray, counts: FloatArray, scales: FloatArray) 
 
 
 def dyadic_variance(terms: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer]) -> float:
-    r"""Return the variance over rows of a sum of terms, each of which belongs to two rows.
+    r"""Return the variance over rows of a sum of terms, less their mean, each of which belongs to two rows.
 
-    Parameters
-    ----------
-    terms : ndarray of float64, shape (n_terms,)
-        Less their mean.
-    first, second : ndarray of int, shape (n_terms,)
-        The two rows of each term, or their groups, numbered from 0; they may be the same.
-
-    Returns
-    -------
-    float
-        0 for a single row or group, from which nothing is known.
-
-    Notes
-    -----
-    :math:`\frac{G}{G-1} \sum_{s, t} e_s e_t`, over all pairs of terms that share a row, of G rows in all: P. M. Aronow,
-    C. Samii, V. A. Assenova (2015), *Cluster-robust variance estimation for dyadic data*, Political Analysis 23,
-    eq. 3.  Sums of terms by row count the pairs that share both rows twice, which is put right.  The estimate is at
-    least that of the first rows alone, below which only chance takes it where few terms differ from 0.
-
-    Examples
-    --------
-    >>> round(dyadic_variance(np.array([1.0, -1.0, 0.0]), np.array([0, 1, 2]), np.array([0, 1, 2])), 6)
-    3.0
+    :math:`\frac{G}{G-1} \sum_{s, t} e_s e_t`, over all pairs of terms that share a row (or group), of G in all: P. M.
+    Aronow, C. Samii, V. A. Assenova (2015), *Cluster-robust variance estimation for dyadic data*, Political Analysis
+    23, eq. 3.  Sums of terms by row count the pairs that share both rows twice, which is put right.  The estimate is at
+    least that of the first rows alone, below which only chance takes it where few terms differ from 0.  It is 0 for a
+    single row or group, from which nothing is known.
     """
     n_rows = int(max(first.max(), second.max())) + 1
     if np.unique(first).size < 2:
@@ -764,11 +596,7 @@ LARGEST_NOISE = 0.3
 class TrainingRatio:
     """Ratio of the variance over training sets to the variance over members, in the mean of many predictions.
 
-    Attributes
-    ----------
-    value : float
-    sd : float
-        Standard deviation of `value` over members.
+    `sd` is the standard deviation of `value` over members.
     """
 
     value: float
@@ -793,22 +621,8 @@ class TrainingRatio:
 def pooled_ratio(variances: FloatArray, member_variances: FloatArray, weight: FloatArray) -> TrainingRatio:
     """Return the ratio of weighted means of the variances, and its standard deviation by a jackknife over members.
 
-    Parameters
-    ----------
-    variances, member_variances : ndarray, shape (n_parts + 1, n_predictions)
-        Over training sets, and over members: of all members, then without each part of them.
-    weight : ndarray, shape (n_predictions,)
-
-    Returns
-    -------
-    TrainingRatio
-        Without predictions nothing is known: 0, with an infinite standard deviation.
-
-    Examples
-    --------
-    >>> found = pooled_ratio(np.array([[1.0], [1.0], [2.0]]), np.full((3, 1), 10.0), np.ones(1))
-    >>> found.value, round(found.sd, 4), found.is_estimated, round(found.upper, 3)
-    (0.1, 0.05, False, 0.182)
+    The variances, shape (n_parts + 1, n_predictions), are of all members, then without each part of them.  Without
+    predictions nothing is known: 0, with an infinite standard deviation.
     """
     if not variances.size:
         return TrainingRatio(0.0, np.inf)
@@ -820,25 +634,8 @@ def pooled_ratio(variances: FloatArray, member_variances: FloatArray, weight: Fl
 def pooled_variance(member_variance: FloatArray, typical: FloatArray | float, ratio: float) -> FloatArray:
     r"""Return the variance over training sets of single predictions, from their variances over members.
 
-    Parameters
-    ----------
-    member_variance : ndarray
-        Variance of the members' predictions.
-    typical : float, or ndarray that broadcasts
-        Its mean over many rows.
-    ratio : float
-        Variance over training sets by variance over members.
-
-    Notes
-    -----
-    Where each member predicts the target of one of k rows, of variance :math:`\sigma^2`, the variance over members is
-    :math:`\sigma^2 (k - 1)/k`, and that of their mean over training sets :math:`\sigma^2/k`: the ratio :math:`\rho` is
+    Where each member predicts the target of one of k rows, the ratio :math:`\rho` of both variances is
     :math:`1/(k - 1)`.  A variance over members thus has :math:`1/\rho` degrees of freedom, which are few, and the
-    typical variance counts as one more.
-
-    Examples
-    --------
-    >>> pooled_variance(np.array([0.0, 4.0]), 2.0, 0.25).tolist()
-    [0.1, 0.9]
+    typical variance, its mean over many rows, counts as one more.
     """
     return np.asarray(ratio * (member_variance + ratio * typical) / (1.0 + ratio))

@@ -48,29 +48,10 @@ class SquaredCovariance:
 def squared_covariance(variables: NDArray[np.number], predictions: FloatArray, scale: FloatArray) -> SquaredCovariance:
     """Return the sums of squared covariances of row variables with predictions, with and without the members' noise.
 
-    Parameters
-    ----------
-    variables : ndarray, shape (n_members, n_rows)
-        A variable of each training row, drawn anew for each member: the row's count in the member's bag, for example.
-    predictions : ndarray of float64, shape (n_members, n_predictions)
-    scale : ndarray of float64, shape (n_rows,)
-        Factor of each row's variable.
-
-    Notes
-    -----
-    The unbiased sum is the U-statistic of L. Song et al. (2012), *Feature selection via dependence maximization*,
-    JMLR 13, eq. 4, with linear kernels.  For kernels centred over members, row sums without the diagonal are the
-    negative diagonal, so that no array of shape (n_members, n_members) is made.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> counts = rng.multinomial(50, np.full(50, 1 / 50), size=2000)
-    >>> values = np.arange(50.0)
-    >>> means = counts @ values / 50
-    >>> found = squared_covariance(counts, means[:, None], np.ones(50))
-    >>> bool(abs(found.unbiased[0] / (values.var() / 50) - 1) < 0.1), bool(found.raw[0] > found.unbiased[0])
-    (True, True)
+    A variable of each training row is drawn anew for each member: the row's count in the member's bag, for example;
+    `scale` is its factor.  The unbiased sum is the U-statistic of L. Song et al. (2012), *Feature selection via
+    dependence maximization*, JMLR 13, eq. 4, with linear kernels.  For kernels centred over members, row sums without
+    the diagonal are the negative diagonal, so that no array of shape (n_members, n_members) is made.
     """
     n_members, n_rows = variables.shape
     deviation = predictions - predictions.mean(axis=0)
@@ -96,32 +77,10 @@ def left_out_covariances(
 ) -> FloatArray:
     """Return the unbiased sums of :func:`squared_covariance` of some members for each prediction, and with fewer.
 
-    Parameters
-    ----------
-    variables : ndarray, shape (n_members, n_rows)
-    predictions : ndarray of float64, shape (n_members, n_predictions)
-    used : ndarray of bool, shape (n_members, n_predictions)
-        Which members count for a prediction: of a training row, those that were trained without it.
-    scale : ndarray of float64, shape (n_rows,)
-    n_parts : int
-        Parts into which the members are divided, every so many members one.
-
-    Returns
-    -------
-    ndarray, shape (n_parts + 1, n_predictions)
-        Of all members used, then without each part.  NaN where fewer than 4 members are left.
-
-    Notes
-    -----
-    Sums over the members of each part are added up once, and those of a part are subtracted to leave it out.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> counts, outputs = rng.multinomial(9, np.full(9, 1 / 9), size=60), rng.normal(size=(60, 2))
-    >>> found = left_out_covariances(counts, outputs, np.ones((60, 2), dtype=bool), np.ones(9), 3)
-    >>> found.shape, bool(np.allclose(found[0], squared_covariance(counts, outputs, np.ones(9)).unbiased))
-    ((4, 2), True)
+    `used`, shape (n_members, n_predictions), says which members count: of a training row, those that were trained
+    without it.  Every `n_parts`-th member is in one part; the sums are of all members used, then without each part,
+    with NaN where fewer than 4 members are left.  Sums over the members of each part are added up once, and those of a
+    part are subtracted to leave it out.
     """
     n_members, n_rows = variables.shape
     # By powers 0, 1 and 2 of the predictions, which are centred to lose no digits.
@@ -157,12 +116,7 @@ def left_out_covariances(
 
 
 def variance_over_seeds(predictions: FloatArray) -> FloatArray:
-    """Return the variance of the mean prediction over seeds, given the training set, shape (n_predictions,).
-
-    Parameters
-    ----------
-    predictions : ndarray of float64, shape (n_members, n_predictions)
-    """
+    """Return the variance of the mean prediction over seeds, given the training set, shape (n_predictions,)."""
     spread: FloatArray = predictions.var(axis=0, ddof=1) / predictions.shape[0]
     return spread
 
@@ -187,38 +141,12 @@ N_GROUPS = 8
 def left_out_sd(
     margins: FloatArray, counted: NDArray[np.bool_], weight: ArrayLike | RowWeight, sizes: ArrayLike
 ) -> FloatArray:
-    r"""Return the standard deviation, over draws of the members, of the errors of a margin model fitted to them.
+    r"""Return the standard deviation, over draws of the members, of a fitted margin model's errors, by size.
 
-    Parameters
-    ----------
-    margins : ndarray, shape (n_members, n_rows)
-        Each member's margin on each row.
-    counted : ndarray of bool, shape (n_members, n_rows)
-        True where the member is out of bag for the row, or the row is held out.
-    weight : array-like, shape (n_rows,), or RowWeight
-        A RowWeight also holds the number of rows that each sampled row stands for.  Of more than 2000 rows, nearly
-        equal ones are fitted together, as in the fit of all members.
-    sizes : array-like of shape (n_sizes,)
-        May hold infinity.
-
-    Returns
-    -------
-    ndarray, shape (n_sizes,)
-        0 for fewer than 4 members, which cannot be split into groups.
-
-    Notes
-    -----
-    The delete-a-group jackknife: with :math:`\theta_{(g)}` fitted without group g of G, the variance is
-    :math:`\frac{G-1}{G} \sum_g (\theta_{(g)} - \bar\theta)^2` (J. Shao, D. Tu 1995, The Jackknife and Bootstrap,
-    section 5.1).  Unlike a linear expansion it holds where a few members of extreme scores move many rows at once.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> margins = rng.normal(0.5, 1.0, (20, 100))
-    >>> sd = left_out_sd(margins, np.ones((20, 100), dtype=bool), np.ones(100), [1, np.inf])
-    >>> sd.shape, bool((sd >= 0).all())
-    ((2,), True)
+    The delete-a-group jackknife, :math:`\sqrt{\frac{G-1}{G} \sum_g (\theta_{(g)} - \bar\theta)^2}` (J. Shao, D. Tu
+    1995, The Jackknife and Bootstrap, section 5.1).  Unlike a linear expansion it holds where a few members of extreme
+    scores move many rows at once.  It is 0 for fewer than 4 members.  Of more than 2000 rows, nearly equal ones are
+    fitted together, as in the fit of all members.
     """
     wanted = np.asarray(sizes, dtype=np.float64)
     n_members = margins.shape[0]

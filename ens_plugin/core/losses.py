@@ -68,7 +68,7 @@ class SquaredLoss:
     skewness : ndarray, shape (2,)
         Skewness of the sampling distributions of both; 0 makes their intervals normal.
     moments : LossMoments or None
-        Moments of the rows' terms; None where only the figures above are available.
+        None where only the figures above are available.
     luck : float
         Standard deviation of member_variance by the members that happened to be trained, as far as all rows share it.
     """
@@ -205,15 +205,7 @@ class LossMoments:
     largest: tuple[LargestValues, LargestValues]
 
     def merge(self, other: LossMoments) -> LossMoments:
-        """Return the moments of the rows of `self` and `other`, which must be disjoint.
-
-        Examples
-        --------
-        >>> first = loss_moments([1.0], [0.5], [10], [1.0])
-        >>> both = first.merge(loss_moments([2.0], [0.5], [10], [1.0]))
-        >>> both.centre.round(3), both.n_rows
-        (array([0.45, 0.5 , 0.95]), 2)
-        """
+        """Return the moments of the rows of `self` and `other`, which must be disjoint."""
         weight = self.weight + other.weight
         parts = ((self, self.weight / weight), (other, other.weight / weight))
         centre = self.centre + parts[1][1] * (other.centre - self.centre)
@@ -263,23 +255,9 @@ def loss_moments(
     weight: ArrayLike | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Return the moments of rows for the closed form, from the mean and variance of each row's out-of-bag outputs.
+    """Return the moments of rows for the closed form, from mean and variance (ddof 1) of each row's out-of-bag outputs.
 
-    Parameters
-    ----------
-    mean, variance : array-like, shape (n_rows,)
-        Mean and variance (ddof 1) of each row's out-of-bag outputs.
-    trials : array-like, shape (n_rows,)
-        Number of out-of-bag outputs of each row, at least 2.
-    target : array-like, shape (n_rows,)
-    weight : array-like, shape (n_rows,), optional
-    groups : ndarray of int, shape (n_rows,), optional
-        The rows of one group count as one, with their mean terms and summed weight.
-
-    Raises
-    ------
-    InputError
-        If shapes differ, anything is not finite, or a row has fewer than two members.
+    Each row has at least two of them.  The rows of one group count as one, with their mean terms and summed weight.
     """
     h = as_values(mean, "mean")
     s2 = as_values(variance, "variance", h.size)
@@ -300,17 +278,8 @@ def term_moments(
 ) -> LossMoments:
     """Return the moments of rows for the closed form, from each row's squared error and the variance of its members.
 
-    Parameters
-    ----------
-    squared : ndarray, shape (n_rows,)
-        Squared error of the mean of each row's out-of-bag outputs, summed over the outputs of a row.
-    variance : ndarray, shape (n_rows,)
-        Variance (ddof 1) of these outputs, summed alike.
-    trials : ndarray, shape (n_rows,)
-        Number of out-of-bag members, at least 2.
-    weight : ndarray, shape (n_rows,)
-    groups : ndarray of int, shape (n_rows,), optional
-        The rows of one group count as one, with their mean terms and summed weight.
+    Both are of a row's out-of-bag outputs, and summed over its outputs.  The rows of one group count as one, with their
+    mean terms and summed weight.
     """
     terms, w = np.stack([squared - variance / trials, variance, squared]), weight
     if groups is not None:
@@ -354,22 +323,9 @@ def _group_terms(terms: FloatArray, weight: FloatArray, groups: NDArray[np.integ
 def fit_moments(moments: LossMoments) -> SquaredLoss:
     r"""Fit the closed form of the mean squared error to the moments of all rows.
 
-    Raises
-    ------
-    InputError
-        If fewer than two rows have weight.
-
-    Notes
-    -----
     :math:`\mathrm{MSE}_\infty = \overline{(\bar h_i - y_i)^2 - S_i^2/n_i}`, unbiased for every size
     and linear in 1/B.  E2 - V2 of Wolpert and Macready (1996) with ddof 1.
     A row's weight enters the covariance beside its own deviation, so weights may depend on the losses.
-
-    Examples
-    --------
-    >>> moments = loss_moments([1.0, 2.0], [0.5, 0.5], [10, 10], [1.0, 1.0])
-    >>> fit_moments(moments).error([1, float("inf")]).round(3)
-    array([0.95, 0.45])
     """
     if moments.n_rows < 2:
         raise InputError(
@@ -405,23 +361,12 @@ def brier_loss(
     inverse_link: Callable[[FloatArray], NDArray[Any]] | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> SquaredLoss | None:
-    r"""Return the Brier score of an ensemble of any size, from the outputs of its members for a sample of rows.
+    """Return the Brier score of an ensemble of any size, from the outputs of its members for a sample of rows.
 
-    Parameters
-    ----------
-    sample : Sample
-        Votes, probabilities or scores; rows with fewer than two members, or without weight, do not count.
-    inverse_link : callable, optional
-        Turns mean scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or
-        probabilities.
-    groups : ndarray of int, shape (n_sampled,), optional
-        Groups of rows that count as one draw.
-
-    Returns
-    -------
-    SquaredLoss or None
-        Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  None where fewer than
-        two rows, or rows of fewer than two groups, count.
+    Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  `inverse_link` turns mean
+    scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or probabilities.  Rows with
+    fewer than two members, or without weight, do not count, and rows of one group count as one; None where fewer than
+    two count.
     """
     counts = (sample.block.trials >= 2) & (sample.weight > 0)
     if np.count_nonzero(counts) < 2 or (groups is not None and np.unique(groups[counts]).size < 2):
@@ -521,24 +466,8 @@ def _smooth_loss(
 def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     r"""Return each row's Brier score and the variance of one member, from votes or probabilities.
 
-    Parameters
-    ----------
-    block : RowBlock
-        At least two members count for every row.
-
-    Returns
-    -------
-    squared : ndarray, shape (n_rows,)
-        :math:`\sum_k (\bar p_k - y_k)^2` of the mean over the members that count, halved for two labels.
-    variance : ndarray, shape (n_rows,)
-        :math:`\sum_k s_k^2` with ddof 1, halved alike.
-
-    Examples
-    --------
-    >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
-    >>> block = RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)
-    >>> [float(term[0]) for term in brier_terms(block)]
-    [0.0625, 0.25]
+    :math:`\sum_k (\bar p_k - y_k)^2` of the mean over the members that count, at least two, and :math:`\sum_k s_k^2`
+    with ddof 1; both are halved for two labels.
     """
     trials = block.trials
     support = block.support
@@ -553,24 +482,8 @@ def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
 def member_terms(block: RowBlock) -> FloatArray:
     r"""Return the influence of each member on the variance that :func:`brier_terms` returns, up to a constant by row.
 
-    Of votes or probabilities.
-
-    Parameters
-    ----------
-    block : RowBlock
-        At least two members count for every row.
-
-    Returns
-    -------
-    ndarray, shape (n_members, n_rows)
-        :math:`\sum_k (p_{mk} - \bar p_k)^2 \, n / (n - 2)`, halved for two labels, of n members that count, at least 3.
-        Of members that do not count, any value.
-
-    Examples
-    --------
-    >>> votes = np.array([[0], [0], [1], [0]], dtype=np.int8)
-    >>> member_terms(RowBlock(votes, np.ones((4, 1), dtype=bool), np.array([0]), 2)).ravel()
-    array([0.125, 0.125, 1.125, 0.125])
+    :math:`\sum_k (p_{mk} - \bar p_k)^2 \, n / (n - 2)`, halved for two labels, of n members that count, at least 3,
+    shape (n_members, n_rows); any value for members that do not count.
     """
     trials = block.trials
     mean = block.support / trials[:, None]
@@ -588,19 +501,8 @@ def brier_terms_of_scores(
     r"""Return each row's Brier score and what one member adds to it, from raw scores that are averaged.
 
     The expected score of B members is :math:`\mathrm{BS}_\infty + V/B` up to terms in :math:`1/B^2`.  V follows from
-    the scores of the two halves of a row's members beside that of all.
-
-    Parameters
-    ----------
-    block : RowBlock
-        At least two members count for every row.
-    inverse_link : callable
-        Turns mean scores, shape (n_rows, n_labels), into probabilities.
-
-    Returns
-    -------
-    squared, variance : ndarray, shape (n_rows,)
-        As of :func:`brier_terms`; the variance of a single row can come out negative, that of many rows does not.
+    the scores of the two halves of a row's members beside that of all; that of a single row can come out negative, that
+    of many rows does not.
     """
     squared, variance = np.empty((2, block.target.size))
     for start in range(0, block.target.size, ROWS_AT_ONCE):
@@ -651,12 +553,7 @@ def _score_of_second(
 def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
     """Return the summed scores, and the number, of a row's members whose ranks are equal modulo 16.
 
-    Every half that a row's members are split into is made of eight of these classes.
-
-    Returns
-    -------
-    support : ndarray, shape (16, n_rows, n_labels)
-    number : ndarray, shape (16, n_rows)
+    Every half that a row's members are split into is made of eight of these classes, the first axis of both.
     """
     n_rows = block.target.size
     n_cells = N_CLASSES * n_rows
@@ -698,18 +595,10 @@ SMALL = 1e-3
 
 
 def relative_variance(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> float:
-    r"""Return the variance of one member's probability as a share of :math:`p(1-p)`, that of a vote.
+    """Return the variance of one member's probability as a share of :math:`p(1-p)`, that of a vote.
 
-    Parameters
-    ----------
-    mean, variance : ndarray, shape (n_rows,)
-        Of the members' probabilities for the label of each row; the variance with divisor n - 1.
-    trials : ndarray, shape (n_rows,)
-        Number of members of each row, at least two.
-
-    Notes
-    -----
-    A ratio of sums.  Rows weigh as their variance does in the log loss, by :math:`1/p^2`, with :math:`1/n` added to p.
+    Mean and variance (divisor n - 1) are of the members' probabilities for the label of each row.  A ratio of sums:
+    rows weigh as their variance does in the log loss, by :math:`1/p^2`, with :math:`1/n` added to p.
     """
     votes, weight = vote_variances(mean, variance, trials)
     total = float(weight @ votes)
@@ -717,44 +606,17 @@ def relative_variance(mean: FloatArray, variance: FloatArray, trials: FloatArray
 
 
 def vote_variances(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the variance that one vote would have in each row, and the weight of the row in :func:`relative_variance`.
-
-    Parameters
-    ----------
-    mean, variance, trials : ndarray, shape (n_rows,)
-    """
+    """Return the variance that one vote would have in each row, and the row's weight in :func:`relative_variance`."""
     return mean * (1.0 - mean) + variance / trials, (mean + 1.0 / trials) ** -2.0
 
 
 def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: ArrayLike) -> FloatArray:
     r"""Return the expected log loss of each row at a size, or at several, infinity allowed.
 
-    Parameters
-    ----------
-    mean : ndarray, shape (n_rows,)
-        Mean probability, over a row's members, of its label; above 0.
-    trials : ndarray, shape (n_rows,)
-    share : float
-        See :func:`relative_variance`.
-    size : float or ndarray, shape (n_sizes,)
-
-    Returns
-    -------
-    ndarray, shape (n_rows,) or (n_sizes, n_rows)
-
-    Notes
-    -----
-    The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, which has their mean p and
-    variance :math:`c\,p(1-p)/B`.  Then :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`.  To the
-    loss with all n members, the difference of this expectation between B and n is added.  Its first term is
-    :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, and :math:`1/\bar p` errs high, so 1/p is replaced by its unbiased estimate
-    :math:`K_n \int_0^\infty e^{-K_n v} / (1 - (1 - \bar p) e^{-v}) \, dv`.
-
-    Examples
-    --------
-    >>> mean, trials = np.array([0.2, 0.5]), np.array([40.0, 40.0])
-    >>> expected_log_loss(mean, trials, 0.3, 40.0).round(3), expected_log_loss(mean, trials, 0.3, np.inf).round(3)
-    (array([1.609, 0.693]), array([1.595, 0.689]))
+    The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, c the
+    :func:`relative_variance`, so that :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`; the loss with all n members is
+    moved by its difference between B and n.  In the first term, :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, 1/p is the
+    :func:`inverse_probability`, because :math:`1/\bar p` errs high (``docs/methods.md``, section 7).
     """
     sizes = np.asarray(size, dtype=np.float64)[..., None]
     if share <= 0.0:
@@ -767,25 +629,10 @@ def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: 
 
 
 def inverse_probability(mean: FloatArray, concentration: FloatArray) -> FloatArray:
-    r"""Return the unbiased estimate of 1/p from one draw of :math:`\mathrm{Beta}(pK, (1-p)K)`, at least 1.
+    r"""Return the unbiased estimate of 1/p from one draw, above 0, of :math:`\mathrm{Beta}(pK, (1-p)K)`, at least 1.
 
-    Parameters
-    ----------
-    mean : ndarray, shape (n_rows,)
-        The draws, above 0.
-    concentration : ndarray, shape (n_rows,)
-        K.
-
-    Notes
-    -----
     Divided by K it is an integral whose Mellin transform is 1/(pK) times that of the density.  With
     :math:`w = -\log(1 - \bar p)` it is :math:`e^{Kw} E_1(Kw)`, and a smooth part by Gauss's and Laguerre's quadrature.
-
-    Examples
-    --------
-    >>> draws = np.random.default_rng(0).beta(0.1 * 20, 0.9 * 20, 100_000)
-    >>> (1.0 / draws).mean().round(1), inverse_probability(draws, np.full(100_000, 20.0)).mean().round(1)
-    (np.float64(19.0), np.float64(10.0))
     """
     way = -np.log1p(-np.minimum(mean, 1.0 - np.finfo(np.float64).eps))
     smooth = _smooth_part(way[:, None] + NODES / concentration[:, None]) @ WEIGHTS
@@ -820,40 +667,12 @@ RESIDUAL_ROUNDING = 1e-9
 
 
 def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> FloatArray:
-    r"""Return residuals of out-of-bag means, narrowed to those of an ensemble of `size` members.
+    r"""Return residuals of out-of-bag means, target less prediction, as narrow as those of `size` members.
 
-    Parameters
-    ----------
-    tally : ValueTally
-        At least one member for each row, and at least two for two rows with weight.
-    weight : ndarray, shape (n_rows,)
-    size : float
-        Members of the ensemble that predicts fresh rows.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-        Target less prediction.
-
-    Raises
-    ------
-    InputError
-        If fewer than two rows with weight have two members.
-
-    Notes
-    -----
-    The mean square of residuals of m members, about their mean, is :math:`s^2 + v/m` with v the variance of a member
-    (``docs/methods.md``, section 4), and a row has fewer out-of-bag members, :math:`m_i`, than the ensemble has
-    members, B.  Each residual's distance from the weighted mean residual is therefore multiplied by
-    :math:`\sqrt{(s^2 + v/B) / (s^2 + v/m_i)}`, with :math:`s^2` 0 where its estimate is negative: the spread is then
-    that of B members, the shape is kept.
-
-    Examples
-    --------
-    >>> ones = np.ones(2)
-    >>> tally = ValueTally(trials=4 * ones, mean=0 * ones, variance=4 * ones, target=np.array([-2.0, 2.0]))
-    >>> residuals_at_size(tally, ones, 4).tolist(), residuals_at_size(tally, ones, np.inf).round(4).tolist()
-    ([-2.0, 2.0], [-1.7321, 1.7321])
+    A row has fewer out-of-bag members, :math:`m_i`, than the ensemble has members, B.  Each residual's distance from
+    the weighted mean is therefore multiplied by :math:`\sqrt{(s^2 + v/B) / (s^2 + v/m_i)}`, with v the variance of a
+    member and :math:`s^2` 0 where its estimate is negative (``docs/methods.md``, section 4); the shape is kept.  Each
+    row has a member, and two rows with weight have two.
     """
     several = (tally.trials >= 2) & (weight > 0)
     if np.count_nonzero(several) < 2:
@@ -873,44 +692,15 @@ def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> Flo
 def residual_limits(
     residuals: FloatArray, level: float, weight: FloatArray, groups: NDArray[np.integer] | None = None
 ) -> tuple[float, float]:
-    r"""Return quantiles between which the residual of one more row lies with a chance of `level`.
+    r"""Return the two quantiles between which the residual of one more row lies with a chance of `level`.
 
-    Parameters
-    ----------
-    residuals : ndarray, shape (n_rows,)
-    level : float
-        Between 0 and 1.
-    weight : ndarray, shape (n_rows,)
-    groups : ndarray of int, shape (n_rows,), optional
-        Group of each row; the fresh row is then one of a fresh group.
-
-    Returns
-    -------
-    lower, upper : float
-
-    Raises
-    ------
-    InputError
-        If the rows, or groups, are too few for this level: fewer than 2 / (1 - level) - 1.
-
-    Notes
-    -----
-    `upper` is where the weight of all residuals up to it, interpolated between residuals, is
-    :math:`(1 - \alpha/2)(W + w)`, with :math:`\alpha` one less the level, W the weight of all and w that which the
-    fresh row may have: that of a row, or group, drawn by weight, :math:`\sum w_i^2 / W`.  `lower` mirrors it.  With
-    equal weights they are the :math:`(n + 1)\alpha/2`-th residuals from below and above.  Between exchangeable
+    With groups, the row is one of a fresh group.  The upper quantile is where the weight of all residuals up to it,
+    interpolated between residuals, is :math:`(1 - \alpha/2)(W + w)`, with :math:`\alpha` one less the level, W the
+    weight of all and :math:`w = \sum w_i^2 / W` that which the fresh row may have; the lower one mirrors it.  Between
     residuals at whole places a further one lies with exactly the chance `level` (with weights: R. J. Tibshirani and
-    others 2019).  Interpolation keeps that between places but for an error of order :math:`1/n^2` (R. Beran, P. Hall
-    1993, *Interpolated nonparametric prediction intervals and confidence intervals*, JRSS B 55); the next place
-    outwards would cover up to 2/(n + 1) more.
-
-    Examples
-    --------
-    >>> residual_limits(np.arange(1.0, 40.0), 0.95, np.ones(39))
-    (1.0, 39.0)
-    >>> lower, upper = residual_limits(np.arange(1.0, 40.0), 0.75, np.ones(39))
-    >>> round(lower, 6), round(upper, 6)
-    (5.0, 35.0)
+    others 2019), and interpolation keeps that but for an error of order :math:`1/n^2` (R. Beran, P. Hall 1993,
+    *Interpolated nonparametric prediction intervals and confidence intervals*, JRSS B 55).  Fewer rows, or groups, than
+    2 / (1 - level) - 1 raise an InputError.
     """
     units = weight if groups is None else group_sums(weight, groups)
     total = float(units.sum())

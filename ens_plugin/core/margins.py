@@ -117,38 +117,11 @@ class MarginModel:
 def fit_margins(
     mean: ArrayLike, sd: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None
 ) -> MarginModel:
-    r"""Fit the distribution of the rows' true mean margins.
+    r"""Fit the distribution of the rows' true mean margins, from the mean and sd (ddof 1) over each row's members.
 
-    Parameters
-    ----------
-    mean, sd : array-like, shape (n_rows,)
-        Mean and standard deviation (ddof 1) of each row's margin over its members.
-    trials : array-like, shape (n_rows,)
-        Number of members of each row, at least 2.
-    weight : array-like, shape (n_rows,), or RowWeight, optional
-        A RowWeight also holds the number of nearly equal rows of each entry.
-
-    Returns
-    -------
-    MarginModel
-
-    Raises
-    ------
-    InputError
-        If shapes differ or anything is not finite.
-
-    Notes
-    -----
-    One member's margin has variance :math:`V(\mu)` on rows of mean margin :math:`\mu`, a running mean of the rows'
-    own variances.  On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}` the mean of n members has variance 1/n about
-    everywhere, so :math:`t(m_i) \sim N(t_i, 1/n_i)` with :math:`t_i` from a density as in section 2 of
-    ``docs/methods.md``, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`.
-
-    Examples
-    --------
-    >>> fit = fit_margins([0.9, 0.5, -0.2, 0.8], [0.1, 0.4, 0.5, 0.2], [10, 10, 10, 10])
-    >>> fit.support.shape, fit.error_by_point([5]).shape
-    ((400,), (1, 400))
+    On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}`, V the running mean of the rows' own variances,
+    :math:`t(m_i) \sim N(t_i, 1/n_i)`, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`
+    (``docs/methods.md``, section 3).
     """
     m = as_values(mean, "mean")
     d = as_values(sd, "sd", m.size)

@@ -72,24 +72,8 @@ class Rows(Protocol):
 def nearest_rows(values: Rows, queries: PlaceArray, n_nearest: int) -> tuple[PlaceArray, FloatArray]:
     """Return the nearest other rows of some rows, and their Euclidean distances, in ascending order of these.
 
-    Parameters
-    ----------
-    values : Rows, for example ndarray, of shape (n_rows, n_columns)
-        Finite, and scaled so that columns can be compared.  At most 8192 rows are read at once.
-    queries : ndarray of int, shape (n_queries,)
-        Positions of the rows whose neighbours are wanted.
-    n_nearest : int
-        At most ``n_rows - 1``.
-
-    Returns
-    -------
-    positions, distances : ndarrays, shape (n_queries, n_nearest)
-
-    Examples
-    --------
-    >>> positions, distances = nearest_rows(np.array([[0.0], [3.0], [1.0]]), np.array([0]), 2)
-    >>> positions.tolist(), distances.tolist()
-    ([[2, 1]], [[1.0, 3.0]])
+    Both have shape (n_queries, n_nearest).  The values are finite, and scaled so that columns can be compared; at most
+    8192 rows are read at once.
     """
     wanted = values[queries]
     doubled = 2.0 * wanted.astype(np.float32)
@@ -115,24 +99,10 @@ def nearest_rows(values: Rows, queries: PlaceArray, n_nearest: int) -> tuple[Pla
 def companions(distances: FloatArray) -> PlaceArray:
     r"""Return how many rows lie far closer to a row than all others do, shape (n_queries,); 0 where none do.
 
-    Parameters
-    ----------
-    distances : ndarray, shape (n_queries, n_nearest)
-        Of the nearest rows, ascending.
-
-    Notes
-    -----
-    Where rows are as dense around a row as a little further away, in whatever number D of dimensions, the steps
-    :math:`k \log(d_{k+1} / d_k)` between its distances are independent exponential variables with mean 1/D.  So the
-    share of the largest in their sum does not depend on D (Fisher 1929).  A row has companions where this share is too
-    large for chance among the first 4, 12 or 47 steps and the distance is half as large again.  By chance few rows have
-    some.
-
-    Examples
-    --------
-    >>> near, even = np.append([0.01, 0.02], np.linspace(1, 2, 30)), np.linspace(1, 2, 32)
-    >>> companions(np.array([near, even])).tolist()
-    [2, 0]
+    Where rows are evenly dense, the steps :math:`k \log(d_{k+1} / d_k)` between ascending distances are independent
+    exponential variables, so that the share of the largest in their sum does not depend on the dimension (Fisher 1929;
+    ``docs/methods.md``, section 17).  A row has companions where it is too large among the first 4, 12 or 47 steps and
+    the distance is half as large again.  By chance few rows have some.
     """
     n_queries, n_nearest = distances.shape
     found = np.zeros(n_queries, dtype=np.intp)
@@ -153,26 +123,9 @@ def companions(distances: FloatArray) -> PlaceArray:
 def interpolated(rows: FloatArray, neighbours: FloatArray) -> NDArray[np.bool_]:
     """Return which rows lie on a straight line with two of their neighbours, as interpolated rows do.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (n_queries, n_columns)
-        Real numbers, of which hardly two are equal in a column.
-    neighbours : ndarray, shape (n_queries, n_nearest, n_columns)
-        Rows near each of these.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_queries,)
-        False where more than a tenth of the pairs of neighbours are nearly on lines: then all rows lie on a curve.
-        False where fewer than three columns vary freely: the others follow from them, as the same length in another
-        unit does, or the same date in the rows of one kind.
-
-    Examples
-    --------
-    >>> values = np.random.default_rng(0).normal(size=(9, 4))
-    >>> values[0] = 0.7 * values[1] + 0.3 * values[2]
-    >>> interpolated(values[[0, 5]], values[[[1, 2, 3, 4, 6, 7, 8]] * 2]).tolist()
-    [True, False]
+    The neighbours of each row have shape (n_queries, n_nearest, n_columns).  Where more than a tenth of their pairs are
+    nearly on lines, all rows lie on a curve.  Where fewer than three columns vary freely, the others follow from them,
+    as the same length in another unit does, or the same date in the rows of one kind.  Such rows are False.
     """
     found = np.zeros(len(rows), dtype=bool)
     directions = np.zeros(rows.shape)
@@ -241,27 +194,10 @@ def adjacent_losses(
 ) -> AdjacentLosses | None:
     """Compare the losses of members that were trained on neither of the rows beside a row with those of the others.
 
-    Parameters
-    ----------
-    losses : ndarray, shape (n_members, n_rows)
-        Of each member for some of the training rows.
-    counted : ndarray of bool, shape (n_members, n_rows)
-        Where a member left a row out.
-    rows : ndarray of int, shape (n_rows,)
-        Positions among the training rows.
-    bags : Bags
-        Of all training rows.
-
-    Returns
-    -------
-    AdjacentLosses or None
-        None for fewer than 200 rows that members of both kinds predict.
-
-    Notes
-    -----
-    Rows in random order are exchangeable, so that both means are equal in expectation, whatever the model and however
-    dense the rows.  Means are over differences by row; the standard error is over blocks of ten rows that follow each
-    other, since these share members.
+    Rows in random order are exchangeable, so that both means, over differences by row, are equal in expectation.  The
+    standard error is over blocks of ten rows that follow each other, since these share members.  None for fewer than
+    200 rows that members of both kinds predict.  `rows` are the positions, among the training rows, of the columns of
+    `losses`.
     """
     last = bags.n_rows - 1
     before, after = bags.at(np.maximum(rows - 1, 0)), bags.at(np.minimum(rows + 1, last))
@@ -300,15 +236,9 @@ FEWEST_PAIRS = 100
 
 
 class Neighbours(NamedTuple):
-    """Some rows with those that are nearest to them by one half of the members.
+    """Some rows with those that are nearest to them by one half of the members; the other half, `judges`, judges them.
 
-    Attributes
-    ----------
-    rows : ndarray of int, shape (n_queries,)
-    nearest : ndarray of int, shape (n_queries, n_nearest)
-        The nearest first.
-    judges : slice
-        The other half of the members.
+    `nearest`, shape (n_queries, n_nearest), has the nearest row first.
     """
 
     rows: PlaceArray
@@ -319,12 +249,7 @@ class Neighbours(NamedTuple):
 class MateLosses(NamedTuple):
     """Mean losses of what was trained on a mate of each row, a row near to it, and of what was not.
 
-    Attributes
-    ----------
-    beside, without : float
-        With the mate, and without it, of the same rows.
-    standard_errors : float
-        Difference of both in its standard errors.
+    `standard_errors` is the difference of both in its standard errors.
     """
 
     beside: float
@@ -338,17 +263,7 @@ class MateLosses(NamedTuple):
 
 
 def rank_scaled(values: FloatArray) -> NDArray[np.float32]:
-    """Return the columns as ranks with mean 0 and variance 1, equal for equal values; missing values are in the middle.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows, n_columns)
-
-    Examples
-    --------
-    >>> rank_scaled(np.array([[1.0], [3.0], [900.0]]))[:, 0].round(2).tolist()
-    [-1.2200000286102295, 0.0, 1.2200000286102295]
-    """
+    """Return the columns as ranks of mean 0 and variance 1, equal for equal values, 0 for missing ones."""
     scaled = np.zeros(values.shape, dtype=np.float32)
     for column, own in enumerate(values.T):
         known = np.flatnonzero(np.isfinite(own))
@@ -363,27 +278,11 @@ def rank_scaled(values: FloatArray) -> NDArray[np.float32]:
 def nearest_in_ensemble(
     outputs: NDArray[np.generic], counted: BoolArray, scaled: NDArray[np.float32], queries: PlaceArray, most: int
 ) -> tuple[Neighbours, Neighbours]:
-    """Return the nearest rows of some rows, by either half of the members.
+    """Return the nearest rows of some rows, by either half of the members, of which at most `most` are used.
 
-    Parameters
-    ----------
-    outputs : ndarray, shape (n_members, n_rows)
-        Equal where a member predicts the same.
-    counted : ndarray of bool, shape (n_members, n_rows)
-        Where a member left a row out.
-    scaled : ndarray of float32, shape (n_rows, n_columns)
-        As of :func:`rank_scaled`.
-    queries : ndarray of int, shape (n_queries,)
-        Positions of the rows whose neighbours are wanted.
-    most : int
-        Members of each half that are used.
-
-    Notes
-    -----
     Two rows are as near as the share of members, of those that left both out, that predict both alike, less 0.3 times
-    their squared distance in the columns.  What members predict for rows in their bag is not read.  A column weighs as
-    much as distances in it are correlated with unlike predictions.  The members that find the neighbours of a row do
-    not judge it, so that neighbours are not chosen for the losses of these.
+    their squared distance in the columns, weighted by :func:`column_weights`.  The members that find the neighbours of
+    a row do not judge it, so that neighbours are not chosen for the losses of these.
     """
     half = len(outputs) // 2
     first, second = slice(0, half), slice(half, 2 * half)
@@ -397,23 +296,9 @@ def nearest_in_ensemble(
 def mate_losses(losses: FloatArray, counted: BoolArray, found: tuple[Neighbours, ...]) -> MateLosses | None:
     """Compare the losses of members that were trained on the row nearest to a row with those of the others.
 
-    Parameters
-    ----------
-    losses : ndarray, shape (n_members, n_queries)
-        Of each member for the rows whose neighbours were found.
-    counted : ndarray of bool, shape (n_members, n_rows)
-        Where a member left a row out.
-    found : tuple of Neighbours
-        Of the same rows, with different judges.
-
-    Returns
-    -------
-    MateLosses or None
-        None for fewer than 100 rows that members of both kinds predict.
-
-    Notes
-    -----
     Means are over differences by row, weighted by the number of members without the nearest row, up to 4 of each half.
+    `losses` have shape (n_members, n_queries), `counted` (n_members, n_rows).  None for fewer than 100 rows that
+    members of both kinds predict.
     """
     n_queries = found[0].rows.size
     total, weight, level = np.zeros(n_queries), np.zeros(n_queries), 0.0
@@ -438,19 +323,10 @@ def mate_losses(losses: FloatArray, counted: BoolArray, found: tuple[Neighbours,
 def nearness(scaled: NDArray[np.float32], found: Neighbours) -> tuple[float, float]:
     r"""Return how near the nearest rows are in all columns: as a mean share of the rows, and as a volume.
 
-    Parameters
-    ----------
-    scaled : ndarray of float32, shape (n_rows, n_columns)
-    found : Neighbours
-
-    Returns
-    -------
-    share : float
-        Mean over columns and rows of the share of all rows that are nearer in the column; 0.5 by chance.
-    power : float
-        Mean of :math:`\log_n \prod_c 2 u_c` with these shares :math:`u_c`.  In whatever number of independent columns,
-        the nearest of n independent rows takes a volume of about 1/n, so that this is about -1; it is less where
-        columns follow from each other.
+    The first is the mean over columns and rows of the share u of all rows that are nearer in the column, 0.5 by chance.
+    The second is the mean of :math:`\log_n \prod_c 2 u_c`.  In whatever number of independent columns, the nearest of n
+    independent rows takes a volume of about 1/n, so that this is about -1; it is less where columns follow from each
+    other.
     """
     n_rows = len(scaled)
     own, other = scaled[found.rows], scaled[found.nearest[:, 0]]
@@ -499,18 +375,7 @@ def column_weights(
 ) -> NDArray[np.float32]:
     """Return the weight of each column: the correlation of distances in it with unlike outputs, of sum 1.
 
-    Parameters
-    ----------
-    own, others : ndarray of float32, shapes (n_queries, n_columns) and (n_rows, n_columns)
-        As of :func:`rank_scaled`.
-    alike : ndarray of float32, shape (n_queries, n_rows)
-        How alike the outputs of two rows are.
-
-    Examples
-    --------
-    >>> scaled = rank_scaled(np.array([[1.0, 1.0], [2.0, 0.0], [3.0, 1.0], [4.0, 0.0]]))
-    >>> [round(weight, 2) for weight in column_weights(scaled, scaled, scaled[:, :1] @ scaled[:, :1].T).tolist()]
-    [0.81, 0.19]
+    `alike`, shape (n_queries, n_rows), says how alike the outputs of two rows are.
     """
     unlike = (alike.mean(axis=1, keepdims=True) - alike).ravel().astype(np.float64)
     unlike -= unlike.mean()
@@ -550,26 +415,8 @@ N_PREDICTING = 5
 def share_of_recurring(column: FloatArray, found: Neighbours) -> float:
     """Return the share of nearest rows that have the same value, in a column whose values recur as those of subjects.
 
-    Parameters
-    ----------
-    column : ndarray, shape (n_rows,)
-    found : Neighbours
-
-    Returns
-    -------
-    float
-        0 for other columns.
-
-    Notes
-    -----
     Values of subjects, such as a number, a date of birth or a distance, have 2 to 40 rows each, which are alike, while
-    those with the next value are not.  In an ordinary column these are nearly as much alike.
-
-    Examples
-    --------
-    >>> found = Neighbours(np.arange(100), (np.arange(100) ^ 1)[:, None], slice(0, 1))
-    >>> float(share_of_recurring(np.repeat(np.arange(50.0) ** 2, 2), found))
-    1.0
+    those with the next value are not.  In an ordinary column these are nearly as much alike; its share is 0.
     """
     places = places_of_recurring(column)
     if places is None:
@@ -584,20 +431,8 @@ def share_of_recurring(column: FloatArray, found: Neighbours) -> float:
 def places_of_recurring(column: FloatArray) -> PlaceArray | None:
     """Return the place of each row's value among the different ones, if they recur as often as those of subjects.
 
-    Parameters
-    ----------
-    column : ndarray, shape (n_rows,)
-
-    Returns
-    -------
-    ndarray of int, shape (n_rows,), or None
-        What is not finite has the last place.  None unless there are 20 values or more, of 2 to 40 rows on average,
-        and at most a tenth of the rows has a value of 1 row or of more than 80.
-
-    Examples
-    --------
-    >>> int(places_of_recurring(np.repeat(np.arange(50.0) ** 2, 2)).max())
-    49
+    What is not finite has the last place.  None unless there are 20 values or more, of 2 to 40 rows on average, and at
+    most a tenth of the rows has a value of 1 row or of more than 80.
     """
     values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     if values.size < FEWEST_SUBJECTS or not FEWEST_ROWS_EACH <= counts.mean() <= MOST_ROWS_EACH:
@@ -611,28 +446,8 @@ def places_of_recurring(column: FloatArray) -> PlaceArray | None:
 def jumps_between_values(places: PlaceArray, measured: NDArray[np.float32]) -> FloatArray:
     """Return by how many standard errors means by value jump, other than those of a smooth function of the value.
 
-    Parameters
-    ----------
-    places : ndarray of int, shape (n_rows,)
-        As of :func:`places_of_recurring`.
-    measured : ndarray, shape (n_rows, n_columns)
-
-    Returns
-    -------
-    ndarray, shape (n_columns,)
-
-    Notes
-    -----
-    The mean of each value is compared with the middle of those of the next values below and above.
-
-    Examples
-    --------
-    >>> places = np.repeat(np.arange(50), 4)
-    >>> rng = np.random.default_rng(0)
-    >>> noise = rng.normal(size=200)
-    >>> measured = np.column_stack([0.1 * places + noise, rng.normal(size=50)[places] + 0.1 * noise])
-    >>> (jumps_between_values(places, measured.astype(np.float32)) > 6.0).tolist()
-    [False, True]
+    The mean of each value is compared with the middle of those of the next values below and above.  The result is by
+    column of `measured`, shape (n_rows, n_columns).
     """
     order = np.argsort(places, kind="stable")
     counts = np.bincount(places)
@@ -652,21 +467,9 @@ def losses_without_own_value(
 ) -> MateLosses:
     """Compare predictions from the nearest rows without those of a row's own value with those without the next value's.
 
-    Parameters
-    ----------
-    places : ndarray of int, shape (n_rows,)
-        As of :func:`places_of_recurring`.
-    scaled : ndarray of float32, shape (n_rows, n_columns)
-    target : ndarray of float32, shape (n_rows, n_targets)
-        Several for labels: whether a row has each.
-    queries : ndarray of int, shape (n_queries,)
-        Rows that are predicted.
-
-    Notes
-    -----
     The squared loss of the mean of five rows.  What the loss rises further without the values beside the own one too
     is due to the distance, and is taken off: of a smooth function of the value, the second step is the larger one.
-    Standard errors are over values.
+    Standard errors are over values.  Of labels, `target` has a column each.
     """
     some = spread_rows(len(target), COMPARED_ROWS)
     unlike = np.square(target[some, None] - target[some]).sum(axis=2)
@@ -693,22 +496,9 @@ def losses_without_own_value(
 def turns_taken(column: FloatArray, found: Neighbours) -> float:
     """Return by how many standard errors the nearest rows have the same value less often than independent rows would.
 
-    Parameters
-    ----------
-    column : ndarray, shape (n_rows,)
-    found : Neighbours
-
-    Notes
-    -----
     Of independent rows, the nearest one has the same value at least as often as the fifth to twelfth nearest, and at
     least as often as the next value above, or below.  Two measurements of one subject are of different years, though,
     and no two of a series are of one day.
-
-    Examples
-    --------
-    >>> found = Neighbours(np.arange(100), (np.arange(100) ^ 1)[:, None], slice(0, 1))
-    >>> turns_taken(np.tile([2001.0, 2002.0, 2003.0, 2004.0], 25), found) > 5.0
-    True
     """
     values = np.unique(column[np.isfinite(column)])
     if values.size < FEWEST_VALUES:
@@ -733,21 +523,8 @@ def turns_taken(column: FloatArray, found: Neighbours) -> float:
 def are_equally_frequent(column: FloatArray) -> bool:
     """Return whether the values of a column are too equally frequent for rows that were drawn one by one.
 
-    Parameters
-    ----------
-    column : ndarray, shape (n_rows,)
-
-    Notes
-    -----
     By Pearson's statistic, with a correction of half a row, at a level of 0.0001; for three values or more, of three
     rows or more on average.  In a balanced panel each year has as many rows.
-
-    Examples
-    --------
-    >>> years = np.repeat(np.arange(2000.0, 2010.0), 30)
-    >>> drawn = np.random.default_rng(0).integers(2000, 2010, 300).astype(float)
-    >>> are_equally_frequent(years), are_equally_frequent(drawn)
-    (True, False)
     """
     values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     if values.size < FEWEST_VALUES or counts.mean() < EVEN_ROWS_EACH:
@@ -772,13 +549,7 @@ LEAST_BEYOND, LARGEST_OF_OTHERS = 0.02, 3.0
 
 
 def are_own_labels(sample: Sample) -> bool:
-    """Return whether the targets of rows are the labels that this ensemble predicts.
-
-    Parameters
-    ----------
-    sample : Sample
-        Of a classifier's rows, none of which its members were trained on.
-    """
+    """Return whether the targets of rows that no member was trained on are the labels that this ensemble predicts."""
     rows = sample.random_rows(LOOKED_AT)
     rows = rows[sample.weight[rows] > 0]
     leading, lead, _ = leads(sample, rows)
@@ -786,28 +557,13 @@ def are_own_labels(sample: Sample) -> bool:
 
 
 def end_at_a_tie(lead: FloatArray, is_right: NDArray[np.bool_]) -> bool:
-    r"""Return whether rows with close votes are right so often that labels must follow from the votes.
+    """Return whether rows with close votes are right so often that labels must follow from the votes.
 
-    Parameters
-    ----------
-    lead : ndarray, shape (n_rows,)
-        Mean margin of the leading label over the second one, at least 0.
-    is_right : ndarray of bool, shape (n_rows,)
-        Whether the leading label is the target.
-
-    Notes
-    -----
-    Measured labels know nothing of the votes: the density of the true label's lead, negative where it loses, passes
-    smoothly through 0.  That of predicted labels ends there.  Of the rows with the smallest leads, half lose if the
-    density is level.  If it rises, it is followed from the next rows, whose leads are up to twice as large, to those
-    that lose, as an exponential and twice as steep.  Where it falls, nothing is concluded.  The rows are too often
-    right where so few losses have a chance below :math:`10^{-5}`, with six losses for ten expected ones.
-
-    Examples
-    --------
-    >>> margin = np.random.default_rng(0).normal(0.5, 0.5, 2000)
-    >>> end_at_a_tie(np.abs(margin), margin > 0), end_at_a_tie(np.abs(margin), np.ones(2000, dtype=bool))
-    (False, True)
+    The density of the true label's lead, negative where it loses, passes smoothly through 0, and that of predicted
+    labels ends there (``docs/methods.md``, section 14, predicted targets).  A rising density is followed from the next
+    rows, whose leads are up to twice as large, as an exponential and twice as steep; where it falls, nothing is
+    concluded.  The rows are too often right where so few losses have a chance below :math:`10^{-5}`, with six losses
+    for ten expected ones.
     """
     order = np.argsort(lead, kind="stable")
     lead, right = lead[order], is_right[order]
@@ -825,27 +581,11 @@ def end_at_a_tie(lead: FloatArray, is_right: NDArray[np.bool_]) -> bool:
 
 
 def are_own_values(tally: ValueTally, weight: FloatArray) -> bool:
-    r"""Return whether the targets of rows are the values that this ensemble, or another of its kind, predicts.
+    """Return whether the targets of rows are the values that this ensemble, or another of its kind, predicts.
 
-    Parameters
-    ----------
-    tally : ValueTally
-        Of rows that no member was trained on.
-    weight : ndarray, shape (n_rows,)
-
-    Notes
-    -----
-    The mean of B members differs from that of another such ensemble by about :math:`S^2 / B` in square, S² being the
-    variance over members.  Measured values differ from it by the error of the infinite ensemble besides, which is
-    hardly ever below 2 % of S².
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> mean, size = rng.normal(size=200), np.full(200, 100.0)
-    >>> tally = ValueTally(size, mean, np.ones(200), mean + 0.1 * rng.normal(size=200))
-    >>> are_own_values(tally, np.ones(200))
-    True
+    The mean of B members differs from that of another such ensemble by about :math:`S^2 / B` in square; measured values
+    by the error of the infinite ensemble besides, hardly ever below 2 % of S², the variance over members.  No member
+    was trained on the rows.
     """
     used = (tally.trials >= 2) & (weight > 0)
     of_size = float(weight[used] @ (tally.variance[used] / tally.trials[used]))

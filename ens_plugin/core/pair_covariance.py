@@ -106,11 +106,7 @@ PART_ROWS = 1024
 class PairMean(NamedTuple):
     """Mean of the scaled covariance over pairs of different rows, with its variance.
 
-    Attributes
-    ----------
-    mean : float
-    variance : float
-        Variance of `mean`, as if the pairs were independent; infinite without any pair.
+    It is the variance as if the pairs were independent; infinite without any pair.
     """
 
     mean: float
@@ -120,12 +116,8 @@ class PairMean(NamedTuple):
 class Voters(NamedTuple):
     """The members' outputs for some rows.
 
-    Attributes
-    ----------
-    values : ndarray of int8 or float32, shape (n_members, n_rows)
-        Votes of -1, 0 and 1, or outputs from any origin of the row, 0 where they do not count.
-    counted : ndarray of bool, shape (n_members, n_rows)
-    slopes : ndarray of float32, shape (n_rows,)
+    The values, shape (n_members, n_rows), are votes of -1, 0 and 1, int8, or outputs from any origin of the row,
+    float32, 0 where they do not count.
     """
 
     values: NDArray[np.int8] | NDArray[np.float32]
@@ -168,42 +160,12 @@ def shared_variance(
 ) -> float:
     r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
 
-    Parameters
-    ----------
-    outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean determines the loss, for a random subset of the rows.
-    is_oob : ndarray of bool, shape (n_members, n_sampled)
-    slopes : ndarray, shape (n_sampled,)
-        Derivative of each row's expected loss in the mean output, times its relative weight.
-    size : float
-        Ensemble size B.
-    n_rows : float
-        Number of rows of the whole data.
-    vote_pairs : VotePairs, optional
-    variance : ndarray, shape (n_sampled,), optional
-        Variance (ddof 1) of each row's outputs that count, where it is known.
-
-    Returns
-    -------
-    float
-        :math:`(\kappa c + 0.8 d / N) / B`, at least :math:`0.25 \, d / (N B)`, with c the mean of
-        :math:`w_i w_j C_{ij}` over pairs of different rows, d the mean of :math:`w_i^2 C_{ii}`, and
-        :math:`\kappa` in [0, 1] (see Notes).
-
-    Notes
-    -----
-    With fresh rows only c would count.  Among training rows it is too low, by a part of d/N: a row's slope is
-    large where the labels around it balance, and its own label is one of them.  The whole of d/N is mostly too much.
-    :math:`\kappa = S / (S + \tau^2)`, :math:`\tau^2` the variance of c and
-    :math:`S = (d/N)^2 + [c^2 - \tau^2]^+`, limits the influence of a noisy c.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> luck = rng.normal(size=(200, 1)) + rng.normal(size=(200, 60))
-    >>> found = shared_variance(luck, rng.random((200, 60)) < 0.4, np.ones(60), 200, 60)
-    >>> bool(0.7 < found * 200 < 1.3)
-    True
+    It is :math:`(\kappa c + 0.8 d / N) / B`, at least :math:`0.25 \, d / (N B)`, with c the mean of
+    :math:`w_i w_j C_{ij}` over pairs of different rows, d the mean of :math:`w_i^2 C_{ii}`, and
+    :math:`\kappa = S / (S + \tau^2)`, :math:`\tau^2` the variance of c, :math:`S = (d/N)^2 + [c^2 - \tau^2]^+`
+    (``docs/methods.md``, section 6).  The slopes :math:`w_i` are the derivative of each row's expected loss in the mean
+    output, times its relative weight.  The outputs determine the loss, of a random subset of the N rows; `variance`
+    (ddof 1) is that of each row's outputs that count, where known.
     """
     own = _own_variance(outputs, is_oob) if variance is None else variance
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)
@@ -218,28 +180,9 @@ def fold_groups(
 ) -> tuple[NDArray[Any], BoolArray, FloatArray]:
     """Return outputs, members that count and slopes, with the rows of each group added up into one row.
 
-    Rows of a group are folded where the same members count for them.  Among infinitely many fresh groups, pairs of
-    rows of one group have no share; among few rows they would raise the mean over pairs.
-
-    Parameters
-    ----------
-    outputs, is_oob, slopes
-        As for :func:`shared_variance`.
-    groups : ndarray of int, shape (n_sampled,)
-
-    Returns
-    -------
-    outputs : ndarray of float64, shape (n_members, n_folded)
-        Sums of the outputs times their slopes, divided by the mean number of rows that were folded.
-    is_oob : ndarray of bool, shape (n_members, n_folded)
-    slopes : ndarray, shape (n_folded,)
-        Ones.
-
-    Examples
-    --------
-    >>> outputs, is_oob = np.array([[1.0, 3.0], [2.0, 2.0]]), np.ones((2, 2), dtype=bool)
-    >>> fold_groups(outputs, is_oob, np.ones(2), np.array([7, 7]))[0].tolist()
-    [[2.0], [2.0]]
+    Rows of a group are folded where the same members count for them.  Among infinitely many fresh groups, pairs of rows
+    of one group have no share; among few rows they would raise the mean over pairs.  The outputs are sums of those of
+    the rows times their slopes, divided by the mean number of rows that were folded; the slopes are then ones.
     """
     keys = np.column_stack([groups.astype(np.int64).view(np.uint8).reshape(groups.size, 8), np.packbits(is_oob, 0).T])
     keys = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.shape[1])))[:, 0]
@@ -256,20 +199,11 @@ def fold_groups(
 def mean_pair_covariance(
     outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: VotePairs | None = None
 ) -> PairMean:
-    r"""Return the mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
+    """Return the mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
 
-    Parameters
-    ----------
-    outputs, is_oob, slopes, vote_pairs
-        As for :func:`shared_variance`.
-
-    Notes
-    -----
-    :math:`C_{ij}` is the covariance over the members that are out of bag for both rows, about the means over these
-    members.  A member that has row j in its bag predicts a close row i differently, so that means over all
-    out-of-bag members of a row would count variation by the bags as covariance.  Sums over all pairs are products of
-    matrices, of at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8
-    products in all.
+    :math:`C_{ij}` is about the means over the members that are out of bag for both rows: means over all out-of-bag
+    members of a row would count variation by the bags as covariance.  Sums over all pairs are products of matrices, of
+    at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8 products in all.
     """
     weighted, squares, degrees = 0.0, 0.0, 0.0
     of_blocks = None if vote_pairs is None else vote_pairs.of_blocks
@@ -323,26 +257,11 @@ def _sums_in_place(
 
 
 def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, float]:
-    """Return sums over pairs of rows of their covariances times their members less one and their slopes.
+    """Return sums over pairs of rows of their covariances times their members less one and their slopes; the freedom.
 
-    Parameters
-    ----------
-    first, second : Voters
-        A pair has a row of each; without `second`, two different rows of `first`.
-
-    Returns
-    -------
-    sums : ndarray, shape (2, n_rows_of_second)
-        Sums of these, and of their squares, by row of `second`.  A pair of rows of `first` counts for the latter row.
-    freedom : float
-        Sum over pairs of the members that count for both rows, less one; 0 for pairs without any.
-
-    Examples
-    --------
-    >>> votes, slopes = np.array([[0, 0], [1, 1], [1, 1], [0, 1]], np.int8), np.array([1, 2], np.float32)
-    >>> sums, freedom = sum_pairs(Voters(votes, np.ones((4, 2), bool), slopes))
-    >>> sums.tolist(), freedom
-    ([[0.0, 1.0], [0.0, 1.0]], 3.0)
+    A pair has a row of each of both; without `second`, two different rows of `first`.  The sums are of these and of
+    their squares, shape (2, n_rows_of_second), by row of `second`; a pair of rows of `first` counts for the latter row.
+    The freedom is the sum over pairs of the members that count for both rows, less one; 0 for pairs without any.
     """
     own, counted = _in_single(first)
     values, other_counted = (own, counted) if second is None else _in_single(second)
@@ -452,23 +371,9 @@ LossOfRows = Callable[[slice], Loss]
 
 
 def curvatures(loss: Loss, mean: FloatArray) -> FloatArray:
-    """Return the second derivatives of each row's loss in its mean output, by differences.
+    """Return the second derivatives of each row's loss in its mean output, shape (n_labels, n_labels, n_rows).
 
-    Parameters
-    ----------
-    loss : callable
-        Returns the loss of each row, shape (n_rows,), from mean outputs, shape (n_rows, n_labels).
-    mean : ndarray, shape (n_rows, n_labels)
-
-    Returns
-    -------
-    ndarray, shape (n_labels, n_labels, n_rows)
-
-    Examples
-    --------
-    >>> curvatures(lambda mean: mean[:, 0] ** 2 + mean[:, 0] * mean[:, 1], np.zeros((1, 2)))[:, :, 0].round(3)
-    array([[2., 1.],
-           [1., 0.]])
+    They are from differences.  `loss` returns the loss of each row from mean outputs, shape (n_rows, n_labels).
     """
     n_rows, n_labels = mean.shape
     steps, found = STEP * np.eye(n_labels), np.empty((n_labels, n_labels, n_rows))
@@ -481,14 +386,7 @@ def curvatures(loss: Loss, mean: FloatArray) -> FloatArray:
 
 
 def curved_terms(curvature: FloatArray, deviations: list[FloatArray]) -> FloatArray:
-    r"""Return :math:`\frac12 d_m' H d_m` of each member and row, shape (n_members, n_rows).
-
-    Parameters
-    ----------
-    curvature : ndarray, shape (n_labels, n_labels, n_rows)
-        Of :func:`curvatures`.
-    deviations : list of n_labels ndarray, shape (n_members, n_rows)
-    """
+    r"""Return :math:`\frac12 d_m' H d_m`, H the :func:`curvatures`, of each member and row: (n_members, n_rows)."""
     terms = np.zeros(deviations[0].shape)
     for label, own in enumerate(deviations):
         half = own * (0.5 * curvature[label, label])
@@ -512,15 +410,9 @@ def terms_along(loss: Loss, mean: FloatArray, deviations: list[FloatArray]) -> F
 
 
 def mean_terms(loss_of: LossOfRows, outputs: NDArray[np.floating], counted: NDArray[np.bool_]) -> FloatArray:
-    """Return V of each row, shape (n_rows,).
+    """Return V of each row, shape (n_rows,), of which at least two members count.
 
-    Parameters
-    ----------
-    loss_of : callable
-        Returns the loss, a function as for :func:`curvatures`, of a slice of the rows.
-    outputs : ndarray, shape (n_members, n_rows, n_labels)
-    counted : ndarray of bool, shape (n_members, n_rows)
-        At least two members count for each row.
+    `loss_of` returns the loss, a function as for :func:`curvatures`, of a slice of the rows.
     """
     found = np.empty(counted.shape[1])
     for rows in _slices(*counted.shape):
@@ -530,20 +422,7 @@ def mean_terms(loss_of: LossOfRows, outputs: NDArray[np.floating], counted: NDAr
 
 
 def terms_of_variance(loss: Loss, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return what :func:`mean_terms` does of one output by member, from the mean and variance over each row's members.
-
-    Parameters
-    ----------
-    loss : callable
-    mean : ndarray, shape (n_rows, 1)
-    variance : ndarray, shape (n_rows,)
-        With ddof 1.
-
-    Examples
-    --------
-    >>> terms_of_variance(lambda mean: mean[:, 0] ** 2, np.ones((1, 1)), np.array([3.0])).round(3)
-    array([3.])
-    """
+    """Return what :func:`mean_terms` does of one output by member, from mean and variance (ddof 1) over members."""
     return np.asarray(0.5 * curvatures(loss, mean)[0, 0] * variance)
 
 
@@ -552,18 +431,9 @@ def shared_terms(
 ) -> tuple[FloatArray, float]:
     r"""Return V of each row, and the variance of its mean by the members that were trained, as far as rows share it.
 
-    Parameters
-    ----------
-    loss_of, outputs, counted
-        As for :func:`mean_terms`.
-    weight : ndarray, shape (n_rows,)
-
-    Returns
-    -------
-    variance : ndarray, shape (n_rows,)
-    shared : float
-        :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with the influence :math:`e_{ti}` of
-        member t on V of row i: its own term less the mean, and its deviation times the slope of the curvature.
+    The latter is :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with the influence
+    :math:`e_{ti}` of member t on V of row i: its own term less the mean, and its deviation times the slope of the
+    curvature.
     """
     n_members, n_rows = counted.shape
     variance, sums, squares = np.empty(n_rows), np.zeros(n_members), 0.0
@@ -621,19 +491,8 @@ def _slopes(loss: Loss, mean: FloatArray, deviations: list[FloatArray], trials: 
 def curvature_slopes(loss: Loss, mean: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return by how much half the curvature over a covariance changes with the mean output, shape (n_rows, n_labels).
 
-    Members that happen to be trained change V through the curvature at their mean, too.
-
-    Parameters
-    ----------
-    loss : callable
-    mean : ndarray, shape (n_rows, n_labels)
-    covariance : ndarray, shape (n_rows, n_labels, n_labels)
-        Of the outputs of one member; its two largest components are used.
-
-    Examples
-    --------
-    >>> curvature_slopes(lambda mean: mean[:, 0] ** 3, np.ones((1, 1)), np.full((1, 1, 1), 2.0)).round(2)
-    array([[6.]])
+    Members that happen to be trained change V through the curvature at their mean, too.  The covariance is that of the
+    outputs of one member, by row; its two largest components are used.
     """
     lengths, directions = np.linalg.eigh(covariance)
     slopes, here = np.zeros(mean.shape), 2.0 * _gradient(loss, mean)

@@ -47,19 +47,7 @@ TIMES_TYPICAL, MOST_MASSES = 10, 10
 def numbered(hashes: Hashes) -> NDArray[np.int32]:
     """Return a number for each row, equal for rows with equal hashes, in the order in which these first appear.
 
-    Parameters
-    ----------
-    hashes : ndarray of uint64, shape (n_rows,)
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows,)
-        From 0 without gaps.
-
-    Examples
-    --------
-    >>> numbered(np.array([7, 3, 7, 5], dtype=np.uint64)).tolist()
-    [0, 1, 0, 2]
+    Numbers are from 0 without gaps.
     """
     ordered = np.sort(hashes)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
@@ -78,14 +66,7 @@ def numbered(hashes: Hashes) -> NDArray[np.int32]:
 
 
 def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
-    """Return random halves of the columns, each followed by its complement, as booleans of shape (16, n_columns).
-
-    Examples
-    --------
-    >>> halves = column_halves(4)
-    >>> halves.shape, bool(np.all(halves[0] != halves[1]))
-    ((16, 4), True)
-    """
+    """Return random halves of the columns, each followed by its complement, as booleans of shape (16, n_columns)."""
     rng = np.random.default_rng(seed)
     halves = np.zeros((2 * N_SPLITS, n_columns), dtype=bool)
     for split in range(N_SPLITS):
@@ -95,40 +76,13 @@ def column_halves(n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
 
 
 def copied_rows(records: AnyIntArray, halves: Hashes, labels: AnyIntArray | None = None) -> NDArray[np.bool_]:
-    r"""Return which rows are repeated more often than chance explains.
+    """Return which rows are repeated more often than chance explains, shape (n_rows,).
 
-    Parameters
-    ----------
-    records : ndarray of int, shape (n_rows,)
-        Number of each row's record: its features and target.
-    halves : ndarray of uint64, shape (n_halves, n_rows)
-        Hashes of each row over the :func:`column_halves` of the features.
-    labels : ndarray of int, shape (n_rows,), or None
-        Label codes; None for values.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_rows,)
-
-    Notes
-    -----
-    Where rows are drawn one by one, a record can be drawn twice only if single values are common, and then there are
-    other records that share half of its values: near misses.  A repeated record counts as drawn if most splits of the
-    columns show near misses in both halves; otherwise its rows are taken for copies.  One column of real numbers
-    leaves no near miss in the half that holds it.
-
-    All repeated records are taken for copies where they are too even, among all records or those of a label: with
-    :math:`f_k` records that occur k times, drawing gives :math:`k \bar f_k^2 \le (k + 1) \bar f_{k-1} \bar f_{k+1}` in
-    the mean, whatever the probabilities (Cauchy-Schwarz on the mixed Poisson counts), which "each row five times" and
-    "a fifth of the rows twice" break (:func:`too_even`).
-
-    Up to 50 records that occur ten times or more on average are the cells of discrete data, however even.
-
-    Examples
-    --------
-    >>> halves = np.array([[1, 1, 2], [5, 5, 6]], dtype=np.uint64)
-    >>> copied_rows(np.array([0, 0, 1]), halves).tolist()
-    [True, True, False]
+    A repeated record counts as drawn if most splits of the columns show near misses in both halves, and otherwise as
+    copied, as all are where they are :func:`too_even`, among all records or those of a label.  Up to 50 records that
+    occur ten times or more on average are the cells of discrete data, however even (``docs/methods.md``, section 17).
+    Records are of the features and the target; `halves`, shape (n_halves, n_rows), are over the :func:`column_halves`
+    of the features.
     """
     counts = np.bincount(records)
     repeated = counts[records] > 1
@@ -138,13 +92,7 @@ def copied_rows(records: AnyIntArray, halves: Hashes, labels: AnyIntArray | None
 
 
 def is_of_few_cells(counts: AnyIntArray) -> bool:
-    """Return whether the records are the cells of discrete data, by how often each occurs.
-
-    Examples
-    --------
-    >>> is_of_few_cells(np.full(8, 30)), is_of_few_cells(np.full(30, 8))
-    (True, False)
-    """
+    """Return whether the records are the cells of discrete data, by how often each occurs."""
     n_records = np.count_nonzero(counts)
     return bool(n_records <= MOST_CELLS_OF_A_LABEL and counts.sum() >= ROWS_PER_CELL * n_records)
 
@@ -152,26 +100,8 @@ def is_of_few_cells(counts: AnyIntArray) -> bool:
 def point_masses(records: AnyIntArray, labels: AnyIntArray | None = None) -> NDArray[np.bool_]:
     """Return which rows are of a few records that occur far more often than the others, as a blank form does.
 
-    Fresh rows are of these records as often, so that such rows hide no error, as copies do.  Copying repeats many
-    records, or all records of a label, and none far more often than most others.
-
-    Parameters
-    ----------
-    records : ndarray of int, shape (n_rows,)
-        Number of each row's record, from 0 without gaps.
-    labels : ndarray of int, shape (n_rows,), or None
-        Label codes, which are equal in the rows of a record; None for values.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_rows,)
-        Of up to ten records that occur ten times as often as the median record of their label; all False where more do.
-
-    Examples
-    --------
-    >>> records = np.append(np.arange(50), np.full(30, 50))
-    >>> int(point_masses(records).sum()), int(point_masses(np.arange(300) // 3).sum())
-    (30, 0)
+    Unlike copies they hide no error (``docs/methods.md``, section 17).  Up to ten records may occur ten times as often
+    as the median record of their label; all rows are False where more do.
     """
     counts = np.bincount(records)
     label = np.zeros(counts.size, dtype=np.intp)
@@ -188,19 +118,7 @@ def point_masses(records: AnyIntArray, labels: AnyIntArray | None = None) -> NDA
 
 
 def near_missed(records: AnyIntArray, halves: Hashes) -> NDArray[np.bool_]:
-    """Return which rows share both halves of the columns with other records, in most splits of the columns.
-
-    Parameters
-    ----------
-    records : ndarray of int, shape (n_rows,)
-    halves : ndarray of uint64, shape (n_halves, n_rows)
-
-    Examples
-    --------
-    >>> halves = np.array([[1, 1, 2], [5, 6, 5]], dtype=np.uint64)
-    >>> near_missed(np.arange(3), halves).tolist()
-    [True, False, False]
-    """
+    """Return which rows share both halves of the columns with other records, in most splits of the columns."""
     copies = np.bincount(records)[records]
     found = np.zeros(records.size)
     for first, second in zip(halves[::2], halves[1::2], strict=True):
@@ -217,24 +135,11 @@ def _near_misses(half: Hashes, copies: AnyIntArray) -> NDArray[np.bool_]:
 def too_even(counts: AnyIntArray, level: float = EVENNESS_LEVEL) -> bool:
     r"""Return whether the numbers of copies of the records vary less than random drawing of rows can explain.
 
-    Parameters
-    ----------
-    counts : ndarray of int, shape (n_records,)
-    level : float
-        How improbable the counts must be if rows were drawn.
-
-    Notes
-    -----
-    Of the numbers :math:`f_k` of records that occur k times, each three in a row are compared with the most likely
-    means that drawing allows, those with :math:`k \mu_k^2 = (k + 1) \mu_{k-1} \mu_{k+1}`.  They are
+    Drawing allows means :math:`k \mu_k^2 \le (k + 1) \mu_{k-1} \mu_{k+1}` of the numbers :math:`f_k` of records that
+    occur k times (``docs/methods.md``, section 17).  The most likely ones are
     :math:`f_{k-1} + t, f_k - 2t, f_{k+1} + t`, because the condition is linear in the logarithms of the means of
     Poisson variables.  The counts are too even where a ratio of the likelihoods is below the level, divided by the
     number of ratios.
-
-    Examples
-    --------
-    >>> too_even(np.full(20, 5)), too_even(np.random.default_rng(0).poisson(5, 200))
-    (True, False)
     """
     found = np.append(np.bincount(counts, minlength=4), 0).astype(np.float64)
     k = np.arange(2.0, found.size - 1.0)
@@ -253,23 +158,7 @@ def too_even(counts: AnyIntArray, level: float = EVENNESS_LEVEL) -> bool:
 def evenly_repeated(
     records: AnyIntArray, labels: AnyIntArray | None, level: float = EVENNESS_LEVEL
 ) -> NDArray[np.bool_]:
-    """Return which rows are repeated too evenly: all repeated rows, or those of a label whose counts are too even.
-
-    Parameters
-    ----------
-    records : ndarray of int, shape (n_rows,)
-        Number of each row's record, from 0 without gaps.
-    labels : ndarray of int, shape (n_rows,), or None
-        Label codes, which are equal in the rows of a record; None for values.
-    level : float
-        As of :func:`too_even`.
-
-    Examples
-    --------
-    >>> records = np.append(np.arange(90), np.repeat(np.arange(90, 110), 2))
-    >>> int(evenly_repeated(records, None).sum()), int(evenly_repeated(records, records // 90).sum())
-    (0, 40)
-    """
+    """Return which rows are repeated too evenly (:func:`too_even`): all repeated rows, or those of some labels."""
     counts = np.bincount(records)
     repeated = np.asarray(counts[records] > 1)
     if labels is None or too_even(counts, level):
@@ -286,21 +175,8 @@ def evenly_repeated(
 def appended_rows(target: AnyIntArray) -> int:
     """Return the number of rows of one label at the end that make all labels equally frequent; 0 if there are none.
 
-    Parameters
-    ----------
-    target : ndarray of int, shape (n_rows,)
-        Label codes in the order of the rows.
-
-    Notes
-    -----
-    Oversamplers append such rows.  The labels must have exactly equal counts, and the last run of one label must be
-    ten times as long as the other runs on average: neither shuffled nor sorted rows have both.
-
-    Examples
-    --------
-    >>> mixed = np.tile([0, 0, 0, 0, 1], 20)
-    >>> appended_rows(np.append(mixed, np.ones(60, dtype=int))), appended_rows(mixed)
-    (61, 0)
+    Oversamplers append such rows.  The last run of one label must be ten times as long as the other runs on average:
+    neither shuffled nor sorted rows have that and exactly equal counts of the labels.
     """
     counts = np.bincount(target)
     counts = counts[counts > 0]
@@ -321,22 +197,8 @@ STANDARD_ERRORS = 2.0
 def unlike_columns(values: Hashes) -> PlaceArray:
     """Return the columns that follow from no other, those of the most values first, shape (n_unlike,).
 
-    Parameters
-    ----------
-    values : ndarray of uint64, shape (n_columns, n_rows)
-        Hashes of the values.
-
-    Notes
-    -----
     A column follows from another where rows with equal values in this one are equal in it too, as the region of a
-    town, or the same length in another unit.
-
-    Examples
-    --------
-    >>> unlike_columns(np.array([[1, 1, 2, 2], [5, 6, 7, 8], [0, 1, 0, 1]], dtype=np.uint64)).tolist()
-    [1]
-    >>> unlike_columns(np.array([[1, 1, 2, 2], [0, 1, 0, 1]], dtype=np.uint64)).tolist()
-    [0, 1]
+    town, or the same length in another unit.  The hashes of the values have shape (n_columns, n_rows).
     """
     firsts, sizes = [], []
     for column in values:
@@ -353,19 +215,8 @@ def unlike_columns(values: Hashes) -> PlaceArray:
 def paired_halves(columns: PlaceArray, n_columns: int, seed: int = 0) -> NDArray[np.bool_]:
     """Return halves of some columns, each followed by the rest of them, as booleans of shape (16, n_columns).
 
-    Parameters
-    ----------
-    columns : ndarray of int, shape (n_chosen,)
-        Those of the most values first: of each two in a row, one is in each half, so that the halves tell as much.
-    n_columns : int
-        Of the table; columns that were not chosen are in neither half.
-    seed : int
-
-    Examples
-    --------
-    >>> halves = paired_halves(np.array([3, 0, 2]), 4)
-    >>> bool(np.all(halves[:, 3] != halves[:, 0])), int(halves.sum())
-    (True, 24)
+    Of each two of the chosen columns in a row, those of the most values first, one is in each half, so that the halves
+    tell as much.  Columns that were not chosen are in neither half.
     """
     rng = np.random.default_rng(seed)
     halves = np.zeros((2 * N_SPLITS, n_columns), dtype=bool)
@@ -381,23 +232,8 @@ def paired_halves(columns: PlaceArray, n_columns: int, seed: int = 0) -> NDArray
 def chance_share(records: NDArray[np.integer], halves: Hashes) -> float:
     """Return how many pairs of rows would be equal if the halves were independent, relative to those that are.
 
-    Parameters
-    ----------
-    records : ndarray of int, shape (n_rows,)
-        Of which some are repeated.
-    halves : ndarray of uint64, shape (n_halves, n_rows)
-        Hashes of each row over halves of the columns, each followed by its complement.
-
-    Returns
-    -------
-    float
-        Median over the splits of the columns.
-
-    Examples
-    --------
-    >>> rows = np.array([0, 1, 2, 0], dtype=np.uint64)
-    >>> round(chance_share(rows, np.stack([rows, rows])), 3), chance_share(rows, np.stack([rows, 0 * rows]))
-    (0.167, 1.0)
+    It is the median over the splits of the columns, the `halves` of shape (n_halves, n_rows), each followed by its
+    complement.  Some records must be repeated.
     """
     n_pairs = 0.5 * records.size * (records.size - 1)
     equal = np.array([_equal_pairs(half) for half in halves]) / n_pairs
@@ -412,21 +248,7 @@ def _equal_pairs(values: NDArray[Any]) -> float:
 def tied_pairs(cells: AnyIntArray, records: AnyIntArray) -> tuple[FloatArray, FloatArray]:
     """Return the numbers of pairs of rows with equal features whose target is equal, and of the others, by cell.
 
-    Parameters
-    ----------
-    cells : ndarray of int, shape (n_rows,)
-        Number of each row's features.
-    records : ndarray of int, shape (n_rows,)
-        Number of each row's features and target.
-
-    Returns
-    -------
-    n_equal, n_unlike : ndarrays, shape (n_cells,)
-
-    Examples
-    --------
-    >>> tied_pairs(np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 2, 2]))
-    (array([1., 1.]), array([2., 0.]))
+    Rows of one cell have equal features, those of one record also an equal target.
     """
     _, first, count = np.unique(records, return_index=True, return_counts=True)
     _, cell = np.unique(cells, return_inverse=True)
@@ -436,26 +258,11 @@ def tied_pairs(cells: AnyIntArray, records: AnyIntArray) -> tuple[FloatArray, Fl
 
 
 def ties_explain(n_equal: FloatArray, n_unlike: FloatArray, agreement: float) -> bool:
-    r"""Return whether no more pairs agree in the target than among rows that are equal by chance.
+    """Return whether no more pairs agree in the target than among rows that are equal by chance.
 
-    Parameters
-    ----------
-    n_equal, n_unlike : ndarrays, shape (n_cells,)
-        Pairs of rows with equal features whose target is equal, and those where it is not.
-    agreement : float
-        Share of pairs of other rows, which are near each other, that agree in the target; below 1.
-
-    Notes
-    -----
-    Copies always agree.  If a share q of the pairs that are equal by chance agrees, then for D that do not there are
-    :math:`D q / (1 - q)` that do.  More than these, by two standard errors over the cells, are copies.  Fewer than ten
-    pairs with another target are too few to judge by.
-
-    Examples
-    --------
-    >>> equal = np.tile([1.0, 0.0], 20)
-    >>> ties_explain(equal, 1.0 - equal, 0.5), ties_explain(equal + 1.0, 1.0 - equal, 0.5)
-    (True, False)
+    Copies always agree.  Beside D pairs that do not, :math:`D q / (1 - q)` agree by chance, q being `agreement`, the
+    share of pairs of other rows near each other that agree.  More than these, by two standard errors over the cells,
+    are copies.  Fewer than ten pairs that do not agree are too few to judge by.
     """
     excess = n_equal - n_unlike * agreement / (1.0 - agreement)
     is_explained = excess.sum() <= STANDARD_ERRORS * np.sqrt(np.square(excess).sum())
@@ -471,41 +278,14 @@ MOST_RECOMBINED = 20_000
 
 
 def oversampled_labels(records: AnyIntArray, halves: Hashes, labels: AnyIntArray) -> AnyIntArray:
-    r"""Return the labels whose rows are repeated more often than their combinations of values explain.
+    """Return the labels whose rows are repeated more often than their combinations of values explain.
 
-    Parameters
-    ----------
-    records : ndarray of int, shape (n_rows,)
-        Number of each row's record, its features and label, from 0 without gaps.  Up to 50 records that occur ten
-        times or more on average are the cells of discrete data.
-    halves : ndarray of uint64, shape (n_halves, n_rows)
-        Hashes of each row over halves of the columns, each followed by the other half; the sum of the two is a hash of
-        the row.
-    labels : ndarray of int, shape (n_rows,)
-        Label codes.
-
-    Returns
-    -------
-    ndarray of int, shape (n_found,)
-
-    Notes
-    -----
-    A new row of a label occurs among its rows with a chance of about the share of rows that are no single ones (I. J.
-    Good 1953, The population frequencies of species, equation 9).  Half of the columns of one row joined to the other
-    half of another is nearly a new row: it occurs about as often, or less often where the halves depend on each other.
-    Copies make the share of repeated rows larger, but not the chance of a recombined row.  A label is returned if that
-    chance, relative to the share, is less than half of what it is among the other rows, at least 60 % of its rows are
-    repeated, and its records occur 1.5 times as often as the others.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> first, second = rng.integers(0, 20, (2, 300)).astype(np.uint64)
-    >>> first[200:], second[200:] = np.repeat(first[200:220], 5), np.repeat(second[200:220], 5)
-    >>> halves, labels = np.stack([first, 100 * second]), np.repeat([0, 1], [200, 100])
-    >>> records = np.unique(halves.sum(axis=0) + 10_000 * labels.astype(np.uint64), return_inverse=True)[1]
-    >>> oversampled_labels(records, halves, labels).tolist()
-    [1]
+    Half of the columns of one row joined to the other half of another is nearly a new row, which occurs as often as the
+    share of repeated rows says (I. J. Good 1953, The population frequencies of species, equation 9), unless these are
+    copies.  A label is returned if that chance, relative to the share, is less than half of what it is among the other
+    rows, 60 % of its rows are repeated, and its records occur 1.5 times as often as the others.  Up to 50 records that
+    occur ten times or more on average are the cells of discrete data.  Each of the `halves` is followed by the other
+    half, and the sum of the two is a hash of the row.
     """
     counts = np.bincount(records)
     if is_of_few_cells(counts):
@@ -549,13 +329,7 @@ MOST_OUTPUT_CELLS = 1_000
 
 
 def are_alike(sample: Sample) -> bool:
-    """Return whether most rows with close votes are among four rows or more that no member tells apart.
-
-    Parameters
-    ----------
-    sample : Sample
-        Of a classifier's rows, with at least two members each.
-    """
+    """Return whether most rows with close votes are among four rows or more that no member tells apart."""
     rows = sample.random_rows(LOOKED_AT)
     doubt = _chance_of_rival(sample, rows) * (sample.weight[rows] > 0)
     close = np.flatnonzero(doubt >= CLOSE)
@@ -571,24 +345,8 @@ def are_alike(sample: Sample) -> bool:
 def output_cells(block: RowBlock) -> IntArray | None:
     """Return a number for each row, from 0 without gaps, equal for rows to which all members give the same output.
 
-    Only members that count for two rows are compared.  A row joins the cell that shares most members with it.
-
-    Parameters
-    ----------
-    block : RowBlock
-        Votes, probabilities or scores by label.
-
-    Returns
-    -------
-    ndarray of int, shape (n_rows,), or None
-        None where there are more than a thousand cells.
-
-    Examples
-    --------
-    >>> outputs = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 0]] * 3)
-    >>> counted = np.array([[True] * 3, [True] * 3, [True] * 3, [True, False, True]] * 3)
-    >>> output_cells(RowBlock(outputs, counted, np.zeros(3, dtype=int), 2)).tolist()
-    [0, 0, 1]
+    Only members that count for two rows are compared.  A row joins the cell that shares most members with it.  None
+    where there are more than a thousand cells.
     """
     n_members, n_rows = block.counted.shape
     outputs = block.stored.reshape(n_members, n_rows, -1)
@@ -616,18 +374,7 @@ def output_cells(block: RowBlock) -> IntArray | None:
 
 
 def leads(sample: Sample, rows: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the leading label of some rows, its mean margin over the second one, and the standard error of that.
-
-    Parameters
-    ----------
-    sample : Sample
-        Of a classifier's rows, with at least two members each.
-    rows : ndarray of int, shape (n_rows,)
-
-    Returns
-    -------
-    leading, lead, error : ndarrays, shape (n_rows,)
-    """
+    """Return the leading label of some rows, its mean margin over the second one, and the standard error of that."""
     if isinstance(sample.block, ScoreBlock):
         # The margin of the leading label is the score of the second one, or minus it.
         trials, score = np.maximum(sample.block.trials[rows], 2.0), sample.block.support[rows, 1]

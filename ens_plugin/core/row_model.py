@@ -39,21 +39,7 @@ __all__ = [
 
 
 class ProductMatrix:
-    """A matrix as the product of two smaller ones; multiplied from both sides as the whole matrix would be.
-
-    Parameters
-    ----------
-    left : ndarray, shape (n_rows, n_inner)
-    right : ndarray, shape (n_inner, n_columns)
-
-    Examples
-    --------
-    >>> product = ProductMatrix(np.array([[1.0], [2.0]]), np.array([[3.0, 4.0]]))
-    >>> np.asarray(product).tolist()
-    [[3.0, 4.0], [6.0, 8.0]]
-    >>> (product @ np.array([1.0, 10.0])).tolist(), (np.array([1.0, 10.0]) @ product).tolist()
-    ([43.0, 86.0], [63.0, 84.0])
-    """
+    """A matrix as the product of two smaller ones; multiplied from both sides as the whole matrix would be."""
 
     # Else NumPy's arrays would take it for a number.
     __array_ufunc__ = None
@@ -83,22 +69,8 @@ class ProductMatrix:
 class BandMatrix:
     """Blocks of a matrix outside of which it is 0; multiplied from both sides as the whole matrix would be.
 
-    Parameters
-    ----------
-    order : ndarray of int, shape (n_rows,)
-        The rows in the order in which they form blocks.
-    n_columns : int
-    blocks : list of tuple
-        Of each block its place in `order`, its columns, and its transposed values.
-
-    Examples
-    --------
-    >>> blocks = [(slice(0, 1), slice(0, 1), np.array([[7.0]])), (slice(1, 3), slice(1, 2), np.array([[8.0, 9.0]]))]
-    >>> band = BandMatrix(np.array([1, 0, 2]), 2, blocks)
-    >>> np.asarray(band).tolist()
-    [[0.0, 8.0], [7.0, 0.0], [0.0, 9.0]]
-    >>> (band @ np.array([1.0, 10.0])).tolist(), (np.array([1.0, 2.0, 3.0]) @ band).tolist()
-    ([80.0, 7.0, 90.0], [14.0, 35.0])
+    `order` are the rows in the order in which they form blocks.  A block is its place in that order, its columns, and
+    its transposed values.
     """
 
     # Else NumPy's arrays would take it for a number.
@@ -176,14 +148,9 @@ LEAST_START, LEAST_WEIGHT = 1e-4, 1e-12
 
 
 class RowGroups(NamedTuple):
-    """Groups of equal rows.
+    """Groups of equal rows, with the number (or weight) of these.
 
-    Attributes
-    ----------
-    likelihood : ndarray, BandMatrix or ProductMatrix, shape (n_groups, 400)
-        Likelihood of each group's rows at each grid point, scaled so that its maximum is 1.
-    counts : ndarray, shape (n_groups,)
-        Rows (or their weight) in each group.
+    The likelihood of each group's rows at each grid point, shape (n_groups, 400), is scaled so that its maximum is 1.
     """
 
     likelihood: Likelihood
@@ -194,13 +161,8 @@ class RowGroups(NamedTuple):
 class Density:
     """A fitted density on a grid, with the covariance of its coefficients.
 
-    Attributes
-    ----------
-    weights : ndarray, shape (400,)
-        Probability of each cell of the grid.
-    coefficients : ndarray, shape (n_columns,)
-    maximum : _Reached
-        The penalised log-likelihood at these coefficients.
+    `weights`, shape (400,), are the probabilities of the grid's cells; `maximum` is the penalised log-likelihood at the
+    coefficients.
     """
 
     weights: FloatArray
@@ -255,16 +217,9 @@ def fit_density(
 ) -> Density:
     """Fit the density of the rows' parameters by penalised maximum likelihood.
 
-    Parameters
-    ----------
-    rows : RowGroups
-    beta_mean : tuple of two floats
-        Prior mean of the coefficients of log p and log(1-p); the prior variance is 10 000.
-    beta_start : tuple of two floats
-        Values of these two coefficients, a density from which the fit starts.
-    coarse : RowGroups, optional
-        The same rows in fewer groups, of nearly equal ones.  Their density is where the fit of all groups starts, and
-        is close enough for a step or two; it changes how long the fit takes.
+    `beta_mean` is the prior mean of the coefficients of log p and log(1-p), whose prior variance is 10 000; the fit
+    starts from `beta_start`.  `coarse` are the same rows in fewer groups, of nearly equal ones.  Their density is where
+    the fit of all groups starts, and is close enough for a step or two; it changes how long the fit takes.
     """
     coefficients: FloatArray = np.zeros(design().shape[1])
     coefficients[:2] = beta_start
@@ -286,11 +241,6 @@ def rougher_density(density: Density) -> Density:
 
     The scale of the roughness is doubled for as long as the evidence grows by more than 1.  The fitted density fills a
     gap that is narrower than its scale allows, and rows of many members show the gap.
-
-    Parameters
-    ----------
-    density : Density
-        Of :func:`fit_density`, which is returned where no rougher one has more evidence.
     """
     smooth = density
     for factor in ROUGHER:
@@ -394,12 +344,7 @@ def _near_start(objective: _Objective, coefficients: FloatArray) -> FloatArray:
 def _maximize(reached: _Reached, hessian: FloatArray) -> tuple[_Reached, FloatArray]:
     """Return where Newton's method with step halving ends, and the last negated Hessian that it used.
 
-    Parameters
-    ----------
-    reached : _Reached
-        Where it starts.
-    hessian : ndarray
-        The negated Hessian there, or one close to it.
+    The given Hessian is the negated one at the start, or one close to it.
     """
     is_fresh, last = False, np.inf
     for _ in range(MAX_ITERATIONS):
@@ -461,15 +406,9 @@ LEAST_REDUCTION = 1.5
 def binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray | ProductMatrix:
     r"""Return the likelihood of k of n votes for each group at each point of the grid, shape (n_groups, 400).
 
-    The largest of each group is 1, to rounding; what is below 1e-240 may be 0.
-
-    Notes
-    -----
-    Votes on many groups in whole numbers make a product.  With N the largest n,
-
-    .. math:: p^k (1-p)^{n-k} = \sum_j \binom{N-n}{j} p^{k+j} (1-p)^{N-k-j},
-
-    so that the powers of N votes are enough; all factors are positive, and nothing is lost to rounding.
+    The largest of each group is 1, to rounding; what is below 1e-240 may be 0.  Votes on many groups in whole numbers
+    make a product: with N the largest n, :math:`p^k (1-p)^{n-k} = \sum_j \binom{N-n}{j} p^{k+j} (1-p)^{N-k-j}`, so that
+    the powers of N votes are enough; all factors are positive, and nothing is lost to rounding.
     """
     most = n.max()
     n_numbers = (most + 1.0) * (k.size + GRID.size)
@@ -588,13 +527,7 @@ def model_agreement(model: RowModel, sizes: ArrayLike) -> FloatArray:
 def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
     """Return the mean over rows of their posterior on the grid, under one or more prior densities.
 
-    Parameters
-    ----------
-    weights : ndarray, shape (..., n_points)
-
-    Returns
-    -------
-    ndarray, shape (..., n_points); each sums to 1
+    Weights and means have shape (..., n_points).
     """
     densities = np.atleast_2d(weights)
     # In place, because memory of many densities times groups takes longer to get than to fill.
@@ -608,13 +541,7 @@ def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
 def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
     """Return the posterior mean, for each group of rows, of quantities given at every grid point.
 
-    Parameters
-    ----------
-    by_point : ndarray, shape (n_quantities, n_points)
-
-    Returns
-    -------
-    ndarray, shape (n_quantities, n_groups)
+    Quantities have shape (n_quantities, n_points), means (n_quantities, n_groups).
     """
     weights = _grid_weights(model)
     evidence = np.maximum(model.likelihood @ weights, 1e-300)
@@ -624,13 +551,7 @@ def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
 def posterior_products(model: RowModel, by_group: FloatArray) -> FloatArray:
     """Return the mean over rows of their posterior on the grid times quantities given for each group of rows.
 
-    Parameters
-    ----------
-    by_group : ndarray, shape (n_quantities, n_groups)
-
-    Returns
-    -------
-    ndarray, shape (n_quantities, n_points)
+    The quantities have shape (n_quantities, n_groups), the means (n_quantities, n_points).
     """
     weights = _grid_weights(model)
     evidence = np.maximum(model.likelihood @ weights, 1e-300)
@@ -665,19 +586,7 @@ MAX_VOTES = 1000.0
 def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
     """Return which rows have a mean margin of less than 0.3 in absolute value; these rows determine the size.
 
-    Parameters
-    ----------
-    margin : array-like, shape (n_rows,)
-        Mean probability of one of two labels minus that of the other.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_rows,)
-
-    Examples
-    --------
-    >>> is_close([-0.9, -0.2, 0.1])
-    array([False,  True,  True])
+    The margin is the mean probability of one of two labels minus that of the other.
     """
     return np.asarray(np.abs(np.asarray(margin, dtype=np.float64)) < CLOSE_MARGIN)
 
@@ -685,18 +594,8 @@ def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
 def effective_votes(every_row: Sequence[float], close_rows: Sequence[float]) -> float:
     """Return the number of hard votes whose mean varies as much as one member's probability, from 1 to 1000.
 
-    It is estimated from the close rows, or from all rows where none is close.
-
-    Parameters
-    ----------
-    every_row, close_rows : sequences of two numbers
-        Variance of the members' hard votes, and variance of their probabilities, each summed over rows, weighted by
-        the members of a row.
-
-    Examples
-    --------
-    >>> effective_votes((10.0, 2.0), (6.0, 2.0)), effective_votes((10.0, 2.0), (0.0, 0.0))
-    (3.0, 5.0)
+    It is estimated from the close rows, or from all rows where none is close.  Both arguments are the variance of the
+    members' hard votes, and that of their probabilities, each summed over rows, weighted by the members of a row.
     """
     as_votes, observed = close_rows if close_rows[0] > 0 else every_row
     return float(np.clip(as_votes / max(observed, 1e-300), 1.0, MAX_VOTES))

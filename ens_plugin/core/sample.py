@@ -68,16 +68,8 @@ __all__ = [
 class ScoreBlock(RowBlock):
     """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
 
-    Attributes
-    ----------
-    score : ndarray of float64, shape (n_members, n_rows)
-        Of the second label.
-    outputs : ndarray, shape (n_members, n_rows, 2)
-        Scores of both labels, made when they are first asked for.
-    counted, target, n_labels
-        As of RowBlock.
-    sums : callable
-        Computes ``value_sums`` of the scores as values; that of :mod:`~ens_plugin.core.tally` by default.
+    `score`, shape (n_members, n_rows), is that of the second label; `outputs` are made when they are first asked for.
+    `sums` computes ``value_sums`` of the scores as values, by default that of :mod:`~ens_plugin.core.tally`.
     """
 
     outputs: FloatArray = field(init=False)
@@ -160,12 +152,6 @@ def content_order(block: RowBlock, of_labels: LabelOrder | None = None) -> IntAr
     """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows.
 
     The order is as good as random; rows with the same outputs are interchangeable.
-
-    Parameters
-    ----------
-    block : RowBlock
-    of_labels : LabelOrder, optional
-        For blocks of few labels.
     """
     rng = np.random.default_rng(0)
     by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
@@ -185,10 +171,7 @@ def content_order(block: RowBlock, of_labels: LabelOrder | None = None) -> IntAr
 
 
 def move_rows(block: RowBlock, order: IntArray, of_labels: LabelOrder | None = None) -> None:
-    """Overwrite a block's outputs, and which of them count, with those of its rows in another order.
-
-    Parameters are those of :func:`content_order`.
-    """
+    """Overwrite a block's outputs, and which of them count, with those of its rows in another order."""
     if not _are_few_labels(block):
         _move_outputs(block, order)
     elif of_labels is not None and block.stored.flags.c_contiguous and block.counted.flags.c_contiguous:
@@ -258,16 +241,7 @@ Combine = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The members' outputs for a random subset of the rows.
-
-    Attributes
-    ----------
-    block : RowBlock
-        Outputs, mask and target of the sampled rows.
-    rows : ndarray of int, shape (n_sampled,)
-        Positions of the sampled rows in the whole data.
-    weight : ndarray, shape (n_sampled,)
-    """
+    """The members' outputs for a random subset of the rows, whose positions in the whole data are `rows`."""
 
     block: RowBlock
     rows: IntArray
@@ -405,18 +379,9 @@ def _pieces(trials: IntArray, rows: IntArray) -> Iterator[IntArray]:
 def subset_means(packed: PackedOutputs, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
     """Return the mean output of one random subset of each row's members at each size, without replacement.
 
-    Parameters
-    ----------
-    packed : PackedOutputs
-    sizes : ndarray of int, shape (n_sizes,)
-        Ascending; the subset of one size contains that of the size before.
-    rng : numpy Generator
-
-    Returns
-    -------
-    ndarray, shape (n_sizes, n_rows) or (n_sizes, n_rows, n_labels)
-        In the order of the packed rows.  Votes are converted to indicators first.  Rows with fewer members than a size
-        have NaN.
+    The shape is (n_sizes, n_rows) or (n_sizes, n_rows, n_labels), in the order of the packed rows; votes are converted
+    to indicators first.  Sizes are ascending, and the subset of one contains that of the size before.  Rows with fewer
+    members than a size have NaN.
     """
     return _means_in_order(packed, sizes, rng.permutation(packed.n_places))
 
@@ -439,11 +404,6 @@ def subset_mean_orders(
     """Yield the mean outputs of :func:`subset_means` for several random orders of the members.
 
     Orders are rotations of random ones, so that every member is used about as often at every size.
-
-    Raises
-    ------
-    InputError
-        If no row has members.
     """
     if not packed.pieces:
         raise InputError(
@@ -455,20 +415,7 @@ def subset_mean_orders(
 
 
 def combined_outputs(block: RowBlock, combine: Combine) -> FloatArray:
-    """Return what each row's members predict together by a rule other than the mean, shape (n_rows,).
-
-    Parameters
-    ----------
-    block : RowBlock
-        Of values.
-    combine : callable
-        Of outputs without NaN.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-        0 for rows without members.
-    """
+    """Return what each row's members predict together by a rule other than the mean; 0 for rows without members."""
     packed = pack_outputs(block)
     found = np.zeros(block.target.size)
     found[packed.rows] = np.concatenate([np.empty(0), *(combine(piece.astype(np.float64)) for piece in packed.pieces)])
@@ -565,27 +512,8 @@ def rates_of_subsets(
 ) -> SubsetRates:
     """Return how often labels of random subsets of each row's members are wrong, or differ from the other members'.
 
-    Parameters
-    ----------
-    block : RowBlock
-        Votes, probabilities or scores by label.
-    sizes : ndarray of int, shape (n_sizes,)
-        Ascending.
-    rng : numpy Generator
-    count : callable
-        Counts the votes of subsets as :func:`~ens_plugin.core.tally.count_votes_by`.
-
-    Notes
-    -----
     Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.  If a bin's
     members have few subsets of a size, all are taken and the average is exact.  The first label wins ties.
-
-    Examples
-    --------
-    >>> block = RowBlock(np.array([[0], [0], [1]]), np.ones((3, 1), dtype=bool), np.array([0]), 2)
-    >>> rates = rates_of_subsets(block, np.array([1, 3]), np.random.default_rng(0))
-    >>> rates.wrong.round(3).tolist(), rates.apart.round(3).tolist()
-    ([[0.333], [0.0]], [[0.333], [nan]])
     """
     n_rows = block.target.size
     wrong, apart, noise = np.full((3, sizes.size, n_rows), np.nan)
@@ -696,20 +624,7 @@ _LAST_SHIFT = np.uint64(31)
 
 
 def sample_keys(rows: NDArray[np.integer], seed: int) -> KeyArray:
-    """Return a pseudo-random key for each row number, by the finaliser of splitmix64: no two rows have equal keys.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n_rows,)
-        Positions, or any other distinct 64-bit numbers of the rows.
-    seed : int
-        From 0 to 2**64 - 1.
-
-    Examples
-    --------
-    >>> sample_keys(np.arange(3), 0).argsort().tolist()
-    [0, 1, 2]
-    """
+    """Return a pseudo-random key for each row number, by the finaliser of splitmix64: no two rows have equal keys."""
     start = _mixed(np.array([seed], dtype=np.uint64) + np.uint64(_STEP))
     keys = np.empty(rows.shape, dtype=np.uint64)
     for part in row_parts(rows.size):
@@ -725,13 +640,7 @@ def smallest_keys(keys: KeyArray, limit: int) -> NDArray[np.intp]:
 
 
 def spread_rows(n_rows: int, most: int) -> NDArray[np.intp]:
-    """Return the positions, ascending, of at most `most` rows, spread evenly over `n_rows`.
-
-    Examples
-    --------
-    >>> spread_rows(9, 3).tolist(), spread_rows(2, 3).tolist()
-    ([0, 4, 8], [0, 1])
-    """
+    """Return the positions, ascending, of at most `most` rows, spread evenly over `n_rows`."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
 
 

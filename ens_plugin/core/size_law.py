@@ -19,25 +19,6 @@ class SizeLaw(Protocol):
     table of a criterion come from these three methods alone (:func:`ens_plugin.analysis.sizes.recommend`).  Another way
     to one of these sizes is a class with them.  Another *criterion* needs its words too, where
     :attr:`ens_plugin.SizeRecommendation.criterion` is read.
-
-    Examples
-    --------
-    A quantity that is known to fall as 1/B:
-
-    >>> class OneOverB:
-    ...     def values(self, sizes):
-    ...         return 1.0 / np.asarray(sizes, dtype=np.float64)
-    ...
-    ...     def size_within(self, wanted, max_size):
-    ...         size = int(np.ceil(1.0 / wanted))
-    ...         return size if size <= max_size else None
-    ...
-    ...     def size_interval(self, wanted, max_size, level):
-    ...         size = self.size_within(wanted, max_size)
-    ...         return size or max_size, size
-    >>> law: SizeLaw = OneOverB()
-    >>> law.size_within(0.01, 20_001), law.size_interval(0.01, 50, 0.95)
-    (100, (50, None))
     """
 
     def values(self, sizes: ArrayLike) -> FloatArray:

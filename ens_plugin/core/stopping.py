@@ -71,10 +71,7 @@ class VotePrior:
     def chooses_second(self, target: str) -> FloatArray:
         """Return the probability of each number of votes jointly with the target predicting the second label.
 
-        Parameters
-        ----------
-        target : {"full", "infinite"}
-            Ensemble that predicts: the whole one, in which the first label wins ties, or the infinite one.
+        The target is the "full" ensemble, in which the first label wins ties, or the "infinite" one.
         """
         if target == "infinite":
             return self.infinite
@@ -100,36 +97,16 @@ class StoppingTable:
     upper: FloatArray
 
     def settled(self, place: int, votes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member at a checkpoint, shape (n_rows,).
+        """Return which rows need no further member at the checkpoint at `place`, shape (n_rows,).
 
-        Parameters
-        ----------
-        place : int
-            Position of the checkpoint.
-        votes : ndarray, shape (n_rows,) or (n_rows, 2)
-            Votes for the second label so far (or its summed probability, or score); or for both labels.
+        Votes are those for the second label so far (or its summed probability, or score); or those for both labels.
         """
         second = votes if votes.ndim == 1 else votes[:, 1]
         return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
 
 
 def uniform_prior(n_members: int) -> VotePrior:
-    """Return the prior of the rules of 2009 and 2011: every share of votes is as likely as any other.
-
-    Parameters
-    ----------
-    n_members : int
-
-    Raises
-    ------
-    InputError
-        If `n_members` is not a positive whole number.
-
-    Examples
-    --------
-    >>> uniform_prior(3).full.tolist()
-    [0.25, 0.25, 0.25, 0.25]
-    """
+    """Return the prior of the rules of 2009 and 2011: every share of votes is as likely as any other."""
     size = as_count(n_members, "n_members")
     votes = np.arange(size + 1.0)
     full = np.full(size + 1, 1.0 / (size + 1))
@@ -139,23 +116,7 @@ def uniform_prior(n_members: int) -> VotePrior:
 def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> VotePrior:
     """Return the prior of votes whose probability follows a distribution estimated from other rows.
 
-    Parameters
-    ----------
-    support : array-like, shape (n_points,)
-        Probabilities of a vote for the second label.
-    weights : array-like, shape (n_points,)
-        Weights of the points, of any sum; see :func:`ens_plugin.core.votes.fit_mixture`.
-    n_members : int
-
-    Raises
-    ------
-    InputError
-        If a probability is outside [0, 1], or shapes differ.
-
-    Examples
-    --------
-    >>> learned_prior([0.0, 1.0], [3, 1], 2).full.tolist()
-    [0.75, 0.0, 0.25]
+    `support` are probabilities of a vote for the second label; the weights may have any sum.
     """
     p = as_probability(support, "support")
     w = as_weight(weights, p.size, "weights")
@@ -168,16 +129,7 @@ def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> Vot
 def checkpoints(n_members: int, together: int = 1) -> IntArray:
     """Return the numbers of queried members after which a row may be settled, in steps of an eighth or less.
 
-    Parameters
-    ----------
-    n_members : int
-    together : int, default=1
-        Smallest step: number of members that are hardly slower to query together than one alone.
-
-    Examples
-    --------
-    >>> checkpoints(20).tolist()
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20]
+    The smallest step, `together`, is the number of members that are hardly slower to query together than one alone.
     """
     size = as_count(n_members, "n_members")
     step = as_count(together, "together")
@@ -188,39 +140,11 @@ def checkpoints(n_members: int, together: int = 1) -> IntArray:
 
 
 def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full", together: int = 1) -> StoppingTable:
-    r"""Return the counts of votes at which the target's label has a wanted posterior probability.
+    """Return the counts of votes at which the target's label has a wanted posterior probability.
 
-    Parameters
-    ----------
-    prior : VotePrior
-    confidence : float
-        Wanted probability that the label with most votes so far is the target's, strictly between 0.5 and 1.
-    target : {"full", "infinite"}, default="full"
-        Ensemble whose label is wanted: the whole one (2009) or the infinite one (2011).
-    together : int, default=1
-        Smallest step from checkpoint to checkpoint.
-
-    Returns
-    -------
-    StoppingTable
-        At the last checkpoint every row is settled.
-
-    Raises
-    ------
-    InputError
-        If `confidence` is outside (0.5, 1).
-
-    Notes
-    -----
-    A row is settled where the posterior probability of the label with most votes is at least `confidence`, both
-    under the prior and under the prior with the same weight for either label of the target: otherwise a label of
-    few rows could be excluded too early.
-
-    Examples
-    --------
-    >>> table = stopping_table(uniform_prior(101), 0.99)
-    >>> int(table.checkpoints[5]), float(table.lower[5]), float(table.upper[5])
-    (6, 0.0, 6.0)
+    The target is the "full" ensemble (2009) or the "infinite" one (2011).  The label with most votes must have the
+    probability under the prior, and under the prior with the same weight for either label of the target: otherwise a
+    label of few rows could be excluded too early.  At the last checkpoint every row is settled.
     """
     wanted = as_confidence(confidence)
     schedule = checkpoints(prior.n_members, together)
@@ -245,29 +169,7 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
 def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:
     """Return the exact mean number of members queried, and share of rows with another final label than the target's.
 
-    Parameters
-    ----------
-    table : StoppingTable
-    prior : VotePrior
-        The rows' true distribution of votes, which may differ from the prior of the table.
-    target : {"full", "infinite"}, default="full"
-
-    Returns
-    -------
-    queries : float
-    disagreement : float
-
-    Raises
-    ------
-    InputError
-        If the table is for another number of members.
-
-    Examples
-    --------
-    >>> prior = learned_prior([0.05, 0.4], [1, 1], 101)
-    >>> queries, disagreement = expected_stopping(stopping_table(prior, 0.99), prior)
-    >>> bool(1 < queries < 101 and 0 < disagreement < 0.01)
-    True
+    `prior` is the rows' true distribution of votes, which may differ from the prior of the table.
     """
     if table.checkpoints[-1] != prior.n_members:
         raise InputError(
@@ -294,10 +196,7 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
 def rarer_weights(first: float, second: float) -> tuple[float, float]:
     """Return factors of the rival chance of each label, by which a rare label is settled no earlier than a common one.
 
-    Parameters
-    ----------
-    first, second : float
-        Chance that the target predicts the first, and the second label.
+    `first` and `second` are the chances that the target predicts either label.
     """
     if first <= 0.0 or second <= 0.0:
         return 1.0, 1.0
@@ -340,7 +239,6 @@ class RowPrior:
     support : ndarray, shape (n_points,)
         Mean support of the second label (votes and probabilities, in [0, 1]) or mean score.
     weights : ndarray, shape (n_points,)
-        Probability of each point.
     spread : float
         Votes and probabilities: hard votes that one member is worth, at least 1.  Scores: standard deviation of
         one member's score.
@@ -355,13 +253,8 @@ class RowPrior:
 class DuelTable:
     """Support at which the leader of several labels is settled against the runner-up, by their joint support.
 
-    Attributes
-    ----------
-    checkpoints : ndarray of int, shape (n_checkpoints,)
-    total : ndarray, shape (n_points,)
-        Support of leader and runner-up together.
-    needed : ndarray, shape (n_points,)
-        Support of the leader at which it is settled.
+    `total`, shape (n_points,), is the support of leader and runner-up together; `needed`, by which the leader is
+    settled.
     """
 
     checkpoints: IntArray
@@ -369,14 +262,9 @@ class DuelTable:
     needed: FloatArray
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member at a checkpoint, shape (n_rows,).
+        """Return which rows need no further member at the checkpoint at `place`, shape (n_rows,).
 
-        Parameters
-        ----------
-        place : int
-            Position of the checkpoint.
-        support : ndarray, shape (n_rows, n_labels)
-            Votes for each label so far, or its summed probability.
+        `support`, shape (n_rows, n_labels), are the votes for each label so far, or its summed probability.
         """
         leader, runner_up = top_two(support)
         to_come = self.checkpoints[-1] - self.checkpoints[place]
@@ -388,14 +276,7 @@ class DuelTable:
 
 @dataclass(frozen=True, eq=False)
 class LeadTable:
-    """Differences of summed scores, at each checkpoint, at which the leader among the labels is settled.
-
-    Attributes
-    ----------
-    checkpoints : ndarray of int, shape (n_checkpoints,)
-    lead : ndarray, shape (n_checkpoints,)
-        Difference of summed scores that settles a row.
-    """
+    """Differences of summed scores, at each checkpoint, at which the leader among the labels is settled."""
 
     checkpoints: IntArray
     lead: FloatArray
@@ -407,13 +288,7 @@ class LeadTable:
 
 
 def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the largest and the second largest support of each row, both of shape (n_rows,).
-
-    Parameters
-    ----------
-    support : ndarray, shape (n_rows, n_labels)
-        Support for at least two labels.
-    """
+    """Return the largest and the second largest support of each row, from support of shape (n_rows, n_labels)."""
     # With each label contiguous in memory, the comparison is four times as fast.
     first, other, *rest = np.ascontiguousarray(support.T)
     highest, second = np.maximum(first, other), np.minimum(first, other)
@@ -445,25 +320,9 @@ def vote_share_table(
 ) -> StoppingTable:
     """Return bounds on the summed probability of the second of two labels, beyond which a row's label is settled.
 
-    Parameters
-    ----------
-    prior : RowPrior
-    n_members : int
-    confidence : float, in (0.5, 1)
-    target : {"full", "infinite"}
-    together : int, default=1
-        Smallest step from checkpoint to checkpoint.
-
-    Notes
-    -----
     A sum over t members counts as phi t votes, phi the hard votes that one member is worth: exact for hard votes,
-    and right in mean and variance for members whose variance is 1/phi of a vote's.
-
-    Examples
-    --------
-    >>> table = vote_share_table(even_prior(), 101, 0.99, target="full")
-    >>> bool(5 < table.upper[5] <= 6), bool(0 <= table.lower[5] < 1)
-    (True, True)
+    and right in mean and variance for members whose variance is 1/phi of a vote's.  The other arguments are those of
+    :func:`stopping_table`.
     """
     schedule = checkpoints(n_members, together)
     shares = _needed_shares(prior, schedule, n_members, confidence, target)
@@ -475,17 +334,9 @@ def vote_share_table(
 def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1) -> DuelTable:
     """Return the support at which the leader of more than two labels is settled against the runner-up.
 
-    Parameters
-    ----------
-    prior : RowPrior
-        Prior of one label's share of the support of two labels, symmetric in the two.
-    n_members, confidence, target, together
-        As for :func:`vote_share_table`.
-
-    Notes
-    -----
-    All members that did not support one of the two yet are treated as not yet queried: with more votes open, a
-    change of leader is likelier, so the approximation errs on the side of querying more members.
+    All members that did not support one of the two yet are treated as not yet queried: with more votes open, a change
+    of leader is likelier, so the approximation errs on the side of querying more members.  The prior is that of one
+    label's share of the support of two labels, symmetric in the two.
     """
     totals = checkpoints(n_members)
     shares = _needed_shares(prior, totals, n_members, confidence, target)
@@ -498,18 +349,8 @@ def score_table(
 ) -> StoppingTable:
     """Return bounds on the summed score of the second of two labels, which wins where its mean score is positive.
 
-    Parameters
-    ----------
-    prior : RowPrior or None
-        None: every mean score is equally likely.
-    spread : float
-        Standard deviation of one member's score, taken to be the same for all rows.
-    n_members, confidence, target, together
-        As for :func:`vote_share_table`.
-
-    Notes
-    -----
-    Sums of scores are taken as normal.
+    Sums of scores are taken as normal, and `spread`, the standard deviation of one member's score, as the same for all
+    rows.  Without a prior, every mean score is equally likely.
     """
     schedule = checkpoints(n_members, together)
     if prior is None:
@@ -527,14 +368,8 @@ def lead_table(
 ) -> LeadTable:
     """Return the lead of the highest summed score over the next at which a row of more than two labels is settled.
 
-    Parameters
-    ----------
-    prior : RowPrior or None
-        Prior of the mean difference of two labels' scores, symmetric; None: every difference is equally likely.
-    spread : float
-        Standard deviation of one member's difference of scores.
-    n_members, confidence, target, together
-        As for :func:`score_table`.
+    `prior`, symmetric, and `spread` are of the difference of two labels' scores, of which without a prior every mean is
+    equally likely.
     """
     table = score_table(prior, spread, n_members, confidence, target=target, together=together)
     lead = table.upper.copy()

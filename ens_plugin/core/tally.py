@@ -193,12 +193,7 @@ class MarginTally(_Tally):
 
 @dataclass(frozen=True, eq=False)
 class ValueTally(_Tally):
-    """Mean and variance (ddof 1) of each row's real-valued outputs, and the target.
-
-    Attributes
-    ----------
-    trials, mean, variance, target : ndarray, shape (n_rows,)
-    """
+    """Mean and variance (ddof 1) of each row's real-valued outputs, and the target."""
 
     mean: Column = Column()
     variance: Column = Column()
@@ -246,13 +241,7 @@ def parts_of(tally: TallyOfRows) -> Iterator[tuple[slice, TallyOfRows]]:
 def mean_share(tally: TallyOfRows, count: Callable[[TallyOfRows], FloatArray], weight: FloatArray) -> float:
     """Return the weighted mean over rows of a count of members, such as those with a wrong label, over their number.
 
-    Parameters
-    ----------
-    tally : SupportTally or MarginTally
-        Of rows with at least one member.
-    count : callable
-        Returns the column of counts.
-    weight : ndarray, shape (n_rows,)
+    Every row has at least one member.
     """
     weighted = np.empty(tally.n_rows)
     for rows, part in parts_of(tally):
@@ -338,12 +327,9 @@ def tally_values(block: RowBlock, sums: Sums | None = None) -> ValueTally:
 
 
 def value_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from one number of each.
+    """Return sums over the members of each row, from one number of each, shape (3, n_rows).
 
-    Returns
-    -------
-    ndarray, shape (3, n_rows)
-        Number of members that count; sum of their outputs, and of squared deviations from the mean.
+    They are the number of members that count, the sum of their outputs, and that of squared deviations from the mean.
     """
     trials = block.trials
     total = sum_over_members(block.outputs, block.counted)
@@ -392,12 +378,7 @@ def cached_rows(block: RowBlock, n_cells: int = CELLS_AT_ONCE) -> list[slice]:
 def count_votes(votes: NDArray[Any], counted: BoolArray, n_labels: int) -> IntArray:
     """Return each row's votes for each label over the members that count, shape (n_rows, n_labels).
 
-    Parameters
-    ----------
-    votes : ndarray of int, shape (n_members, n_rows)
-        Label codes; anything where a member does not count.
-    counted : ndarray of bool, shape (n_members, n_rows)
-    n_labels : int
+    The label codes of members that do not count may be anything.
     """
     n_rows = votes.shape[1]
     if n_labels == 2:
@@ -429,14 +410,9 @@ _NO_VOTES = np.empty((0, 0), dtype=np.uint16)
 
 
 class Subsets(NamedTuple):
-    """Subsets of the same number of members.
+    """Subsets of the same number of members: `places` are the members of each, shape (n_subsets, size).
 
-    Attributes
-    ----------
-    places : ndarray of int, shape (n_subsets, size)
-        Members of each subset.
-    indicators : ndarray, shape (n_subsets, n_members)
-        1 for the members of each subset, else 0.
+    `indicators`, shape (n_subsets, n_members), are 1 for these members, else 0.
     """
 
     places: IntArray
@@ -482,13 +458,8 @@ class VoteContest:
 class ScoreContest:
     """Rows on which the same number of labels can win, with the members' probabilities or scores for them.
 
-    Attributes
-    ----------
-    rows : ndarray of int, shape (n_rows,)
-    outputs : ndarray, shape (n_members, n_slots, n_rows)
-        Outputs for the labels that can win, in the order of the labels.
-    target : ndarray of int, shape (n_rows,)
-        Slot of the true label; -1 where it cannot win.
+    The outputs, shape (n_members, n_slots, n_rows), are in the order of the labels.  The target is the slot of the true
+    label, -1 where it cannot win.
     """
 
     rows: RowIndex
@@ -516,15 +487,8 @@ class ScoreContest:
 class LeadContest:
     """Rows on which two labels can win, and each member's score of the one is minus that of the other.
 
-    Sums of such scores are minus one another too, to the bit, so that the sign of one says which label wins.
-
-    Attributes
-    ----------
-    rows : ndarray of int, shape (n_rows,)
-    lead : ndarray, shape (n_members, n_rows)
-        Score of the second label that can win.
-    target : ndarray of int, shape (n_rows,)
-        Slot of the true label; -1 where it cannot win.
+    Sums of such scores are minus one another too, to the bit, so that the sign of one says which label wins.  The lead
+    is the score of the second label; the target is the slot of the true one, -1 where it cannot win.
     """
 
     rows: RowIndex
@@ -549,28 +513,10 @@ Contest: TypeAlias = VoteContest | ScoreContest | LeadContest
 
 
 def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, subsets: Subsets) -> FloatArray:
-    """Return how many subsets are wrong, and how many differ from the other members; the first slot wins ties.
+    """Return how many subsets are wrong, and how many differ from the other members, shape (2, n_rows).
 
-    One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner.
-
-    Parameters
-    ----------
-    votes : ndarray of uint16, shape (n_members, n_rows)
-        Slot that each member votes for.
-    target : ndarray of int, shape (n_rows,)
-        Slot of the true label; -1 where it cannot win.
-    n_slots : int
-    subsets : Subsets
-
-    Returns
-    -------
-    ndarray, shape (2, n_rows)
-
-    Examples
-    --------
-    >>> pairs = Subsets(np.array([[0, 1], [1, 2]]), np.array([[1, 1, 0], [0, 1, 1]], dtype=np.float32))
-    >>> count_votes_by(np.array([[0], [0], [1]], dtype=np.uint16), np.array([0]), 2, pairs).tolist()
-    [[0.0], [1.0]]
+    One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner; the first slot wins
+    ties.  The target is -1 where it cannot win.
     """
     n_members, n_rows = votes.shape
     # A power of 2, at least the number of slots; each vote counts so much.  Sums are exact in single precision up to
@@ -603,17 +549,7 @@ def contests(
     """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one.
 
     The members are in another random order for every contest, so that contests with the same subsets are independent.
-
-    Parameters
-    ----------
-    outputs : ndarray
-        Label codes, shape (n_members, n_rows), or outputs by label, shape (n_members, n_labels, n_rows).
-    target : ndarray of int, shape (n_rows,)
-    n_labels, n_together : int
-        Number of labels; largest number of rows of a contest.
-    rng : numpy Generator
-    count : callable
-        Counts the votes of subsets as :func:`count_votes_by`.
+    The outputs are label codes, shape (n_members, n_rows), or of shape (n_members, n_labels, n_rows).
     """
     is_vote = outputs.ndim == 2
     can_win = _voted(outputs, n_labels) if is_vote else _preferred(outputs)
@@ -634,14 +570,7 @@ def contests(
 def lead_contests(
     scores: SingleArray, target: IntArray, n_together: int, rng: np.random.Generator
 ) -> Iterator[Contest]:
-    """Yield what :func:`contests` does for two labels, from the second one's scores, minus which are the first one's.
-
-    Parameters
-    ----------
-    scores : ndarray of float32, shape (n_members, n_rows)
-    target, n_together, rng
-        As of :func:`contests`.
-    """
+    """Yield what :func:`contests` does for two labels, from the second one's scores, minus which are the other's."""
     leads = scores.sum(axis=0) > 0
     # The other label can win where some member prefers it to the one that leads.
     can_change = np.where(leads, scores.min(axis=0) < 0, scores.max(axis=0) > 0)
@@ -731,11 +660,7 @@ ROUNDING = 1e-9
 def tally_margins(block: RowBlock, sums: Sums | None = None) -> MarginTally:
     """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores.
 
-    Parameters
-    ----------
-    block : RowBlock
-    sums : callable, optional
-        Computes :func:`margin_sums`, which is the default; not called for votes.
+    `sums` computes :func:`margin_sums`, which is the default; it is not called for votes.
     """
     if block.outputs.ndim == 2:
         return _tally_votes(block)
@@ -795,14 +720,11 @@ def _agreeing(support: IntArray) -> IntArray:
 
 
 def margin_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from their probabilities or scores by label.
+    """Return sums over the members of each row, from their probabilities or scores by label, shape (7, n_rows).
 
-    Returns
-    -------
-    ndarray, shape (7, n_rows)
-        Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
-        the mean; the same two where each half of the members has the rival that the other half prefers; members whose
-        label is wrong; members whose label is not the one that the others predict together.
+    Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
+    the mean; the same two where each half of the members has the rival that the other half prefers; members whose
+    label is wrong; members whose label is not the one that the others predict together.
     """
     trials = count_members(block.counted)
     outputs = _Supports(block)
@@ -839,11 +761,7 @@ class _Supports:
     def searched(self) -> tuple[FloatArray, NDArray[Any]]:
         """Return the summed support of the even and the odd members, and the label of each member.
 
-        Returns
-        -------
-        halves : ndarray, shape (2, n_rows, n_labels)
-        own : ndarray of int, shape (n_members, n_rows)
-            0 where the member does not count.
+        Their shapes are (2, n_rows, n_labels) and (n_members, n_rows); the label is 0 where the member does not count.
         """
         block = self.block
         own = np.zeros(block.counted.shape, dtype=np.min_scalar_type(block.n_labels))
@@ -966,12 +884,8 @@ def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.i
 def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:
     """Return the tally of one block of two labels by the second's raw score; faster than :func:`tally_margins`.
 
-    Parameters
-    ----------
-    block : RowBlock
-        Outputs have shape (n_members, n_rows): a positive score predicts the second label.
-    sums : callable, optional
-        Computes :func:`score_sums`, which is the default.
+    Outputs have shape (n_members, n_rows): a positive score predicts the second label.  `sums` computes
+    :func:`score_sums`, which is the default.
     """
     trials, total, squares, seconds, deciding = (sums or score_sums)(block)
     mean, sd = mean_and_sd(total, squares, trials)
@@ -984,13 +898,9 @@ def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:
 
 
 def score_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from the second label's raw score of each.
+    """Return sums over the members of each row, from the second label's raw score of each, shape (5, n_rows).
 
-    Returns
-    -------
-    ndarray, shape (5, n_rows)
-        :func:`~ens_plugin.core.tally.value_sums`, the members with a positive score, and those whose score is
-        at least the sum of all.
+    They are :func:`value_sums`, the members with a positive score, and those whose score is at least the sum of all.
     """
     of_values = value_sums(block)
     masks = (block.outputs > 0.0, block.outputs >= of_values[1])
@@ -1030,10 +940,6 @@ class PathTally:
     """Summed loss and weight of the rows with at least one of the first T members, by T and chunk of 256 rows.
 
     Chunks are aligned to the whole data, so that sums over rows do not depend on the blocks.
-
-    Attributes
-    ----------
-    loss, weight : ndarray, shape (n_members, n_chunks)
     """
 
     loss: FloatArray
@@ -1055,14 +961,6 @@ def merge_paths(paths: list[PathTally]) -> PathTally:
 def tally_path(block: RowBlock, weight: FloatArray) -> PathTally:
     """Return the growth path of one block that starts at a multiple of 256 rows.
 
-    Parameters
-    ----------
-    block : RowBlock
-    weight : ndarray, shape (n_rows,)
-        Row weights.
-
-    Notes
-    -----
     Classification follows the model's own predict: the first of tied labels wins.
     """
     n_members, n_rows = block.counted.shape

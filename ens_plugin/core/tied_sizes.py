@@ -13,29 +13,13 @@ __all__ = ["is_tied", "previous_odd_size"]
 def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
     """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error.
 
-    Parameters
-    ----------
-    sizes : array-like, shape (n_sizes,)
-        Ensemble sizes, or infinity.
-    ties_to : float
-        Largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
-
-    Examples
-    --------
-    >>> previous_odd_size([1, 2, 3, 4], ties_to=2.0)
-    array([1., 1., 3., 4.])
+    `ties_to` is the largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
     """
     return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))
 
 
 def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
-    """Return which sizes are even and at most `ties_to`, shape as `sizes`.
-
-    Examples
-    --------
-    >>> is_tied([1, 2, 3, 4], ties_to=2.0).tolist()
-    [False, True, False, False]
-    """
+    """Return which sizes are even and at most `ties_to`, shape as `sizes`."""
     wanted = np.asarray(sizes, dtype=np.float64)
     # The remainder of infinity is NaN, which is unequal to 0.
     with np.errstate(invalid="ignore"):

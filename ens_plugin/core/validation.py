@@ -73,13 +73,7 @@ _NO_VOWEL = re.compile(r"One|Uni|Uint|Uuid|Umap|Use|Eu|Smo", re.IGNORECASE)
 
 
 def shown(value: object, limit: int = 80) -> str:
-    r"""Return the text of a value for a message: on one line, without control characters, not longer than `limit`.
-
-    Examples
-    --------
-    >>> shown("a\x1b[31m"), shown(list(range(100)), limit=12)
-    ("'a\\x1b[31m'", '[0, 1, 2, 3…')
-    """
+    """Return the text of a value for a message: on one line, without control characters, not longer than `limit`."""
     try:
         text = repr(value)
     except Exception:  # a user's class may raise anything
@@ -88,13 +82,7 @@ def shown(value: object, limit: int = 80) -> str:
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    r"""Return a text of unknown origin on one line, without control characters, not longer than `limit`.
-
-    Examples
-    --------
-    >>> one_line("two\nlines", limit=6)
-    'two l…'
-    """
+    """Return a text of unknown origin on one line, without control characters, not longer than `limit`."""
     return printable(text[: 10 * limit], limit)
 
 
@@ -108,13 +96,7 @@ def printable(text: str, limit: int | None = None) -> str:
 
 
 def rounded_up(number: float) -> int:
-    """Return a number of at least 1, rounded upwards to two digits.
-
-    Examples
-    --------
-    >>> rounded_up(1234.0), rounded_up(7.2)
-    (1300, 8)
-    """
+    """Return a number of at least 1, rounded upwards to two digits."""
     unit = 10.0 ** max(math.floor(math.log10(number)) - 1, 0)
     return round(math.ceil(number / unit) * unit)
 
@@ -122,23 +104,7 @@ def rounded_up(number: float) -> int:
 def counted(count: object, one: str, many: str | None = None, of: str = "") -> str:
     """Return a count and what is counted: followed by `one` if the count is 1, and else by `many`.
 
-    Parameters
-    ----------
-    count : object
-        A number, or its text.
-    one : str
-        What follows a count of 1, a noun or a noun and its verb.
-    many : str, optional
-        What follows any other count; `one` and an s if not given.
-    of : str
-        All of those of which some are counted.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(3, "row"), counted("1", "copy is", "copies are")
-    ('1 row', '3 rows', '1 copy is')
-    >>> counted(1, "has", "have", of="3 rows")
-    '1 of 3 rows has'
+    `many` is `one` and an s if not given; `of` are all of those of which some are counted: "1 of 3 rows has".
     """
     text = str(count)
     among = f" of {of}" if of else ""
@@ -146,40 +112,20 @@ def counted(count: object, one: str, many: str | None = None, of: str = "") -> s
 
 
 def with_article(name: str, article: str = "a") -> str:
-    """Return the name of a class after "a" or "an"; or after "A" or "An", if that is the `article`.
-
-    Examples
-    --------
-    >>> with_article("RandomForestClassifier"), with_article("AdaBoostClassifier", "A"), with_article("XGBClassifier")
-    ('a RandomForestClassifier', 'An AdaBoostClassifier', 'an XGBClassifier')
-    """
+    """Return the name of a class after "a" or "an"; or after "A" or "An", if that is the `article`."""
     is_an = _VOWEL.match(name) and not _NO_VOWEL.match(name)
     return f"{article}{'n' if is_an else ''} {name}"
 
 
 def label_text(label: object) -> str:
-    """Return a label as text, the same text for labels that are equal, as 1, 1.0 and True are.
-
-    Examples
-    --------
-    >>> [label_text(label) for label in (1, 1.0, True, "yes", 0.5)]
-    ['1', '1', '1', 'yes', '0.5']
-    """
+    """Return a label as text, the same text for labels that are equal, as 1, 1.0 and True are."""
     text = str(label)
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else _SWITCHES.get(text, text)
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return values as an array of any type, or raise InputError naming `name`.
-
-    Examples
-    --------
-    >>> as_array([[1, 2], [3]], "y")
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: y is not an array (ValueError: ...); give every row the same number of values.
-    """
+    """Return values as an array of any type, or raise InputError naming `name`."""
     refuse_lazy(values, name)
     try:
         return np.asarray(values)
@@ -191,16 +137,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def refuse_lazy(values: Any, name: str) -> None:
-    """Raise InputError naming `name` for a data frame whose rows have not been computed or are on a cluster.
-
-    Examples
-    --------
-    >>> class LazyFrame:
-    ...     def collect(self): ...
-    >>> refuse_lazy(LazyFrame(), "X")
-    Traceback (most recent call last):
-    ens_plugin.errors.InputError: X is a LazyFrame, whose rows have not been computed; pass X.collect().
-    """
+    """Raise InputError naming `name` for a data frame whose rows have not been computed or are on a cluster."""
     # Of the class, because a lazy frame would look up its columns.
     kind, is_frame = type(values).__name__, hasattr(type(values), "columns")
     if "LazyFrame" in kind and hasattr(values, "collect"):
@@ -217,14 +154,7 @@ def refuse_lazy(values: Any, name: str) -> None:
 
 
 def with_missing(array: NDArray[Any], values: Any) -> NDArray[Any]:
-    """Return the `array` of some values; an array of objects if NumPy turned a missing value among texts into a text.
-
-    Examples
-    --------
-    >>> values = ["a", float("nan")]
-    >>> np.asarray(values).tolist(), with_missing(np.asarray(values), values).tolist()
-    (['a', 'nan'], ['a', nan])
-    """
+    """Return the array of some values; one of objects if NumPy turned a missing value among texts into a text."""
     # Containers with a type of their own hold texts only, or are converted to objects.
     return np.asarray(values, dtype=object) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
 
@@ -336,13 +266,7 @@ def pair_index(first: FloatArray, second: FloatArray) -> NDArray[np.integer[Any]
 
 
 def code_index(code: NDArray[np.int64]) -> NDArray[np.integer[Any]]:
-    """Return the index of each code among the distinct codes, in ascending order.
-
-    Examples
-    --------
-    >>> code_index(np.array([7, -3, 7])).tolist()
-    [1, 0, 1]
-    """
+    """Return the index of each code among the distinct codes, in ascending order."""
     lowest = code.min()
     if code.max() - lowest > CODES_PER_ROW * code.size:
         return np.asarray(np.unique(code, return_inverse=True)[1])
@@ -389,13 +313,7 @@ def as_count(value: float, name: str, smallest: int = 1, largest: int = MAX_SIZE
 
 
 def as_python(value: Any) -> Any:
-    """Return a number of NumPy as Python's own, anything else as it is.
-
-    Examples
-    --------
-    >>> as_python(np.longdouble(0.5)), as_python(np.True_), as_python("0.5")
-    (0.5, True, '0.5')
-    """
+    """Return a number of NumPy as Python's own, anything else as it is."""
     if isinstance(value, np.floating):
         # The item of a long double is one again.
         return float(value)
@@ -412,14 +330,6 @@ class Column:
     Counts of members take one or two bytes this way (:func:`in_few_bytes`).  Nothing computes with them in that
     type, in which sums and products overflow and differences wrap around: whoever reads the field gets float64, a
     converted array that takes eight bytes a row while it is held.  What is kept is in ``vars`` of the object.
-
-    Examples
-    --------
-    >>> from ens_plugin.core.tally import SupportTally
-    >>> counts = np.array([1, 3], dtype=np.uint8)
-    >>> tally = SupportTally(counts, counts, counts, counts)
-    >>> vars(tally)["trials"].dtype.name, tally.trials.dtype.name, (tally.wrong - 200.0 * tally.trials).tolist()
-    ('uint8', 'float64', [-199.0, -597.0])
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -450,18 +360,6 @@ def in_few_bytes(numbers: NDArray[Any], largest: int) -> NDArray[np.unsignedinte
     """Return whole numbers in the smallest unsigned integers that hold those from 0 to `largest`.
 
     The type depends on `largest` alone, so that the numbers of any rows of one ensemble have one type.
-
-    Parameters
-    ----------
-    numbers : ndarray
-        Whole numbers from 0 to `largest`, of any type.
-    largest : int
-        Number of members, for counts of them; the last label code.
-
-    Examples
-    --------
-    >>> [in_few_bytes(np.array([3.0]), largest).dtype.name for largest in (255, 256, 65_535, 65_536)]
-    ['uint8', 'uint16', 'uint16', 'uint32']
     """
     return numbers.astype(np.min_scalar_type(largest), copy=False)
 
@@ -470,26 +368,13 @@ def add_by_code(total: FloatArray, code: NDArray[np.integer[Any]], values: NDArr
     """Add the values of some rows to the total of each code, in place, one row after the other.
 
     Totals over parts of the rows, in their order, are therefore those over all rows, to the bit.
-
-    Parameters
-    ----------
-    total : ndarray of float64, shape (n_codes,)
-    code : ndarray of int, shape (n_rows,)
-        From 0 to ``n_codes - 1``.
-    values : ndarray, shape (n_rows,)
     """
     codes = np.concatenate([np.arange(total.size), code])
     total[:] = np.bincount(codes, np.concatenate([total, values]), total.size)
 
 
 def sums_by_code(code: NDArray[np.integer[Any]], values: NDArray[Any], n_codes: int) -> FloatArray:
-    """Return the sum of the values of each code, as ``np.bincount`` does, which copies both arrays.
-
-    Examples
-    --------
-    >>> sums_by_code(np.array([2, 0, 2], dtype=np.uint8), np.array([1.0, 2.0, 4.0]), 3).tolist()
-    [2.0, 0.0, 5.0]
-    """
+    """Return the sum of the values of each code, as ``np.bincount`` does, which copies both arrays."""
     total = np.zeros(n_codes)
     for part in row_parts(code.size):
         add_by_code(total, code[part], values[part])
@@ -497,15 +382,7 @@ def sums_by_code(code: NDArray[np.integer[Any]], values: NDArray[Any], n_codes: 
 
 
 def whole_counts(values: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return the different values, ascending, and how many rows have each; None unless they are small whole numbers.
-
-    Examples
-    --------
-    >>> [found.tolist() for found in whole_counts(np.array([7.0, 3.0, 7.0]))]
-    [[3.0, 7.0], [1.0, 2.0]]
-    >>> whole_counts(np.array([0.5])) is None
-    True
-    """
+    """Return the different values, ascending, and how many rows have each; None unless they are small whole numbers."""
     if values.size == 0 or values.min() < 0 or values.max() >= MOST_VALUES or not are_whole(values):
         return None
     n_rows: IntArray = np.zeros(int(values.max()) + 1, dtype=np.int64)

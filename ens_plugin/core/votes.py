@@ -70,35 +70,11 @@ LOWER_HALF = GRID[: GRID.size // 2]
 
 
 def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    r"""Return the probability that the majority of B members is wrong.
+    r"""Return the probability that the majority of B members is wrong, shape (n_sizes, n_points).
 
-    Parameters
-    ----------
-    probability : array-like of float, shape (n_points,)
-        Probability that one member is wrong.
-    sizes : array-like, shape (n_sizes,)
-        Ensemble sizes, whole numbers of at least 1 or infinity, in any order.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sizes, n_points)
-        At infinity: 1 above 1/2, 0 below, 1/2 at 1/2.
-
-    Raises
-    ------
-    InputError
-        If a probability is outside [0, 1] or a size below 1.
-
-    Notes
-    -----
-    2007 eq. 2 and 2013 eq. 7.  From size 2k-1 to 2k+1 the tail changes by
-    :math:`-(1-2p)\binom{2k-1}{k}(p(1-p))^k`; absolute error below 1e-14, and below 1e-12 above size 2001, where it is
-    the incomplete beta function of :func:`soft_majority_error`.
-
-    Examples
-    --------
-    >>> majority_error([0.3], [1, 2, 3]).ravel().round(3)
-    array([0.3  , 0.3  , 0.216])
+    2007 eq. 2 and 2013 eq. 7.  At infinity it is 1 above 1/2, 0 below, 1/2 at 1/2.  From size 2k-1 to 2k+1 the tail
+    changes by :math:`-(1-2p)\binom{2k-1}{k}(p(1-p))^k`; absolute error below 1e-14, and below 1e-12 above size 2001,
+    where it is the incomplete beta function of :func:`soft_majority_error`.
     """
     p = as_probability(probability, "probability")
     wanted = as_sizes(sizes)
@@ -115,18 +91,7 @@ def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
 
 
 def majority_curve(probability: ArrayLike, shares: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    """Return the weighted mean of :func:`majority_error` over points, without an array of sizes x points.
-
-    Parameters
-    ----------
-    probability, shares : array-like, shape (n_points,)
-        Probability that one member is wrong, and share of the rows with that probability.
-    sizes : array-like, shape (n_sizes,)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sizes,)
-    """
+    """Return the weighted mean of :func:`majority_error` over points, without an array of sizes x points."""
     p = as_probability(probability, "probability")
     share = as_values(shares, "shares", p.size)
     wanted = as_sizes(sizes)
@@ -226,21 +191,9 @@ def _tails(p: FloatArray) -> Iterator[FloatArray]:
 
 
 def soft_majority_error(probability: ArrayLike, votes: ArrayLike) -> FloatArray:
-    r"""Return the probability that the majority is wrong for a number of votes that need not be whole.
+    """Return the probability that the majority is wrong for a number of votes that need not be whole.
 
-    Parameters
-    ----------
-    probability : array-like of float, shape (n_points,)
-    votes : array-like of float, shape (n_sizes,)
-        Positive numbers of effective votes, or infinity.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sizes, n_points)
-
-    Notes
-    -----
-    :math:`I_p(b/2 + 1/2, b/2 + 1/2)`, equal to :func:`majority_error` at odd whole ``b``.
+    :math:`I_p(b/2 + 1/2, b/2 + 1/2)`, equal to :func:`majority_error` at odd whole ``b``; shape (n_sizes, n_points).
     """
     p = as_probability(probability, "probability")
     b = np.atleast_1d(np.asarray(votes, dtype=np.float64))
@@ -263,24 +216,11 @@ def majority_slope(probability: ArrayLike, votes: float) -> FloatArray:
 
 
 def subset_majority_error(wrong: ArrayLike, trials: ArrayLike, max_size: int) -> FloatArray:
-    r"""Return the probability that the majority of a random subset of a row's members is wrong.
+    """Return the probability that the majority of a random subset of a row's members is wrong.
 
-    Parameters
-    ----------
-    wrong, trials : array-like, shape (n_rows,)
-        Wrong members and members of each row, whole numbers.
-    max_size : int
-        Largest subset size.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_odd_sizes, n_rows)
-        P[Hypergeometric(trials, wrong, B) > B/2] at B = 1, 3, 5, ... up to `max_size`; NaN where
-        B exceeds the row's trials.
-
-    Notes
-    -----
-    The exact mean over all subsets of size B, by recurrence over odd B: absolute error about 1e-15.
+    P[Hypergeometric(trials, wrong, B) > B/2] at B = 1, 3, 5, ... up to `max_size`, shape (n_odd_sizes, n_rows); NaN
+    where B exceeds the row's trials.  The exact mean over all subsets of size B, by recurrence over odd B: absolute
+    error about 1e-15.
     """
     k, n = as_counts(wrong, trials)
     if max_size < 1:
@@ -327,7 +267,7 @@ class Mixture:
     votes_per_member : float
         Effective votes that one member is worth; 1 for hard votes.
     density : Density or None
-        The fitted density; None for a point mass (no member is wrong on any row, or all are).
+        None for a point mass (no member is wrong on any row, or all are).
     likelihood : ndarray or ProductMatrix, shape (n_groups, n_points)
         Likelihood of each group of equal rows at each point.
     counts : ndarray, shape (n_groups,)
@@ -392,47 +332,12 @@ class Mixture:
 def fit_mixture(
     wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None, *, votes_per_member: float = 1.0
 ) -> Mixture:
-    r"""Fit the distribution over rows of the probability that one member is wrong, by penalised maximum likelihood.
+    """Fit the distribution over rows of the probability that one member is wrong, by penalised maximum likelihood.
 
-    Parameters
-    ----------
-    wrong : array-like of float, shape (n_rows,)
-        Out-of-bag members that are wrong about each row (or their summed support for wrong labels).
-    trials : array-like of float, shape (n_rows,)
-        Out-of-bag members of each row, positive.
-    weight : array-like of float, shape (n_rows,), or RowWeight, optional
-        Row weights, scaled to Kish's effective number of rows.  A RowWeight also holds the number of equal
-        rows of each entry.
-    votes_per_member : float, default=1.0
-        Effective votes that one member is worth: 1 for hard votes, more for soft votes.
-
-    Returns
-    -------
-    Mixture
-
-    Raises
-    ------
-    InputError
-        If shapes differ, counts are not within 0 <= wrong <= trials, or anything is not finite.
-
-    Warns
-    -----
-    WeakEstimateWarning
-        If there are fewer than 30 effective rows.
-
-    Notes
-    -----
-    With 60 or more votes a row on average, the fitted density is replaced by the mean of the rows'
-    posteriors (one EM step): so many votes determine a row better than the smooth density does.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.beta(1, 4, size=2000)
-    >>> mixture = fit_mixture(rng.binomial(20, p), np.full(2000, 20))
-    >>> bool(abs(mixture.asymptote - np.mean(p > 0.5)) < 0.02)
-    True
+    `wrong` of `trials` out-of-bag members are wrong about each row, or their support for wrong labels is summed; each
+    is worth `votes_per_member` votes, 1 for hard votes.  Weights are scaled to Kish's effective number of rows, of
+    which fewer than 30 warn.  With 60 or more votes a row on average, the fitted density is replaced by the mean of the
+    rows' posteriors (one EM step): so many votes determine a row better than the smooth density does.
     """
     k, n = as_counts(wrong, trials)
     entry_weight = as_row_weight(weight, k.size)
@@ -472,11 +377,7 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
 def fixed_mixture(share: ArrayLike, weight: ArrayLike | RowWeight | None = None) -> Mixture:
     """Return the distribution of rows for which all members predict the same, so that the size changes nothing.
 
-    Parameters
-    ----------
-    share : array-like of float, shape (n_rows,)
-        Every member's support for the wrong label.
-    weight : array-like of float, shape (n_rows,), or RowWeight, optional
+    `share` is every member's support for the wrong label.
     """
     p = as_probability(share, "share")
     row_weight = as_row_weight(weight, p.size).effective()
@@ -506,24 +407,10 @@ def group_counts(
 ) -> tuple[FloatArray, FloatArray, FloatArray, AnyIntArray]:
     """Return groups of rows with equal (k, n) votes; above 4096 pairs, of rows that are nearly equal.
 
-    Parameters
-    ----------
-    k, n, weight : ndarray, shape (n_entries,)
-    rows : ndarray, shape (n_entries,), or None
-        Number of rows of each entry; None for one each.
-    votes_per_member : float, default=1.0
-        Factor of k and n, by which they are multiplied in parts to save memory.
-
-    Returns
-    -------
-    k_group, n_group, counts : ndarrays, shape (n_groups,)
-        Weighted mean k and n of each group, times `votes_per_member`, and its total weight.
-    group : ndarray of int, shape (n_entries,)
-
-    Notes
-    -----
-    Nearly equal rows share a cell of width pi/512 in asin(sqrt(k/n)) and a quantile eighth of n: a
-    quarter of the binomial's standard deviation or less up to n = 1600 per row.
+    Of each group it returns the weighted mean k and n, times `votes_per_member`, and the total weight; then the group
+    of each entry.  k and n are multiplied in parts to save memory.  Nearly equal rows share a cell of width pi/512 in
+    asin(sqrt(k/n)) and a quantile eighth of n: a quarter of the binomial's standard deviation or less up to n = 1600
+    per row.
     """
     votes = votes_per_member
     first = slice(0, PART_ROWS)
@@ -614,19 +501,6 @@ def as_rough_as_known(mixture: Mixture) -> Mixture:
     """Return the mixture with a rougher density, where the votes of the rows show that it is rougher.
 
     It takes the rows' votes as independent.  Where rows share the votes of the same members, they seem to show more.
-
-    Examples
-    --------
-    Votes of three kinds of rows, of which none has close votes.
-
-    >>> import numpy as np
-    >>> from ens_plugin.core.votes import fit_mixture
-    >>> p = np.repeat([0.02, 0.35, 0.65], 1000)
-    >>> smooth = fit_mixture(np.random.default_rng(0).binomial(100, p), np.full(3000, 100))
-    >>> found = [model.error([51, np.inf]) for model in (smooth, as_rough_as_known(smooth))]
-    >>> truth = np.mean(p > 0.5)
-    >>> bool(abs(found[1][0] - truth) < abs(found[0][0] - truth))
-    True
     """
     if mixture.density is None:
         return mixture
@@ -637,10 +511,7 @@ def as_rough_as_known(mixture: Mixture) -> Mixture:
 def rougher_than_known(mixture: Mixture) -> Mixture | None:
     """Return the mixture with a density four times as rough, of which the rows need not know; None where they do.
 
-    Parameters
-    ----------
-    mixture : Mixture
-        Of :func:`as_rough_as_known`; for a point mass there is none.
+    There is none for a point mass.
     """
     density = mixture.density
     if density is None or density.roughness > ROUGHNESS_SCALE:

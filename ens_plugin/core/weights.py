@@ -52,12 +52,6 @@ class RowWeight:
         Group of each row, where rows belong together; None where they are independent.
     design_effect : float
         Factor by which the groups raise the variance of a mean over rows.
-
-    Examples
-    --------
-    >>> pairs = RowWeight(np.array([2.0, 1.0]), np.array([2.0, 1.0]), np.array([2.0, 1.0]))
-    >>> pairs.n_rows, pairs.n_effective, pairs.effective().tolist()
-    (3, 3.0, [2.0, 1.0])
     """
 
     total: FloatArray
@@ -113,13 +107,7 @@ class RowWeight:
 
 
 def as_row_weight(weight: ArrayLike | RowWeight | None, length: int) -> RowWeight:
-    """Return the weights of `length` entries, checked; those of an array are of one row each.
-
-    Raises
-    ------
-    InputError
-        If weights are negative or all 0, or of another length.
-    """
+    """Return the weights of `length` entries, checked; those of an array are of one row each."""
     if not isinstance(weight, RowWeight):
         return RowWeight(as_weight(weight, length))
     as_weight(weight.total, length)
@@ -131,17 +119,7 @@ def as_row_weight(weight: ArrayLike | RowWeight | None, length: int) -> RowWeigh
 def row_quantiles(values: FloatArray, levels: ArrayLike, rows: FloatArray | None = None) -> FloatArray:
     """Return quantiles over rows of values given by entry, equal to those of numpy.quantile over all rows.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_entries,)
-    levels : array-like, shape (n_levels,)
-    rows : ndarray, shape (n_entries,), or None
-        Number of rows of each entry; None for one each.
-
-    Examples
-    --------
-    >>> row_quantiles(np.array([3.0, 1.0]), [0.25, 0.5], np.array([1.0, 3.0])).tolist()
-    [1.0, 1.0]
+    `rows` is the number of rows of each entry; None for one each.
     """
     wanted = np.asarray(levels, dtype=np.float64)
     if rows is None:
@@ -164,55 +142,24 @@ def row_quantiles(values: FloatArray, levels: ArrayLike, rows: FloatArray | None
 
 
 def group_sums(values: FloatArray, groups: AnyIntArray) -> FloatArray:
-    """Return the sum of values over the rows of each group, groups in ascending order.
-
-    Examples
-    --------
-    >>> group_sums(np.array([1.0, 2.0, 4.0]), np.array([5, 2, 5])).tolist()
-    [2.0, 5.0]
-    """
+    """Return the sum of values over the rows of each group, groups in ascending order."""
     codes = np.unique(groups, return_inverse=True)[1]
     return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
 
 
 def effective_groups(weight: FloatArray, groups: AnyIntArray) -> float:
-    """Return Kish's effective number of groups.
-
-    Examples
-    --------
-    >>> effective_groups(np.ones(4), np.array([0, 0, 1, 1]))
-    2.0
-    """
+    """Return Kish's effective number of groups."""
     sums = group_sums(weight, groups)
     return float(sums.sum() ** 2 / (sums @ sums))
 
 
 def design_effect(losses: FloatArray, weight: FloatArray, groups: AnyIntArray) -> float:
-    r"""Return the factor by which groups of rows raise the variance of a weighted mean loss.
+    r"""Return the factor, at least 1, by which groups of rows raise the variance of a weighted mean loss.
 
-    Parameters
-    ----------
-    losses : ndarray, shape (n_rows,)
-    weight : ndarray, shape (n_rows,)
-    groups : ndarray of int, shape (n_rows,)
-        Group of each row; at least two have weight.
-
-    Returns
-    -------
-    float
-        At least 1.
-
-    Notes
-    -----
     :math:`\frac{G}{G-1} \sum_g (\sum_{i \in g} w_i (l_i - \bar l))^2` over :math:`s^2 \sum_i w_i^2`, with
     :math:`s^2` the weighted variance of the losses: the cluster-robust variance over Kish's.  Where all losses are
-    equal, rows of a group are taken as perfectly correlated: :math:`\sum_g w_g^2 / \sum_i w_i^2`.
-
-    Examples
-    --------
-    >>> pairs = np.array([0, 0, 1, 1, 2, 2])
-    >>> round(design_effect(np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]), np.ones(6), pairs), 6)
-    3.0
+    equal, rows of a group are taken as perfectly correlated: :math:`\sum_g w_g^2 / \sum_i w_i^2`.  At least two groups
+    have weight.
     """
     share = weight / weight.sum()
     squares = float(share @ share)
@@ -229,23 +176,9 @@ def design_effect(losses: FloatArray, weight: FloatArray, groups: AnyIntArray) -
 
 
 def small_number_factor(weight: FloatArray, groups: AnyIntArray, level: float) -> float:
-    r"""Return the factor on a variance estimated from few groups by which a normal interval becomes Student's.
+    """Return the factor on a variance estimated from few groups by which a normal interval becomes Student's.
 
-    Parameters
-    ----------
-    weight : ndarray, shape (n_rows,)
-    groups : ndarray of int, shape (n_rows,)
-    level : float
-        Level of the interval.
-
-    Notes
-    -----
     :math:`(t_{G - 1} / z)^2`, G Kish's effective number of groups, taken as at least 2.
-
-    Examples
-    --------
-    >>> round(small_number_factor(np.ones(20), np.arange(20) // 2, 0.95), 2)
-    1.33
     """
     n_groups = max(effective_groups(weight, groups), 2.0)
     tail = 0.5 + level / 2.0
@@ -327,40 +260,10 @@ def represent(
 ) -> Representation:
     r"""Return the weights by which the rows with enough members represent all rows, and the share of rows they miss.
 
-    Parameters
-    ----------
-    label : ndarray of int, shape (n_entries,)
-        Label code of each entry of a tally; zeros for regression.
-    trials : ndarray, shape (n_entries,)
-        Number of out-of-bag members.
-    weight : ndarray, shape (n_entries,)
-        Weight of the rows in the evaluation; rows of weight 0 do not count.
-    n_labels, n_members : int
-    needed : int
-        Fewest members that make a row usable.
-    rows : ndarray, shape (n_entries,), optional
-        Number of rows of each entry; one by default.
-    chance : ndarray, shape (n_entries,), optional
-        Chance that one member leaves the row out, if the library reports it; otherwise each row's own frequency is
-        used.
-
-    Returns
-    -------
-    Representation
-
-    Notes
-    -----
-    A row is usable with probability :math:`P_i = P[\mathrm{Bin}(M, q_i) \geq \mathrm{needed}]`.  Its factor is
-    :math:`1 / \max(P_i, 0.05)`, scaled so that the usable rows of its label carry the whole weight of the label.  Where
-    the bags leave out all rows of a label equally often, the usable ones are a random sample of them, and none is
-    missing.
-
-    Examples
-    --------
-    >>> label, trials = np.repeat([0, 1], 50), np.repeat([37.0, 0.0], [95, 5])
-    >>> found = represent(label, trials, np.ones(100), n_labels=2, n_members=100, needed=1)
-    >>> found.is_even, found.n_usable.tolist(), found.missing.round(2).tolist()
-    (False, [50.0, 45.0], [0.0, 0.1])
+    A row's factor is :math:`1 / \max(P_i, 0.05)`, :math:`P_i = P[\mathrm{Bin}(M, q_i) \geq \mathrm{needed}]`, scaled so
+    that the usable rows of its label carry the whole weight of the label (``docs/methods.md``, section 16).  The chance
+    :math:`q_i` that one member leaves the row out is `chance`, or the row's own frequency where the library reports
+    none.  For regression all labels are 0.
     """
     entries = _Entries(label, trials, weight, rows)
     n_rows, n_usable, whole, all_members, all_usable_members = entries.sums(n_labels, needed)
@@ -475,29 +378,10 @@ def _shift(members: FloatArray, n_rows: FloatArray, n_members: int) -> FloatArra
 def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> FloatArray:
     r"""Return the numbers of members at which to split rows into parts that bags leave out about equally often.
 
-    One distribution fitted to all rows assumes that their numbers of members are unrelated to their difficulty.  Where
-    a hard label is in most bags, they are related, and the distribution of the easy rows would apply to the label.
-
-    Parameters
-    ----------
-    trials : ndarray, shape (n_entries,)
-    rows : ndarray, shape (n_entries,), optional
-        Number of rows of each entry; one by default.
-
-    Returns
-    -------
-    ndarray, ascending
-        At most three bounds, none of them a number of members; empty where the rows need not be parted.
-
-    Notes
-    -----
-    Of :math:`2 \sqrt n`, whose spread by chance is at most 1 whatever the mean, the parts' means lie at least 3
-    apart; chance alone would part one population by about 1.6.
-
-    Examples
-    --------
-    >>> bounds_by_members(np.repeat([5.0, 6.0, 50.0, 55.0], 20)).round(1).tolist()
-    [22.7]
+    One distribution for all rows assumes that their numbers of members are unrelated to their difficulty
+    (``docs/methods.md``, section 16).  The parts' means of :math:`2 \sqrt n`, whose spread by chance is at most 1, lie
+    at least 3 apart; chance alone would part one population by about 1.6.  There are at most three bounds, none of them
+    a number of members.
     """
     distinct, index = np.unique(trials, return_inverse=True)
     count = np.bincount(index, rows).astype(np.float64)

@@ -37,13 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:
-    """Rows as a model takes them, in a form whose columns can be replaced.
-
-    Attributes
-    ----------
-    table : DataFrame, ndarray or CSC matrix of shape (n_rows, n_columns)
-    names : tuple of str
-    """
+    """Rows as a model takes them, in a form whose columns can be replaced: a DataFrame, an array or a CSC matrix."""
 
     table: Any
     names: tuple[str, ...]
@@ -84,8 +78,6 @@ class ColumnTable:
 def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
     """Return the training rows as the user gave them, so that their columns can be permuted.
 
-    Notes
-    -----
     A sparse matrix keeps which of its values are stored, also zeros, which XGBoost does not take for missing.
     """
     table: Any = X
@@ -320,10 +312,8 @@ class _JudgedRows:
     ----------
     model : object
         As the user gave it.
-    training : TrainingRows
     bags : Bags
         Of the judged rows, as all that follow.
-    columns : ColumnTable
     mean : ndarray, shape (n_judged,) or (n_judged, n_labels)
         Mean out-of-bag outputs.
     target, labels : ndarray, shape (n_judged,)
@@ -332,7 +322,6 @@ class _JudgedRows:
         Of the weight.
     unit : ndarray of int, shape (n_judged,)
         Number of the row, or of its group.
-    findings : tuple of Finding
     """
 
     model: Any

@@ -64,15 +64,7 @@ __all__ = [
 
 
 class MeanOutputs(NamedTuple):
-    """Mean outputs of rows.
-
-    Attributes
-    ----------
-    mean : ndarray of float64, shape (n_rows,) or (n_rows, n_labels)
-        Values, or shares of votes, probabilities or raw scores of each label; 0 for rows without members.
-    trials : ndarray of float64, shape (n_rows,)
-        Members that count.
-    """
+    """Mean outputs of rows, by label for a classifier, and the number of members that count; 0 for rows without any."""
 
     mean: FloatArray
     trials: FloatArray
@@ -122,7 +114,6 @@ class TrainingRows:
 
     Attributes
     ----------
-    adapter : EnsembleAdapter
     inner : object
         X as it reaches the ensemble, through the steps of a pipeline.
     features : prepared rows, n_rows of them
@@ -130,11 +121,8 @@ class TrainingRows:
         y as the user gave it.
     target : ndarray, shape (n_rows,)
         Label codes or values.
-    weight : ndarray of float64, shape (n_rows,)
-    groups : ndarray of int64, shape (n_rows,), or None
     bags : Bags
         With groups, a row counts as drawn if any row of its group was.
-    metric : ResolvedMetric or None
     findings : tuple of Finding
         As in a report: about rows that are nearly copies of each other or belong together with those before and after
         them, about bags of unequal size, and about steps that were fitted to the target.

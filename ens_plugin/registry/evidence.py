@@ -601,16 +601,9 @@ _ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
 
 
 class Comparison(NamedTuple):
-    """The difference of a candidate's error and a baseline's, and how it was estimated.
+    """The difference of a candidate's error and a baseline's, with its 95 % interval, and how it was estimated.
 
-    Attributes
-    ----------
-    increase : Difference
-        Difference of the errors, with its 95 % interval.
-    method : str
-        Description of the estimate.
-    reports : tuple of EnsembleReport
-        That of the candidate and that of the baseline.
+    The reports are that of the candidate and that of the baseline.
     """
 
     increase: Difference
@@ -777,16 +770,8 @@ class GateRequest:
 class GateEvidence(NamedTuple):
     """The report on a candidate, logged or measured by the gate, and its description.
 
-    Attributes
-    ----------
-    report : EnsembleReport or None
-        None where the policy has no requirement on it.
-    report_uri : str or None
-        URI of the logged report.
-    measurement : Measurement or None
-        Where rows were passed to the gate.
-    words : str
-        Description of the report's rows and origin.
+    The report is None where the policy has no requirement on it; a measurement is there where rows were passed to the
+    gate.  `words` describe the report's rows and origin.
     """
 
     report: EnsembleReport | None
@@ -802,8 +787,6 @@ class BaselineEvidence(NamedTuple):
     ----------
     comparison : Comparison or None
         None where the policy requires none, or there is no baseline yet.
-    version : str or None
-        Version of the baseline.
     words : str or None
         Description of the comparison, or of the reason for none.
     name : str

@@ -35,14 +35,9 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 class Lease(NamedTuple):
-    """A lease on a registered model that this gate holds.
+    """A lease on a registered model that this gate holds, by its tag's key on the model.
 
-    Attributes
-    ----------
-    key : str
-        Key of its tag on the registered model.
-    since : float
-        Time when it was taken, on this machine's monotonic clock.
+    It was taken at `since`, on this machine's monotonic clock.
     """
 
     key: str

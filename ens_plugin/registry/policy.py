@@ -94,16 +94,9 @@ DOTTED = " Names of metrics with dots go into quotes."
 class Requirement:
     """A bound on a scalar: its largest or smallest allowed value.
 
-    Attributes
-    ----------
-    table : {"report", "baseline", "metrics"}
-        Where the scalar comes from: the ensemble report, the comparison with the baseline, or any
-        other metric that was logged for the model.
-    name : str
-    bound : {"max", "min"}
-    threshold : float
-    key : str
-        Name of the requirement in the policy where that is not `name`, as ``"no_worse"``; else empty.
+    `table` says where the scalar comes from: the ensemble report, the comparison with the baseline, or any other metric
+    that was logged for the model.  `key` is the requirement's name in the policy where that is not `name`, as
+    ``"no_worse"``.
     """
 
     table: Table
@@ -115,12 +108,10 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Policy:
-    """The requirements on a model version.
+    """The requirements on a model version, at least one, all of which must hold.
 
     Attributes
     ----------
-    requirements : tuple of Requirement
-        At least one; all must hold.
     baseline_required : bool
         Whether a baseline alias without a version, as before the first promotion, is an error.
     metric : str or None
@@ -426,14 +417,7 @@ WORDS_WIDTH = 400
 class Check:
     """One requirement of a policy, the value found for it, and whether it holds.
 
-    Attributes
-    ----------
-    requirement : Requirement
-    value : float
-        Value of the scalar that the requirement is about.
-    passed : bool
-    subject : str
-        What the value is of, up to the verb; by default the name of the scalar.
+    `subject` is what the value is of, up to the verb; by default the name of the scalar.
     """
 
     requirement: Requirement

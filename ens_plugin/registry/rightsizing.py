@@ -76,9 +76,6 @@ class ModelSource:
         LoggedModel; None for models logged before MLflow 3.
     model_name : str
         Name of the LoggedModel.
-    experiment_id : str
-        Experiment that it was logged to.
-    flavor : Flavor
     data_digest : str or None
         Digest of the training rows that autolog recorded.
     """
@@ -179,14 +176,7 @@ NAME_LIMIT = 300
 
 
 class LoggedCut(NamedTuple):
-    """Run, LoggedModel and registered version of a model that was cut to fewer members.
-
-    Attributes
-    ----------
-    run_id, model_id : str
-    name, version : str or None
-        Name and version in the registry; None where nothing was registered.
-    """
+    """Run, LoggedModel and registered version, if any, of a model that was cut to fewer members."""
 
     run_id: str
     model_id: str

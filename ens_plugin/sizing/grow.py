@@ -214,13 +214,8 @@ class Growth:
 class Target:
     """What the size has to reach.
 
-    Attributes
-    ----------
-    words : str
-    measure : str
-        What :attr:`GrowthStep.attained` is, in words, with ``{}`` in its place.
-    is_share : bool
-        Whether that is shown in percent.
+    `measure` is what :attr:`GrowthStep.attained` is, in words, with ``{}`` in its place; `is_share`, whether that is
+    shown in percent.
     """
 
     words: str
@@ -342,10 +337,7 @@ def _attained(last: GrowthStep, target: Target) -> str:
 class Steps:
     """Preprocessing steps before an ensemble, in no pipeline, in one, or in several nested ones.
 
-    Attributes
-    ----------
-    pipelines : list of Pipeline
-        Unfitted pipelines, the outermost first; each one's last step is the next pipeline or the ensemble.
+    The pipelines are unfitted, the outermost first; each one's last step is the next pipeline or the ensemble.
     """
 
     pipelines: list[Pipeline]

@@ -100,13 +100,8 @@ class Members(Protocol):
 class Totals:
     """Sums of the queried members' outputs by row, and the number of members in each sum.
 
-    Attributes
-    ----------
-    total : ndarray, shape (n_rows,) or (n_rows, n_labels)
-        For votes or scores of two labels: votes for the second, or its summed score less the first's.  Else votes,
-        summed probabilities or summed scores by label.
-    queries : ndarray of int, shape (n_rows,)
-        Number of members queried.
+    Of two labels, `total` are the votes for the second, or its summed score less the first's; else votes, summed
+    probabilities or summed scores by label.
     """
 
     total: FloatArray
@@ -246,14 +241,9 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class OutOfBagOutputs:
-    """Members' outputs for at most 20 000 random rows that are out of bag or held out.
+    """Members' outputs for at most 20 000 random rows that are out of bag or held out, of at least two members each.
 
-    Attributes
-    ----------
-    block : RowBlock
-        Outputs, and which are out of bag or held out, at least two for each row.  Scores have a label axis.
-    first, second : ndarray of int, shape (n_rows,)
-        Codes of the two labels with most support, the lower code first.
+    Scores have a label axis.  `first` and `second` are codes of the two labels with most support, the lower code first.
     """
 
     block: RowBlock
@@ -423,13 +413,7 @@ FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 class PrunedPrediction:
     """Predictions for some rows, each from the members queried until its label was nearly certain.
 
-    Attributes
-    ----------
-    labels : ndarray, shape (n_rows,)
-    probabilities : ndarray of float, shape (n_rows, n_labels)
-        Mean output of the members that were queried.
-    n_queries : ndarray of int, shape (n_rows,)
-        Number of members that were queried.
+    The probabilities, shape (n_rows, n_labels), are the mean output of the members that were queried.
     """
 
     labels: NDArray[Any]

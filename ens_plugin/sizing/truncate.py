@@ -186,8 +186,6 @@ class Savings:
 
     Attributes
     ----------
-    n_members, size : int
-        Number of members of the ensemble at its current size, and cut.
     bytes_now, bytes_cut : int
         Bytes of the pickled models.
     n_rows : int
@@ -305,13 +303,7 @@ def _size_parameter(ensemble: Any, n_members: int) -> str | None:
 class Check:
     """One requirement on an ensemble, and whether the ensemble satisfies it.
 
-    Attributes
-    ----------
-    name : str
-    passed : bool
-    value, limit : float or None
-        Measured value and the limit on it; None where the requirement has no number.
-    sentence : str
+    The measured value and the limit on it are None where the requirement has no number.
     """
 
     name: str
@@ -341,8 +333,6 @@ def cut_checks(
 ) -> tuple[Check, ...]:
     """Return checks whether a cut ensemble has the agreement and the error that the report on the whole one estimated.
 
-    Notes
-    -----
     On training rows the labels of both ensembles are not compared: most members were trained on a row, and predict
     its own label whatever their number.
     """

@@ -143,16 +143,7 @@ def _widths(parallelism: int, counts: RowCounts) -> list[int]:
 
 
 class SparkInput(NamedTuple):
-    """An ensemble, its input rows and its feature columns, without the stages that Spark runs.
-
-    Attributes
-    ----------
-    model : object
-        Model without the stages that Spark runs.
-    df : pyspark.sql.DataFrame
-        Rows with these stages applied.
-    feature_cols : sequence of str, or str
-    """
+    """An ensemble without the stages that Spark runs, its rows with these stages applied, and its feature columns."""
 
     model: Any
     df: Any

@@ -35,14 +35,7 @@ VECTOR = "vector"
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns in use.
-
-    Attributes
-    ----------
-    label : str
-    features : tuple of str
-    row, weight : str or None
-    """
+    """Names of the columns in use."""
 
     label: str
     features: tuple[str, ...]

@@ -217,12 +217,8 @@ class KeptRows:
 class Problems:
     """Reasons why rows cannot be analysed.
 
-    Attributes
-    ----------
-    bad_values : dict
-        Rows with missing or infinite values that the model refuses, by feature column.
-    refusals : tuple of (str, str)
-        Class and message of other errors, sorted, each once.
+    `bad_values` are the rows with missing or infinite values that the model refuses, by feature column; `refusals`,
+    class and message of other errors, are sorted, each once.
     """
 
     bad_values: dict[str, int] = field(default_factory=dict)
@@ -253,15 +249,10 @@ class Part:
         Rows with weight, and their weight, by label and number of members; a single label for regression.
     spreads : ndarray, shape (2, 2), or None
         :func:`ens_plugin.analysis.estimates.soft_spreads` of the rows.
-    moments : LossMoments or None
     path : ndarray, shape (2, n_members), or None
         Summed loss and weight along the growth path.
-    kept : KeptRows or None
     marks : ndarray of uint64, shape (3, n_marks), or None
         Hashes of training rows, to find copies by.
-    proof : ProofStatistics
-        Sums over the rows that prove their bags.
-    problems : Problems
     """
 
     groups: Groups | None = None
@@ -439,10 +430,6 @@ class Plan:
         Names of the feature columns, in the model's order.
     as_frame : bool
         Whether the model takes its rows as a DataFrame, with names.
-    grouping : {"values", "votes", "rows", "shares", "margins"}
-    with_path : bool
-    sample_limit : int
-    sampling_seed : int
     highest_key : int
         Largest key of a sampled row, also where few rows are below it.
     n_trained : int or None

@@ -318,15 +318,10 @@ class FinishedFit:
 
     Attributes
     ----------
-    model : object
-        Model that the user fitted.
-    data : TrainingData
-        The data passed to `model`.
-    ensemble : object or None
-        The ensemble that was last fitted inside `model`, if any.
-    ensemble_data : TrainingData or None
-        The data passed to `ensemble`.
-    seconds : float
+    model, data
+        Model that the user fitted, and the data passed to it.
+    ensemble, ensemble_data
+        The ensemble that was last fitted inside `model`, if any, and the data passed to it.
     run_id : str or None
         MLflow run of the fit.
     digest : str or None

@@ -392,16 +392,8 @@ class FitEvents:
 class MlflowState(NamedTuple):
     """The MLflow run that is open in a thread, and the last run and model of the thread.
 
-    Attributes
-    ----------
-    active_run : str or None
-        The open run.
-    is_users : bool
-        Whether that run was opened by something other than MLflow's autologging.
-    last_run : str or None
-        Run that was closed last.
-    last_model : str or None
-        LoggedModel that was logged last.
+    `is_users` says whether the open run was opened by something other than MLflow's autologging; `last_run` was closed
+    last, and the LoggedModel `last_model` was logged last.
     """
 
     active_run: str | None

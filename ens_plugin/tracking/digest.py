@@ -25,37 +25,12 @@ NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "empty"}  # 
 
 
 def data_digest(X: Any, y: Any) -> str:
-    """Return a digest of training rows and their target, in their order.
+    """Return a digest of training rows and their target, in their order: ``"v1:"`` and the digits of a SHA-256 sum.
 
-    The digest is of the values, not of their container: arrays, lists and data frames of the same values have
-    the same digest, whatever the names of columns and rows, and numbers have the same digest whatever their
-    type (``1``, ``1.0`` and ``True``, but not ``"1"``).  All missing values are alike.  Sparse
-    matrices of any format have the same digest as each other, but not as dense ones: their digest
-    takes time in proportion to the stored values.
-
-    Parameters
-    ----------
-    X : array-like, DataFrame or sparse matrix of shape (n_rows, n_features), or sequence of n_rows texts
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-
-    Returns
-    -------
-    str
-        The scheme and a SHA-256 sum: ``"v1:"`` and 64 hexadecimal digits.
-
-    Raises
-    ------
-    InputError
-        If `X` and `y` differ in their numbers of rows, or one of them is not a table.
-
-    Examples
-    --------
-    >>> import numpy as np, pandas as pd
-    >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), ["no", "yes"]
-    >>> data_digest(X, y) == data_digest(pd.DataFrame(X), pd.Series(y))
-    True
-    >>> data_digest(X, y) == data_digest(X[::-1], y[::-1])
-    False
+    The digest is of the values, not of their container: arrays, lists and data frames of the same values have the same
+    digest, whatever the names of columns and rows, and numbers have the same digest whatever their type (``1``, ``1.0``
+    and ``True``, but not ``"1"``).  All missing values are alike.  Sparse matrices of any format have the same digest
+    as each other, but not as dense ones: their digest takes time in proportion to the stored values.
     """
     tables = _table(X, "X"), _table(y, "y")
     if tables[0].shape[0] != tables[1].shape[0]:

@@ -328,9 +328,6 @@ class ReportRecord:
 
     Attributes
     ----------
-    prefix : str
-        As of :func:`ens_plugin.log_report`.
-    run_id : str
     path : str
         Path of its JSON among the artifacts of the run.
     sha256 : str

@@ -27,15 +27,9 @@ RowSource = Callable[[Any], tuple[Any, ArrayLike]]
 class Rows(NamedTuple):
     """The user's rows to judge models by, in the form that each model takes.
 
-    Attributes
-    ----------
-    source : callable
-        Takes a native model and returns X and y in the form that this model takes.
-    data : {"oob", "holdout"}
-        As for :func:`ens_plugin.analyze`.
-    other_source : callable or None
-        As `source`, for the same rows read from their file in another way, in which they may have been read for
-        training; None where there is no other way.
+    `source` takes a native model and returns X and y in the form that this model takes.  `other_source` does so for the
+    same rows read from their file in another way, in which they may have been read for training; None where there is
+    none.
     """
 
     source: RowSource

@@ -306,8 +306,6 @@ class RegisteredVersion:
 
     Attributes
     ----------
-    name : str
-    version : str
     run_id : str or None
         Run that the model was registered from.
     model_id : str or None
@@ -423,41 +421,12 @@ def is_uri(source: str) -> bool:
 
 
 def load_model(source: str | Path) -> Any:
-    """Load the native model behind an MLflow URI, an MLflow model directory or a model file.
+    """Load the native model, wrappers included, behind an MLflow URI, an MLflow model directory or a model file.
 
-    Loading a model runs code that is stored in it: load only what you trust.  Where MLflow's
-    switch ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` is ``false``, nothing that could run code is
-    loaded, not from files either.
-
-    Parameters
-    ----------
-    source : str or Path
-        ``models:/name/3``, ``models:/name@champion``, ``models:/m-...``, ``runs:/<run>/model``, any
-        other URI of MLflow, an MLflow model directory, or a file written by joblib, pickle,
-        cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text; JSON or UBJSON).
-        Files of those two hold a ``Booster``, which has label codes only, not the labels.
-
-    Returns
-    -------
-    object
-        The library's own model object, wrappers such as Pipeline included.
-
-    Raises
-    ------
-    ModelLoadError
-        If there is nothing at `source`, what is there is not a model, or loading it is forbidden.
-    TrackingError
-        If the tracking server cannot be reached.
-
-    Examples
-    --------
-    >>> import joblib, tempfile
-    >>> from pathlib import Path
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     _ = joblib.dump(RandomForestClassifier(), Path(directory) / "forest.joblib")
-    ...     load_model(Path(directory) / "forest.joblib")
-    RandomForestClassifier()
+    Loading a model runs code that is stored in it: load only what you trust.  Where MLflow's switch
+    ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` is ``false``, nothing that could run code is loaded, not from files either.
+    Files may be written by joblib, pickle, cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text;
+    JSON or UBJSON), which hold a ``Booster`` that has label codes only, not the labels.
     """
     if is_uri(str(source)):
         return _load_with_mlflow(str(source))

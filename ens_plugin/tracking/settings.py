@@ -33,7 +33,6 @@ class AutologOptions:
 
     Attributes
     ----------
-    silent, exclusive, log_artifacts : bool
     max_overhead : float
         Share of a fit's time that its report may take.
     prefix : str

@@ -34,13 +34,7 @@ __all__ = [
 
 
 def imported(module: str, extra: str) -> Any:
-    """Import and return a module of a tracking library.
-
-    Raises
-    ------
-    TrackingError
-        If it cannot be imported; the message names the extra that installs it.
-    """
+    """Import and return a module of a tracking library, or raise TrackingError naming the extra that installs it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -54,14 +48,7 @@ def imported(module: str, extra: str) -> Any:
 def library_errors(title: str, advice: str, *types: type[Exception]) -> Iterator[None]:
     """Raise TrackingError in place of a library's errors, and of the operating system's, inside the block.
 
-    Parameters
-    ----------
-    title : str
-        Name of the tracker in the message.
-    advice : str
-        What to do, a sentence.
-    *types : type of Exception
-        The library's own.
+    `title` is the name of the tracker in the message, and `advice` a sentence on what to do.
     """
     caught: tuple[type[Exception], ...] = (OSError, *types)
     try:
@@ -169,12 +156,10 @@ FIGURE = ".png"
 
 
 class ReportParts(NamedTuple):
-    """The parts of a report, complete before the first call to a tracker.
+    """The parts of a report, complete before the first call to a tracker; all their names start with `prefix`.
 
     Attributes
     ----------
-    prefix : str
-        Start of all names.
     scalars : mapping of str to float
         ``<prefix>.<name>``.
     curve : mapping of str to mapping of int to float
@@ -201,13 +186,7 @@ class ReportParts(NamedTuple):
 
 
 def log_parts(tracker: Tracker, parts: ReportParts) -> None:
-    """Log the figures, files, curve and scalars of a report, in this order.
-
-    Parameters
-    ----------
-    tracker : Tracker
-    parts : ReportParts
-    """
+    """Log the figures, files, curve and scalars of a report, in this order."""
     for path in sorted(parts.directory.iterdir()) if parts.directory is not None else ():
         if path.suffix == FIGURE:
             tracker.log_figure(f"{parts.prefix}/{path.stem}", path)
@@ -219,13 +198,7 @@ def log_parts(tracker: Tracker, parts: ReportParts) -> None:
 
 
 def with_slash(name: str, prefix: str) -> str:
-    """Return the name of a scalar with a slash in place of the dot after its prefix.
-
-    Examples
-    --------
-    >>> with_slash("forest.a.error", "forest.a")
-    'forest.a/error'
-    """
+    """Return the name of a scalar with a slash in place of the dot after its prefix."""
     return f"{prefix}/{name.removeprefix(f'{prefix}.')}"
 
 
@@ -236,18 +209,7 @@ _kept: list[object] = []
 def used_prefixes(place: object) -> set[str]:
     """Return the set of prefixes that were logged to an object, for the caller to add to.
 
-    Parameters
-    ----------
-    place : object
-        A run, a writer, or a tracker; it is not kept alive if it can be referenced weakly.
-
-    Examples
-    --------
-    >>> class Writer: ...
-    >>> writer = Writer()
-    >>> used_prefixes(writer).add("ens")
-    >>> used_prefixes(writer), used_prefixes(Writer())
-    ({'ens'}, set())
+    The object, a run, a writer or a tracker, is not kept alive if it can be referenced weakly.
     """
     if id(place) not in _used:
         _used[id(place)] = set()
@@ -260,13 +222,7 @@ def used_prefixes(place: object) -> set[str]:
 
 
 def free_prefix(used: Collection[str], prefix: str) -> str:
-    """Return `prefix`, or else the first of ``<prefix>_2``, ``<prefix>_3`` and so on that is not used.
-
-    Examples
-    --------
-    >>> free_prefix({"ens", "ens_2"}, "ens")
-    'ens_3'
-    """
+    """Return `prefix`, or else the first of ``<prefix>_2``, ``<prefix>_3`` and so on that is not used."""
     numbered, count = prefix, 1
     while numbered in used:
         count += 1
@@ -300,24 +256,8 @@ NAMES = (MLFLOW, *_LIBRARIES)
 def check_tracker(tracker: object) -> None:
     """Raise InputError unless reports can be logged to `tracker`; nothing is opened and no library is imported.
 
-    Parameters
-    ----------
-    tracker : object
-        The name of a built-in tracker, a run of its library, or an object with the methods of
-        :class:`~ens_plugin.tracking.Tracker`.
-
-    Raises
-    ------
-    InputError
-        If no tracker has this name, its library is not installed, or the object lacks a method.
-
-    Examples
-    --------
-    >>> check_tracker("mlflow")
-    >>> check_tracker("tensorbord")
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: tracker='tensorbord' is no name of a tracker; near is 'tensorboard'. The names are ...
+    It is the name of a built-in tracker, a run of its library, or an object with the methods of
+    :class:`~ens_plugin.tracking.Tracker`.
     """
     if isinstance(tracker, str):
         _check_name(tracker)
@@ -326,13 +266,7 @@ def check_tracker(tracker: object) -> None:
 
 
 def check_trackers(trackers: object) -> tuple[object, ...]:
-    """Return a list of trackers as a tuple; raise InputError unless each of them is one, and none is there twice.
-
-    Parameters
-    ----------
-    trackers : sequence
-        Of what :func:`check_tracker` accepts.
-    """
+    """Return a list of trackers as a tuple; raise InputError unless each of them is one, and none is there twice."""
     if isinstance(trackers, (str, bytes)) or not isinstance(trackers, Sequence):
         shown = printable(repr(trackers), 80)
         raise InputError(f"trackers={shown} is no list. Pass a list of names or objects: trackers=['mlflow', 'wandb'].")
@@ -352,13 +286,7 @@ def check_trackers(trackers: object) -> tuple[object, ...]:
 
 
 def kind_of(tracker: object) -> str | None:
-    """Return the name of the built-in tracker that an object is a run or a writer of; None for other objects.
-
-    Examples
-    --------
-    >>> kind_of("wandb"), kind_of(3)
-    ('wandb', None)
-    """
+    """Return the name of the built-in tracker that an object is a run or a writer of; None for other objects."""
     if isinstance(tracker, str):
         return tracker
     for base in type(tracker).__mro__:
@@ -370,25 +298,11 @@ def kind_of(tracker: object) -> str | None:
 
 
 def log_to(tracker: object, parts: ReportParts) -> str:
-    """Log the parts of a report to a tracker other than MLflow; a run that this opens is closed.
+    """Log the parts of a report to a tracker other than MLflow, and return the place of the report.
 
-    Parameters
-    ----------
-    tracker : object
-        As for :func:`check_tracker`, but not ``"mlflow"``.
-    parts : ReportParts
-
-    Returns
-    -------
-    str
-        The place of the report: a run's id, a directory, or the name of the tracker's class.
-
-    Raises
-    ------
-    InputError
-        If the run has a report of this prefix already, and its library would draw both as one curve.
-    TrackingError
-        If the library fails.  The exceptions of a tracker of the user's own are raised as they are.
+    That is a run's id, a directory, or the name of the tracker's class.  A run that this opens is closed.  An
+    InputError is raised if the run has a report of this prefix already, and its library would draw both as one curve.
+    The exceptions of a tracker of the user's own are raised as they are.
     """
     kind = kind_of(tracker)
     if kind is None:

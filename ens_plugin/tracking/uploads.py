@@ -122,18 +122,9 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """One upload to a store, and its state.
+    """One upload to a store, a tracking URI, and its state.
 
-    Attributes
-    ----------
-    store : str
-        Tracking URI.
-    send : callable
-        Sends it; must not raise.
-    lose : callable
-        Called at the end of the program if the upload is given up.
-    progress : Progress
-    sent : threading.Event
+    `send` sends it and must not raise; `lose` is called at the end of the program if the upload is given up.
     """
 
     store: str
@@ -398,21 +389,10 @@ _avoided: dict[str, tuple[float, str]] = {}
 
 @dataclass(frozen=True, eq=False)
 class ReportUpload:
-    """A report, and the MLflow run that it is uploaded to.
+    """A report, and the MLflow run that it is uploaded to; a run is made for the report where `run_id` is None.
 
-    Attributes
-    ----------
-    report : EnsembleReport
-    files : ReportFiles or None
-    tracking_uri : str
-    run_id : str or None
-        None where a run is made for the report.
-    prefix : str
-        Start of all names; a run that has a report of this name gets the next one under
-        ``<prefix>_2``, and so on.
-    data_digest : str or None
-        Digest of the training data, logged as a tag of the run and of the model.
-    progress : Progress
+    All names start with `prefix`; a run that has a report of this name gets the next one under ``<prefix>_2``, and so
+    on.  The digest of the training data is logged as a tag of the run and of the model.
     """
 
     report: EnsembleReport
@@ -529,7 +509,6 @@ class Delivery:
         Whether the fit waits until the delivery is over, whatever time is left.
     is_only_one : bool
         Whether the report has no other destination.
-    progress : Progress
     """
 
     model: str

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.anchoring import Anchor, anchor_models, mean_error, subset_limit
+from ens_plugin.core.anchoring import Anchor, anchor_first_size, anchor_models, mean_error, subset_limit
 from ens_plugin.core.row_model import model_error, row_means
 from ens_plugin.core.sample import SubsetRates, rates_of_subsets
 from ens_plugin.core.tally import RowBlock
@@ -76,3 +76,11 @@ def test_several_models_count_equally() -> None:
 def test_sizes_are_those_that_half_of_the_rows_reach(trials: list[int], limit: int) -> None:
     assert subset_limit(np.array(trials, dtype=np.float64)) == limit
     assert subset_limit(np.array([1.0, 3.0]), np.array([1.0, 5.0])) == 3
+
+
+def test_the_error_of_one_member_alone_moves_a_curve_by_its_share_of_each_size() -> None:
+    model = fit_mixture([0, 1, 1, 3] * 10, [5, 4, 5, 5] * 10)
+    anchor = anchor_first_size([model], 0.2625)
+    moved = anchor.at(SIZES)
+    assert model.error([1])[0] + moved[0] == pytest.approx(0.2625)
+    np.testing.assert_allclose(moved, moved[0] / SIZES)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.core.row_model import GRID, ProductMatrix, binomial_likelihood
+from ens_plugin.core.row_model import GRID, BandMatrix, ProductMatrix, binomial_likelihood
 
 
 def drawn_votes(fewest: int, most: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -60,3 +60,12 @@ def test_other_votes_make_the_whole_matrix(changed: str) -> None:
     log_likelihood = k[:, None] * np.log(GRID) + (n - k)[:, None] * np.log1p(-GRID)
     expected = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-240)
+
+
+def test_blocks_are_multiplied_as_the_whole_matrix() -> None:
+    blocks = [(slice(0, 1), slice(0, 1), np.array([[7.0]])), (slice(1, 3), slice(1, 2), np.array([[8.0, 9.0]]))]
+    band = BandMatrix(np.array([1, 0, 2]), 2, blocks)
+    whole = np.array([[0.0, 8.0], [7.0, 0.0], [0.0, 9.0]])
+    np.testing.assert_array_equal(np.asarray(band), whole)
+    np.testing.assert_array_equal(band @ np.array([1.0, 10.0]), whole @ [1.0, 10.0])
+    np.testing.assert_array_equal(np.array([1.0, 2.0, 3.0]) @ band, np.array([1.0, 2.0, 3.0]) @ whole)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.near_rows import Neighbours, mate_losses, nearest_in_ensemble, nearness, rank_scaled
+from ens_plugin.core.near_rows import (
+    Neighbours,
+    column_weights,
+    mate_losses,
+    nearest_in_ensemble,
+    nearness,
+    rank_scaled,
+)
 
 
 def left_out(n_members: int, n_rows: int, seed: int) -> NDArray[np.bool_]:
@@ -104,3 +111,9 @@ def test_ranks_count_ties_once_and_leave_missing_values_in_the_middle() -> None:
     scaled = rank_scaled(np.array([[5.0, 1.0], [np.nan, 1.0], [9.0, 1.0], [5.0, 1.0]]))
     assert scaled[0, 0] == scaled[3, 0] < scaled[1, 0] == 0.0 < scaled[2, 0]
     assert not scaled[:, 1].any()
+
+
+def test_a_column_weighs_by_the_correlation_of_its_distances_with_unlike_outputs() -> None:
+    scaled = rank_scaled(np.array([[1.0, 1.0], [2.0, 0.0], [3.0, 1.0], [4.0, 0.0]]))
+    weights = column_weights(scaled, scaled, scaled[:, :1] @ scaled[:, :1].T)
+    np.testing.assert_allclose(weights, [0.81, 0.19], atol=0.005)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.core.anchoring import Anchor
-from ens_plugin.core.intervals import N_DRAWS, ErrorDraws, combine_draws, draw_errors, draw_posteriors
+from ens_plugin.core.intervals import N_DRAWS, ErrorDraws, combine_draws, draw_errors, draw_posteriors, size_of_approach
 from ens_plugin.core.votes import fit_mixture, majority_error
 
 SIZES = np.append(np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
@@ -129,3 +129,9 @@ def test_errors_of_a_jackknife_spread_the_draws_by_their_squares() -> None:
     sd = np.sqrt(np.sum(errors**2, axis=0) * 11.0 / 9.0)
     np.testing.assert_allclose(found.spread(errors, 0).draws.std(axis=0), sd, rtol=0.03)
     assert found.spread(np.empty((0, SIZES.size)), 0) is found
+
+
+def test_an_excess_is_linear_in_the_inverse_of_the_size_between_sizes() -> None:
+    sizes = np.array([1.0, 2.0, 4.0, np.inf])
+    assert size_of_approach(sizes, np.array([2.0, 1.0, -1.0])) == pytest.approx(8.0 / 3.0)
+    assert size_of_approach(sizes, np.array([2.0, 1.0, 0.5])) == np.inf

@@ -179,3 +179,8 @@ def test_rows_would_be_recognised_where_they_are(n_sample: int) -> None:
             [are_records_of(np.random.default_rng(draw).permutation(table)[:n_sample], table) for draw in range(20)]
         )
         assert found >= 0.5 or not would_be_records_of(n_sample, table)
+
+
+def test_rows_of_ten_frequent_records_would_not_be_recognised() -> None:
+    assert would_be_records_of(20, np.arange(100))
+    assert not would_be_records_of(20, np.arange(100) % 10)

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm, ttest_rel
 
-from ens_plugin.core.comparison import mean_difference, row_losses, share_difference
+from ens_plugin.core.comparison import Difference, mean_difference, row_losses, separate_difference, share_difference
 from ens_plugin.core.tally import RowBlock, SupportTally, tally_margins, tally_support, tally_values
 
 RNG = np.random.default_rng(0)
@@ -115,3 +115,8 @@ def test_losses_of_many_rows_are_those_of_each() -> None:
     np.testing.assert_array_equal(row_losses(tally), np.where(trials > 0, expected, np.nan))
     expected[twice == trials] = target[twice == trials]
     np.testing.assert_array_equal(row_losses(tally, target), np.where(trials > 0, expected, np.nan))
+
+
+def test_the_interval_of_separate_estimates_is_the_widest_that_theirs_allow() -> None:
+    found = separate_difference(Difference(3.0, 2.0, 4.0), Difference(1.0, 0.5, 2.5))
+    assert found == Difference(2.0, -0.5, 3.5)

@@ -6,7 +6,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import xlogy
 
-from ens_plugin.core.repeated_rows import appended_rows, column_halves, copied_rows, evenly_repeated, numbered, too_even
+from ens_plugin.core.repeated_rows import (
+    appended_rows,
+    column_halves,
+    copied_rows,
+    evenly_repeated,
+    is_of_few_cells,
+    near_missed,
+    numbered,
+    too_even,
+)
 
 
 @pytest.mark.parametrize("n_values", [1, 3, 30, 300, 10**6])
@@ -114,3 +123,13 @@ def test_rows_that_an_oversampler_appended() -> None:
 )
 def test_labels_in_other_orders_are_not_appended(target: NDArray[np.int64]) -> None:
     assert appended_rows(target) == 0
+
+
+def test_few_records_of_many_rows_each_are_cells_of_discrete_data() -> None:
+    assert is_of_few_cells(np.full(8, 30))
+    assert not is_of_few_cells(np.full(30, 8))
+
+
+def test_a_near_miss_shares_each_half_with_another_record() -> None:
+    halves = np.array([[1, 1, 2], [5, 6, 5]], dtype=np.uint64)
+    assert near_missed(np.arange(3), halves).tolist() == [True, False, False]

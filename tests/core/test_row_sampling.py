@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import kstest
 
-from ens_plugin.core.sample import sample_keys, smallest_keys
+from ens_plugin.core.sample import sample_keys, smallest_keys, spread_rows
 
 
 def test_keys_are_distinct_and_uniform() -> None:
@@ -35,3 +35,8 @@ def test_sample_of_the_whole_is_that_of_the_samples_of_its_parts() -> None:
 
 def test_few_rows_are_all_sampled() -> None:
     assert smallest_keys(sample_keys(np.arange(3), 0), 3).tolist() == [0, 1, 2]
+
+
+def test_some_rows_are_spread_evenly_and_few_are_all() -> None:
+    assert spread_rows(9, 3).tolist() == [0, 4, 8]
+    assert spread_rows(2, 3).tolist() == [0, 1]

@@ -9,17 +9,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ens_plugin.core.validation import (
+    as_array,
     as_chance,
     as_confidence,
     as_count,
     as_counts,
     as_positive,
     as_probability,
+    as_python,
     as_sizes,
     as_values,
     as_weight,
+    counted,
+    label_text,
+    one_line,
     pair_index,
+    rounded_up,
+    shown,
     with_article,
+    with_missing,
 )
 from ens_plugin.errors import EnsPluginError, InputError
 
@@ -167,3 +175,45 @@ def test_article_of_a_name(article: str, names: str) -> None:
     for name in names.split():
         assert with_article(name) == f"{article} {name}"
         assert with_article(name, "A") == f"A{article[1:]} {name}"
+
+
+def test_texts_of_unknown_origin_are_shown_on_one_line() -> None:
+    assert shown("a\x1b[31m") == "'a\\x1b[31m'"
+    assert shown(list(range(100)), limit=12) == "[0, 1, 2, 3…"
+    assert one_line("two\nlines", limit=6) == "two l…"
+
+
+def test_equal_labels_have_one_text() -> None:
+    assert [label_text(label) for label in (1, 1.0, True, "yes", 0.5)] == ["1", "1", "1", "yes", "0.5"]
+
+
+def test_a_count_of_one_is_followed_by_the_singular() -> None:
+    assert (counted(1, "row"), counted(3, "row"), counted("1", "copy is", "copies are")) == (
+        "1 row",
+        "3 rows",
+        "1 copy is",
+    )
+    assert counted(1, "has", "have", of="3 rows") == "1 of 3 rows has"
+
+
+def test_numbers_are_rounded_upwards_to_two_digits() -> None:
+    assert (rounded_up(1234.0), rounded_up(7.2)) == (1300, 8)
+
+
+def test_numbers_of_numpy_become_those_of_python() -> None:
+    found = [as_python(value) for value in (np.longdouble(0.5), np.True_, np.int8(3), "0.5")]
+    assert found == [0.5, True, 3, "0.5"]
+    assert [type(value) for value in found] == [float, bool, int, str]
+
+
+def test_rows_of_different_lengths_are_not_an_array() -> None:
+    with pytest.raises(InputError, match=r"^y is not an array .*give every row the same number of values"):
+        as_array([[1, 2], [3]], "y")
+
+
+def test_a_missing_value_among_texts_stays_a_missing_value() -> None:
+    values = ["a", math.nan]
+    assert np.asarray(values).tolist() == ["a", "nan"]
+    text, missing = with_missing(np.asarray(values), values).tolist()
+    assert text == "a"
+    assert math.isnan(missing)

@@ -25,7 +25,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.tracking import Tracker
 from ens_plugin.tracking import trackers as tracker_room
 from ens_plugin.tracking.log import curve_points, scalar_points
-from ens_plugin.tracking.trackers import check_tracker, check_trackers
+from ens_plugin.tracking.trackers import check_tracker, check_trackers, free_prefix, used_prefixes, with_slash
 from tests.reports import all_reports, classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 from tests.tracking.trackers.recorder import Recorder
@@ -205,6 +205,17 @@ def test_an_object_twice_is_refused_and_two_of_one_class_are_not() -> None:
     assert len(check_trackers((first, "mlflow", second))) == 3
     with pytest.raises(InputError, match="a tracker twice"):
         check_trackers([first, second, first])
+
+
+def test_the_slash_is_in_place_of_the_dot_after_a_prefix_with_dots() -> None:
+    assert with_slash("forest.a.error", "forest.a") == "forest.a/error"
+
+
+def test_prefixes_are_used_by_one_object_alone_and_the_first_free_one_is_next() -> None:
+    first, second = Recorder(), Recorder()
+    used_prefixes(first).update(("ens", "ens_2"))
+    assert used_prefixes(second) == set()
+    assert free_prefix(used_prefixes(first), "ens") == "ens_3"
 
 
 @pytest.mark.parametrize("name", ["ClearML", "Comet", "Neptune"])
