@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.registry import register_adapter
     from ens_plugin.adapters.unwrap import split_outputs
     from ens_plugin.analysis.analyze import analyze, in_bag
+    from ens_plugin.analysis.display import ErrorCurveDisplay
     from ens_plugin.analysis.variance import TrainingVariance, training_variance
     from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
     from ens_plugin.oob.predictions import OobPredictions, oob_predictions
@@ -47,6 +48,7 @@ __all__ = [
     "DynamicPruningClassifier",
     "EnsembleReport",
     "ErrorCurve",
+    "ErrorCurveDisplay",
     "GateDecision",
     "Growth",
     "GrowthStep",
@@ -87,6 +89,7 @@ _HOME_OF = {
     "DynamicPruningClassifier": "ens_plugin.sizing.pruning",
     "EnsembleReport": "ens_plugin.report.result",
     "ErrorCurve": "ens_plugin.report.result",
+    "ErrorCurveDisplay": "ens_plugin.analysis.display",
     "GateDecision": "ens_plugin.registry",
     "Growth": "ens_plugin.sizing.grow",
     "GrowthStep": "ens_plugin.sizing.grow",

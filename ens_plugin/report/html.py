@@ -30,7 +30,9 @@ from ens_plugin.report.plots import (
     default_style,
     plot_bias_variance,
     plot_reports,
+    plot_whole,
     report_plots,
+    size_tips,
 )
 from ens_plugin.report.result import ReportContent
 
@@ -62,15 +64,35 @@ def draw_svg(
     buffer = io.BytesIO()
     with default_style(font_size=9.5):
         figure = Figure(figsize=inches, layout="constrained")
-        draw(ax=figure.subplots())
+        ax = draw(ax=figure.subplots())
         figure.savefig(buffer, format="svg", transparent=True)
+    root = ElementTree.fromstring(buffer.getvalue())
+    _inline(root, name, colours or {})
+    root.append(_tips(ax))
     # Safe: the tree is written anew by ElementTree, which escapes every text and attribute.
-    return Markup(_inline(buffer.getvalue(), name, colours or {}))
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
-def _inline(document: bytes, name: str, colours: Mapping[str, str]) -> str:
-    """Return an SVG document as one element without namespaces or references, its ids prefixed with `name`."""
-    root = ElementTree.fromstring(document)
+POINTS = 72.0  # to the inch, the unit of the SVG documents of matplotlib
+
+
+def _tips(ax: Axes) -> ElementTree.Element:
+    """Return the strips of a chart over which a pointer shows the values at their sizes; none without curves."""
+    group = ElementTree.Element("g", {"class": "tips"})
+    found, scale = size_tips(ax), POINTS / ax.figure.dpi
+    left, bottom, right, top = ax.bbox.extents
+    places = [float(ax.transData.transform((tip.size, 1.0))[0]) for tip in found]
+    edges = [left, *(sum(pair) / 2.0 for pair in itertools.pairwise(places)), right]
+    height = ax.figure.bbox.height
+    for tip, (start, stop) in zip(found, itertools.pairwise(edges), strict=False):
+        box = {"x": start, "y": height - top, "width": stop - start, "height": top - bottom}
+        strip = ElementTree.SubElement(group, "rect", {key: f"{scale * value:.2f}" for key, value in box.items()})
+        ElementTree.SubElement(strip, "title").text = tip.text
+    return group
+
+
+def _inline(root: ElementTree.Element, name: str, colours: Mapping[str, str]) -> None:
+    """Free an SVG document of namespaces and references, and prefix its ids with `name`."""
     targets = {element.get("id"): element for element in root.iter() if element.get("id")}
     _drop(root, ("metadata", "style"))
     _replace_uses(root, targets)
@@ -83,7 +105,6 @@ def _inline(document: bytes, name: str, colours: Mapping[str, str]) -> str:
             element.set("style", style)
     root.attrib.pop("version", None)
     root.set("aria-hidden", "true")
-    return ElementTree.tostring(root, encoding="unicode")
 
 
 def _drop(root: ElementTree.Element, tags: tuple[str, ...], unless_holding: str | None = None) -> None:
@@ -192,6 +213,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "labels": text.label_rows(report, _MOST_LABELS),
         "label_notes": text.label_notes(report, _MOST_LABELS),
         "has_size": report.recommended_size is not None,
+        "heat": _heat(report),
         "has_matrix": 0 < len(report.label_errors) <= _MOST_LABELS,
         "predictors": text.predictors(report),
         "outputs": text.output_rows(report),
@@ -210,6 +232,20 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "last_size": None if limit_known else int(curve.sizes[-1]),
         "facts": _facts(report),
     }
+
+
+_SHADES = 9
+
+
+def _heat(report: ReportContent) -> list[list[int]]:
+    """Return the shade of each cell of the confusion matrix, from 0 to 9, by the share of the rows of its label.
+
+    The root of the share shows what is confused, which is rare beside what is right.
+    """
+    return [
+        [round(_SHADES * math.sqrt(count / max(errors.n_rows, 1))) for count in errors.predicted]
+        for errors in report.label_errors[:_MOST_LABELS]
+    ]
 
 
 def _facts(report: ReportContent) -> list[tuple[str, str]]:
@@ -339,6 +375,7 @@ def _pictures(report: ReportContent) -> dict[str, Any]:
     return {
         "wide_curve": draw_svg(plots["error_curve"], _WIDE, "curve-wide"),
         "narrow_curve": draw_svg(plots["error_curve"], _NARROW, "curve-narrow"),
+        "whole_curve": draw_svg(partial(plot_whole, report), LOW, "curve-whole"),
         "agreement_picture": draw_svg(plots["agreement"], _NARROW, "agreement"),
         "parts_picture": draw_svg(plots["bias_variance"], _NARROW, "parts"),
     }

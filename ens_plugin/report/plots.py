@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -17,10 +17,20 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from ens_plugin.core.tied_sizes import previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, with_article
+from ens_plugin.core.validation import FloatArray, IntArray, printable, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import BiasVariance, ErrorCurve, ReportContent, SizeRecommendation
-from ens_plugin.report.text import SHARES, axis_name, distance_label, error_text, label_words, level_text, wanted_text
+from ens_plugin.report.text import (
+    SHARES,
+    axis_name,
+    distance_label,
+    error_text,
+    interval_text,
+    label_words,
+    level_text,
+    member_noun,
+    wanted_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -43,6 +53,7 @@ __all__ = [
     "PALETTE",
     "Inks",
     "SizeCurve",
+    "SizeTip",
     "add_curves",
     "axes_or_new",
     "default_style",
@@ -57,10 +68,13 @@ __all__ = [
     "plot_bias_variance",
     "plot_error_curve",
     "plot_reports",
+    "plot_whole",
     "report_figures",
     "report_plots",
     "scale_values",
     "shown_sizes",
+    "size_lines",
+    "size_tips",
     "write",
 ]
 
@@ -220,6 +234,8 @@ class SizeCurve:
         Sizes to mark.
     size_name : str, default="recommended"
         Of the latter beside its mark.
+    noun : str, default="member"
+        What one member is called.
     covered : tuple of int
         Sizes that the size axis has to cover.
     level : float
@@ -229,6 +245,8 @@ class SizeCurve:
         The latter has the value with its unit.
     interval_at : callable, optional
         ``interval_at(size)`` are the lower and the upper end of the band.
+    band_text : callable, optional
+        ``band_text(size)`` are both in words.
     size_interval : tuple of (int, int or None), optional
         Interval of the recommended size.
     is_share : bool, default=False
@@ -237,6 +255,10 @@ class SizeCurve:
         Whether the axis of the values is logarithmic.
     ceiling : float, default=inf
         Largest value that exists.
+    focus : tuple of two floats, optional
+        The values that matter: the axis covers the first, and does not go beyond the second.
+    is_whole : bool, default=False
+        Whether the line begins at the first tabulated size, however steep it is there.
     ties_to : float, default=0
         Even sizes up to this one have the value of the odd size below, and are not drawn.
     """
@@ -254,12 +276,16 @@ class SizeCurve:
     level_name: str
     level_text: str
     interval_at: Callable[[float], tuple[float, float]] | None = None
+    band_text: Callable[[float], str] | None = None
     size_interval: tuple[int, int | None] | None = None
     is_share: bool = False
     is_log: bool = False
     ceiling: float = math.inf
+    focus: tuple[float, float] | None = None
+    is_whole: bool = False
     ties_to: float = 0.0
     size_name: str = "recommended"
+    noun: str = "member"
 
     @property
     def marks(self) -> list[tuple[str, int, float]]:
@@ -291,7 +317,8 @@ def shown_sizes(curve: SizeCurve) -> tuple[float, float]:
     if any(size < 1 for size in marked):
         raise InputError(f"Sizes to mark are {marked}, and an ensemble has at least 1 member; pass sizes from 1 on.")
     # The errors of one to four members are so large that they would flatten the rest of the curve.
-    clipped = curve.sizes[0] < FIRST_SHOWN and min([*marked, int(curve.sizes[-1])]) >= 2 * FIRST_SHOWN
+    is_long = min([*marked, int(curve.sizes[-1])]) >= 2 * FIRST_SHOWN
+    clipped = is_long and not curve.is_whole and curve.sizes[0] < FIRST_SHOWN
     first = float(FIRST_SHOWN if clipped else min([*marked, int(curve.sizes[0])]))
     last = 2.0 * max(marked) if marked else float(curve.sizes[-1])
     return first, max(last, 20.0 * first)
@@ -311,19 +338,20 @@ def limit_sizes(ax: Axes, curves: Sequence[SizeCurve], earlier: Limits | None) -
     first, last = min(first for first, _ in ends), max(last for _, last in ends)
     ax.set_xscale("log")
     ax.set_xlim(first, last)
-    _label_sizes(ax)
+    nouns = {curve.noun for curve in curves}
+    _label_sizes(ax, nouns.pop() if len(nouns) == 1 else "member")
     ax.spines[["top", "right"]].set_visible(False)
     return first, last
 
 
-def _label_sizes(ax: Axes) -> None:
+def _label_sizes(ax: Axes, noun: str) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     ax.xaxis.set_major_locator(LogLocator(10.0, subs=_labelled_steps(ax), numticks=12))
     ax.xaxis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("Ensemble size (members)")
+    ax.set_xlabel(f"Ensemble size ({noun}s)")
 
 
 def _labelled_steps(ax: Axes) -> tuple[float, ...]:
@@ -339,7 +367,7 @@ def scale_values(ax: Axes, curves: Sequence[SizeCurve], values: FloatArray, earl
     if curves[0].is_log:
         ax.set_yscale("log")
     is_log = ax.get_yscale() == "log"
-    low, high = _log_limits(values) if is_log else _linear_limits(values, curves[0].ceiling)
+    low, high = _log_limits(values) if is_log else _focused(_linear_limits(values, curves[0].ceiling), curves)
     if earlier is not None:
         bottom, top = sorted(earlier)
         low, high = min(low, bottom) if bottom > 0.0 or not is_log else low, max(high, top)
@@ -353,6 +381,14 @@ def _linear_limits(values: FloatArray, ceiling: float) -> Limits:
     return max(low - room, 0.0) if low >= 0.0 else low - room, min(high + room, ceiling)
 
 
+def _focused(limits: Limits, curves: Sequence[SizeCurve]) -> Limits:
+    """Return limits of an axis that cover the values that matter, and leave those beyond out."""
+    found = [curve.focus for curve in curves if curve.focus is not None]
+    if len(found) < len(curves):
+        return limits
+    return min(limits[0], *(low for low, _ in found)), min(limits[1], max(high for _, high in found))
+
+
 def _log_limits(values: FloatArray) -> Limits:
     drawable = values[(values >= SMALLEST_LOGGED) & (values <= LARGEST_DRAWN)]
     low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.01, 0.01)
@@ -362,6 +398,10 @@ def _log_limits(values: FloatArray) -> Limits:
 def group_digits(number: float) -> str:
     """Return a number as text with narrow spaces between groups of three digits."""
     return f"{number:,.6g}".replace(",", "\u202f")
+
+
+def _sized(size: int, noun: str) -> str:
+    return f"{group_digits(size)} {noun}{'' if size == 1 else 's'}"
 
 
 def write(
@@ -406,12 +446,13 @@ def add_curves(ax: Axes, curves: Sequence[SizeCurve]) -> Axes:
     return ax
 
 
-def _lines(ax: Axes) -> list[Line2D]:
+def size_lines(ax: Axes) -> list[Line2D]:
+    """Return the lines of the curves over sizes that axes show, in the order in which they were drawn."""
     return [line for line in ax.lines if line in _curve_of]
 
 
 def _refuse_other_quantity(ax: Axes, curve: SizeCurve) -> None:
-    for line in _lines(ax):
+    for line in size_lines(ax):
         shown = _curve_of[line]
         if shown.kind != curve.kind:
             raise InputError(
@@ -445,7 +486,7 @@ def _draw(ax: Axes, earlier: tuple[tuple[float, float], tuple[float, float]] | N
     """Draw all curves of the axes anew, within limits that show them and whatever was shown earlier."""
     for artist in [artist for artist in ax.get_children() if artist in _additions]:
         artist.remove()
-    lines = _lines(ax)
+    lines = size_lines(ax)
     curves = [_curve_of[line] for line in lines]
     shown = limit_sizes(ax, curves, earlier and earlier[0])
     values: list[FloatArray] = []
@@ -594,6 +635,47 @@ def _add_mark(ax: Axes, at: tuple[float, float], transform: Transform, **style: 
     _add(ax.add_artist(mark))
 
 
+N_TIPS = 48
+
+
+class SizeTip(NamedTuple):
+    """What the curves of a chart show at one size, in words."""
+
+    size: int
+    text: str
+
+
+def size_tips(ax: Axes) -> list[SizeTip]:
+    """Return what the curves on axes show at sizes across their width; none for axes without such curves."""
+    curves = [_curve_of[line] for line in size_lines(ax)]
+    if not curves:
+        return []
+    first, last = ax.get_xlim()
+    wanted = np.geomspace(max(first, 1.0), last, N_TIPS)
+    # An even size at which votes tie is not on the line.
+    ties_to = max(curve.ties_to for curve in curves)
+    sizes = np.unique(previous_odd_size(np.rint(wanted), ties_to).astype(np.int64))
+    marked = {size for curve in curves for _, size, _ in curve.marks}
+    return [tip for size in sorted({*sizes.tolist(), *marked}) if (tip := _size_tip(curves, size)) is not None]
+
+
+def _size_tip(curves: Sequence[SizeCurve], size: int) -> SizeTip | None:
+    lines = [
+        f"{curve.name}: {text}" if len(curves) > 1 else text for curve in curves if (text := _tip_text(curve, size))
+    ]
+    nouns = {curve.noun for curve in curves}
+    title = _sized(size, nouns.pop() if len(nouns) == 1 else "member")
+    return SizeTip(size, "\n".join([title, *lines])) if lines else None
+
+
+def _tip_text(curve: SizeCurve, size: int) -> str:
+    """Return the value of a curve at a size, with its interval; empty where it is not known."""
+    value = curve.value_at(size)
+    if math.isnan(value):
+        return ""
+    return curve.as_text(value) if curve.band_text is None else f"{curve.as_text(value)} ({curve.band_text(size)})"
+
+
 def plot_error_curve(
     curve: ErrorCurve,
     *,
@@ -648,6 +730,11 @@ def plot_error_curve(
     return add_curves(axes_or_new(ax), [drawn])
 
 
+def plot_whole(report: ReportContent, ax: Axes | None = None) -> Axes:
+    """Draw the error curve of a report from its first size on, with all of its values; return the axes."""
+    return add_curves(axes_or_new(ax), [replace(_curve_of_report(report.model, report), focus=None, is_whole=True)])
+
+
 def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -> Axes:
     """Draw the error curves of reports by name, each with its current and its recommended size; return the axes.
 
@@ -667,13 +754,22 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
     >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
     >>> ax = plot_reports({"forest": report}, ax=Figure().subplots())
     >>> ax.get_xlabel()
-    'Ensemble size (members)'
+    'Ensemble size (trees)'
     """
-    curves = [
-        _curve_of_error(report.error_curve, name, report.n_members, report.recommended_size, report.size_name)
-        for name, report in reports.items()
-    ]
-    return add_curves(axes_or_new(ax), curves)
+    return add_curves(axes_or_new(ax), [_curve_of_report(name, report) for name, report in reports.items()])
+
+
+# Times the limit, and times the current error: the part of the chart in which sizes are chosen.
+FOCUS = (0.8, 3.0)
+
+
+def _curve_of_report(name: str, report: ReportContent) -> SizeCurve:
+    curve = report.error_curve
+    drawn = _curve_of_error(curve, name, report.n_members, report.recommended_size, report.size_name)
+    focus = None
+    if curve.asymptote > 0.0 and report.error > 0.0 and not curve.greater_is_better:
+        focus = (FOCUS[0] * curve.asymptote, max(FOCUS[1] * report.error, report.error_interval[1]))
+    return replace(drawn, focus=focus, noun=member_noun(report))
 
 
 def _curve_of_error(
@@ -697,6 +793,7 @@ def _curve_of_error(
         level_name="infinite ensemble",
         level_text=error_text(curve.asymptote, curve.metric),
         interval_at=curve.interval_at,
+        band_text=lambda size: interval_text(curve.interval_at(size), curve.metric),
         is_share=curve.metric in SHARES,
         ties_to=curve.ties_to,
         size_name=size_name,
@@ -709,6 +806,7 @@ def plot_agreement(
     n_members: int | None = None,
     label: str | None = None,
     size_name: str = "recommended",
+    noun: str = "member",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the agreement or the relative excess error, from which the size is recommended, against the ensemble size.
@@ -727,6 +825,8 @@ def plot_agreement(
         Name of the curve in a legend; that of the criterion if None.
     size_name : str, default="recommended"
         Name of the size beside its mark.
+    noun : str, default="member"
+        What one member is called, as in "Ensemble size (members)".
     ax : matplotlib Axes, optional
         Axes to draw on; a new figure with one if None.  On axes that already show such a curve, the bar is left out
         and the sizes are marked on the curves, in the next colours of the axes' property cycle.
@@ -754,7 +854,7 @@ def plot_agreement(
     'log'
     """
     name = label or recommendation.criterion.replace("_", " ")
-    drawn = _curve_of_criterion(recommendation, n_members, name, size_name)
+    drawn = replace(_curve_of_criterion(recommendation, n_members, name, size_name), noun=noun)
     return add_curves(axes_or_new(ax), [drawn])
 
 
@@ -792,7 +892,7 @@ def _curve_of_criterion(found: SizeRecommendation, n_members: int | None, name: 
     )
 
 
-STAYS, GOES = "stays at every size (bias and noise)", "goes away with more members"
+STAYS, GOES = "stays at every size (bias and noise)", "goes away with size"
 
 
 @dataclass(frozen=True)
@@ -800,13 +900,14 @@ class _Bars:
     name: str
     n_members: int
     parts: BiasVariance
+    noun: str
 
     @property
     def errors(self) -> list[tuple[str, float]]:
         """The three bars, with their labels."""
         return [
-            ("one member", self.parts.member_error),
-            (f"{counted(group_digits(self.n_members), 'member')}\n(current size)", self.parts.ensemble_error),
+            (f"one {self.noun}", self.parts.member_error),
+            (f"{_sized(self.n_members, self.noun)}\n(current size)", self.parts.ensemble_error),
             ("infinitely\nmany", self.parts.asymptotic_error),
         ]
 
@@ -852,7 +953,8 @@ def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: 
     """
     ax = axes_or_new(ax)
     shown = [_bars_of[artist] for artist in ax.patches if artist in _bars_of]
-    added = _Bars(printable(label or report.model, LONGEST_LABEL), report.n_members, report.bias_variance)
+    name = printable(label or report.model, LONGEST_LABEL)
+    added = _Bars(name, report.n_members, report.bias_variance, member_noun(report))
     _refuse_other_loss(shown, added)
     _erase(ax)
     _draw_bars(ax, [*shown, added])
@@ -949,7 +1051,11 @@ def report_plots(report: ReportContent) -> dict[str, Callable[..., Axes]]:
     return {
         "error_curve": partial(plot_reports, {report.model: report}),
         "agreement": partial(
-            plot_agreement, report.recommendation, n_members=report.n_members, size_name=report.size_name
+            plot_agreement,
+            report.recommendation,
+            n_members=report.n_members,
+            size_name=report.size_name,
+            noun=member_noun(report),
         ),
         "bias_variance": partial(plot_bias_variance, report),
     }

@@ -1150,7 +1150,7 @@ class EnsembleReport(ReportContent):
         >>> X, y = load_iris(return_X_y=True)
         >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
         >>> report.plot(ax=Figure().subplots()).get_xlabel()
-        'Ensemble size (members)'
+        'Ensemble size (trees)'
         """
         from ens_plugin.report.plots import label_text, plot_reports
 

@@ -20,6 +20,7 @@ import pytest
 
 from ens_plugin.errors import InputError
 from ens_plugin.report import default_style, render_page, write_page
+from ens_plugin.report.text import error_text
 from tests import reports
 from tests.reports import with_doubts
 
@@ -41,6 +42,8 @@ ALLOWED_TAGS = {
     "main",
     "section",
     "figure",
+    "details",
+    "summary",
     "figcaption",
     "div",
     "p",
@@ -191,9 +194,25 @@ def test_ids_are_unique_and_every_reference_has_its_target() -> None:
     assert set(re.findall(r"url\(#([^)]+)\)", page("classification"))) == set(outline.ids)
 
 
+@pytest.mark.parametrize("name", ["classification", "regression", "score"])
+def test_a_pointer_over_the_chart_reads_the_values_of_the_report(name: str) -> None:
+    report = REPORTS[name]
+    tips = re.findall(r"<rect [^>]*><title>([^<]*)</title></rect>", page(name))
+    now = f"{report.n_members} trees\n{error_text(report.error, report.error_curve.metric)} ("
+    assert len(tips) > 100
+    assert any(tip.startswith(now) for tip in tips)
+
+
+def test_the_confusion_matrix_is_shaded_by_the_share_of_each_label() -> None:
+    rows = re.findall(r"<tr><td><bdi>[^<]*</bdi></td>(<td class=\"heat.*?)</tr>", page("classification"))
+    shades = [list(map(int, re.findall(r"heat-(\d)", row))) for row in rows]
+    errors = REPORTS["classification"].label_errors
+    assert shades == [[round(9 * (count / found.n_rows) ** 0.5) for count in found.predicted] for found in errors]
+
+
 def test_page_has_all_pictures_with_their_marks() -> None:
     text = page("classification")
-    assert text.count("<svg ") == 4
+    assert text.count("<svg ") == 5
     # Ticks come from references that were written out; without them the axes are bare.
     assert len(re.findall(r"<path [^>]*transform=\"translate", text)) > 20
 

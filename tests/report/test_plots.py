@@ -12,11 +12,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
+from ens_plugin.report.plots import plot_reports, plot_whole, size_tips
+from ens_plugin.report.text import error_text
 from tests import reports
 from tests.report.charts import NARROW, REPORTS, WIDE, draw, drawn_curves, heights, labels_above, misplaced, new_axes
 
@@ -294,3 +297,30 @@ def test_plots_leave_the_report_as_it_was() -> None:
     before = report.to_json()
     report_figures(report)
     assert report.to_json() == before
+
+
+def test_the_axis_begins_below_the_limit_and_ends_at_three_times_the_current_error() -> None:
+    curve = REPORTS["classification"].error_curve
+    steep = replace(
+        REPORTS["classification"],
+        error_curve=replace(
+            curve, error=curve.asymptote + 2.0 / curve.sizes, lower=curve.asymptote + 1.9 / curve.sizes,
+            upper=curve.asymptote + 2.1 / curve.sizes, even_shift=None,
+        ),
+    )  # fmt: skip
+    bottom, top = plot_reports({"forest": steep}, Figure().subplots()).get_ylim()
+    assert bottom <= 0.8 * curve.asymptote
+    assert top == pytest.approx(3.0 * steep.error)
+    whole = plot_whole(steep, Figure().subplots())
+    assert whole.get_xlim()[0] == 1.0
+    assert whole.get_ylim()[1] > 1.0
+
+
+def test_tips_of_several_curves_name_each() -> None:
+    report = REPORTS["classification"]
+    ax = plot_reports({"one": report, "other": REPORTS["large_classification"]}, Figure().subplots())
+    tips = {tip.size: tip.text for tip in size_tips(ax)}
+    value = error_text(report.error, report.error_curve.metric)
+    assert tips[report.n_members].startswith(f"{report.n_members} trees\none: {value} (")
+    assert "\nother: " in tips[report.n_members]
+    assert size_tips(Figure().subplots()) == []
