@@ -69,6 +69,7 @@ from ens_plugin.core.tally import AnyTally, ValueTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, distinct, finding, sentences
+from ens_plugin.progress import progress_bar
 from ens_plugin.report.result import (
     FEWEST_ROWS,
     SHARES,
@@ -691,7 +692,7 @@ def analyze(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    return run_analysis(model, X, y, options)
+    return run_analysis(model, X, y, options, progress=partial(progress_bar, what="rows"))
 
 
 def run_analysis(

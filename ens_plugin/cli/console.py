@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
@@ -36,7 +36,6 @@ __all__ = [
     "only_results_on_stdout",
     "output_option",
     "paragraph",
-    "progress_bar",
     "quiet_libraries",
     "show_refusal",
     "use_store",
@@ -46,7 +45,6 @@ __all__ = [
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Item = TypeVar("Item")
-PROGRESS_DELAY_S = 2
 
 
 def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -90,15 +88,6 @@ def show_refusal(error: click.ClickException) -> None:
     error.show(shown)
     for line in without_secrets(shown.getvalue()).splitlines():
         (paragraph if line.startswith("Error: ") else notice)(line)
-
-
-def progress_bar(items: Iterable[Item], total: int) -> Iterable[Item]:
-    """Return an iterable with a progress bar on stderr, which is shown after two seconds and on a terminal only."""
-    from tqdm import tqdm
-
-    return tqdm(
-        items, total=total, delay=PROGRESS_DELAY_S, file=sys.stderr, disable=not sys.stderr.isatty(), leave=False
-    )
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from numpy.typing import ArrayLike
 
-from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, progress_bar, quiet_libraries, use_store
+from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.cli.inputs import (
     AnalysisRequest,
     analysis_of,
@@ -28,6 +28,7 @@ from ens_plugin.cli.inputs import (
 from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.progress import progress_bar
 from ens_plugin.registry.gating import Audit, audit_to_file, audit_to_log, audited_errors, gate_request, run_gate
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed

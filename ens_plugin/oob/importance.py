@@ -22,6 +22,7 @@ from ens_plugin.core.validation import FloatArray, as_array, as_count, counted, 
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.findings import Finding
 from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
+from ens_plugin.progress import progress_bar
 from ens_plugin.report.plots import axes_or_new, inks_of, legend_label, merge_legend
 from ens_plugin.report.text import printable, wrapped
 
@@ -282,7 +283,8 @@ def oob_permutation_importance(
         judged = _judged_rows(model, rows, column_table(X, rows), largest, seed)
         _check_repeats(repeats, judged.share.size)
         n_columns = len(judged.columns.names)
-        found = list(in_threads(lambda column: judged.importance(column, repeats, seed), range(n_columns)))
+        of_columns = in_threads(lambda column: judged.importance(column, repeats, seed), range(n_columns))
+        found = list(progress_bar(of_columns, n_columns, "columns"))
     importances = np.array([values for values, _ in found]).reshape(n_columns, repeats)
     return PermutationImportance(
         importances=importances,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import logging
 import os
 import warnings
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ens_plugin.cli.console import only_results_on_stdout, paragraph, progress_bar, quiet_libraries, write_text
+from ens_plugin.cli.console import only_results_on_stdout, paragraph, quiet_libraries, write_text
 from ens_plugin.errors import InputError, WeakEstimateWarning
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -23,26 +22,6 @@ def test_what_others_print_goes_to_stderr(capsys: pytest.CaptureFixture[str]) ->
     out, err = capsys.readouterr()
     assert out == "result\n"
     assert err == "chatter\nWarning: few rows\n"
-
-
-def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(progress_bar([1, 2, 3], 3)) == [1, 2, 3]
-    assert capsys.readouterr() == ("", "")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_shows_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    assert list(progress_bar([1, 2], 2)) == [1, 2]
-    assert terminal.getvalue() == ""
-    monkeypatch.setattr("ens_plugin.cli.console.PROGRESS_DELAY_S", 0)
-    assert list(progress_bar([1, 2], 2)) == [1, 2]
-    assert "0/2" in terminal.getvalue()
 
 
 def test_only_errors_are_logged_inside_and_everything_again_afterwards(caplog: pytest.LogCaptureFixture) -> None:
