@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.metrics import ResolvedMetric, find_formula, of_labels
+from ens_plugin.analysis.label_metrics import matrix_metric
+from ens_plugin.analysis.metrics import ResolvedMetric, find_formula, of_matrix
 
 __all__ = [
     "GRID",
@@ -118,7 +120,7 @@ def true_curve(metric: ResolvedMetric, rows: Rows, classes: Array | None, means:
     example = _outputs(means[0][0][rows.places], classes)
     found = find_formula(metric, target, rows.target, example, rows.weights)
     assert found is not None or classes is not None
-    formula = found[0] if found is not None else of_labels(metric, np.asarray(classes))
+    formula = found[0] if found is not None else partial(of_matrix, matrix_metric(metric.value, np.asarray(classes)))
 
     def value(mean: Array) -> float:
         return formula(rows.target, _outputs(mean[rows.places], classes))(rows.weights)

@@ -17,6 +17,7 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.curves import draw_errors_by_members, draw_label_errors
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, fit_support, row_models
 from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.label_metrics import MatrixMetric
 from ens_plugin.analysis.metric_rows import (
     FEWEST_OF_LABEL,
     OUT_OF_BAG_INFLATION,
@@ -217,21 +218,20 @@ def typical_size(draws: FloatArray, max_size: int) -> int | None:
 
 
 def label_metric_curve(
-    found: TwoErrors, metric: ResolvedMetric, classes: NDArray[np.generic], level_sd: float
+    found: TwoErrors, metric: ResolvedMetric, matrix: MatrixMetric, level_sd: float
 ) -> MatrixMetricCurve:
     r"""Return a metric of labels as a function of the expected confusion matrix at each size.
 
     Of the rows of label k, a share :math:`e_k(B)` has the other label at size B, by the row models of these rows
-    alone; the metric is computed on four rows, one for each cell of the matrix, with the cells as weights.
+    alone; `matrix` is the metric as a function of the confusion matrix.
     """
     first, second = found.errors
     pairs = [np.clip(np.vstack([each.error[None], each.draws]), 0.0, 1.0) for each in (first, second)]
     knots = [_knots(values) for values in pairs]
-    truth, outputs = classes[[0, 0, 1, 1]], np.eye(2)[[0, 1, 1, 0]]
 
     def value(errors: Sequence[float]) -> float:
         (e, f), (n, m) = errors, found.weights
-        return metric.value(truth, outputs, np.array([n * (1.0 - e), n * e, m * (1.0 - f), m * f]))
+        return matrix(np.array([[n * (1.0 - e), n * e], [m * f, m * (1.0 - f)]]))
 
     table = np.array([[value((e, f)) for f in knots[1]] for e in knots[0]])
     values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
@@ -1128,7 +1128,8 @@ def _label_road(
     moments = resample_level(rows, groups, np.random.default_rng(settings.random_state))
     if line is None:
         assert by_label is not None
-        curve: LabelMetricCurve = label_metric_curve(by_label, metric, classes, moments.sd)
+        assert rows.matrix is not None
+        curve: LabelMetricCurve = label_metric_curve(by_label, metric, rows.matrix, moments.sd)
     else:
         curve = error_metric_curve(whole, line, moments.sd)
     shift = curve.even_shift(settings.sizes)

@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import ResolvedOptions
+from ens_plugin.analysis.label_metrics import MatrixMetric, matrix_metric
 from ens_plugin.analysis.metrics import (
     Formula,
     KnownFormula,
@@ -27,7 +28,7 @@ from ens_plugin.analysis.metrics import (
     Ranking,
     ResolvedMetric,
     find_formula,
-    of_labels,
+    of_matrix,
     squared_error,
 )
 from ens_plugin.core.agreement import (
@@ -149,6 +150,8 @@ class MetricRows:
         What members predict together, where that is not their mean.
     found : KnownFormula or None
         Of the metric, where one is known.
+    matrix : callable or None
+        The metric as a function of the confusion matrix, where it is one of labels that takes weights.
     is_of_labels : bool
         Whether it is a scorer that depends on the labels with the largest output only.
     """
@@ -160,6 +163,7 @@ class MetricRows:
     weight: FloatArray | None
     combine: Combine | None = field(default=None, kw_only=True)
     found: KnownFormula | None = field(default=None, kw_only=True)
+    matrix: MatrixMetric | None = field(default=None, kw_only=True)
     is_of_labels: bool = field(default=False, kw_only=True)
 
     def recognised(self, classes: NDArray[np.generic] | None) -> MetricRows:
@@ -175,9 +179,10 @@ class MetricRows:
             return replace(self, found=found if of_means else found._replace(losses=""))
         if not self._is_of_labels(linked, known):
             return self
-        is_weighted = self.metric.takes_weights and classes is not None
-        formula = of_labels(self.metric, classes) if is_weighted and classes is not None else None
-        return replace(self, found=None if formula is None else KnownFormula(formula), is_of_labels=True)
+        if not self.metric.takes_weights or classes is None:
+            return replace(self, found=None, is_of_labels=True)
+        matrix = matrix_metric(self.metric.value, classes)
+        return replace(self, found=KnownFormula(partial(of_matrix, matrix)), matrix=matrix, is_of_labels=True)
 
     @property
     def formula(self) -> Formula | None:

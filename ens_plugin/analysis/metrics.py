@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.analysis.label_metrics import MatrixMetric
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import FloatArray, counted, label_text, one_line, shown
@@ -48,7 +49,7 @@ __all__ = [
     "is_of_scikit_learn",
     "is_scorer",
     "mean_over_outputs",
-    "of_labels",
+    "of_matrix",
     "ranking_notes",
     "resolve_metric",
     "resolve_scorer",
@@ -320,8 +321,6 @@ Formula = Callable[["NDArray[Any]", FloatArray], OfWeights]
 
 
 AGREEMENT = 1e-9
-# Numbers of rows that are kept of confusion matrices whose metric is known: 8 MB.
-MOST_CELLS = 1_000_000
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
@@ -370,12 +369,16 @@ def find_formula(
     return None
 
 
-def of_labels(metric: ResolvedMetric, classes: NDArray[Any]) -> Formula:
-    """Return the formula of a metric of labels that takes weights: its value on the cells of the confusion matrix.
+def of_matrix(value: MatrixMetric, target: NDArray[Any], output: FloatArray) -> OfWeights:
+    """Return a metric of labels by its value on the confusion matrix, as a :data:`Formula` once `value` is bound."""
+    n_labels = output.shape[1]
+    cells = target * n_labels + np.argmax(output, axis=1)
 
-    Resampled rows often have a matrix that others had, most of all where a label is rare: it is evaluated once.
-    """
-    return partial(_confusion, metric, classes, {})
+    def of_weights(weight: FloatArray) -> float:
+        counts = np.bincount(cells, weights=weight, minlength=n_labels**2).astype(np.float64, copy=False)
+        return value(counts.reshape(n_labels, n_labels))
+
+    return of_weights
 
 
 def squared_error(target: NDArray[Any], output: FloatArray) -> FloatArray:
@@ -507,31 +510,6 @@ def _macro(
     """Return the mean of a metric of each label against the others."""
     values = [of_label(label, target, output) for label in range(output.shape[1])]
     return lambda weight: float(np.mean([value(weight) for value in values]))
-
-
-def _confusion(
-    metric: ResolvedMetric,
-    classes: NDArray[Any],
-    known: dict[bytes, float],
-    target: NDArray[Any],
-    output: FloatArray,
-) -> OfWeights:
-    n_labels = classes.size
-    cells = target * n_labels + np.argmax(output, axis=1)
-    columns = np.eye(n_labels)
-
-    def value(weight: FloatArray) -> float:
-        counts = np.bincount(cells, weights=weight, minlength=n_labels**2)
-        matrix = counts.tobytes()
-        if matrix in known:
-            return known[matrix]
-        held = np.flatnonzero(counts)
-        found = metric.value(classes[held // n_labels], columns[held % n_labels], counts[held])
-        if len(known) * counts.size < MOST_CELLS:
-            known[matrix] = found
-        return found
-
-    return value
 
 
 _logarithmic = _mean(_log_loss)

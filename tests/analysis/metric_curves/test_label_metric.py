@@ -19,6 +19,7 @@ from sklearn.metrics import (
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
+from ens_plugin.analysis.label_metrics import matrix_metric
 from ens_plugin.analysis.metric_curves import TwoErrors, label_metric_curve
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.core.intervals import ErrorDraws
@@ -64,7 +65,7 @@ def test_spline_is_the_metric_of_the_matrix(name: str) -> None:
     metric = resolve_metric(name, find_adapter(forest))
     assert metric is not None
     found = TwoErrors((constant([0.2, 0.12, 0.07, 0.05, 0.049]), constant([0.5, 0.4, 0.31, 0.3, 0.3])), (90.0, 10.0))
-    curve = label_metric_curve(found, metric, np.array([0, 1]), 0.0)
+    curve = label_metric_curve(found, metric, matrix_metric(metric.value, np.array([0, 1])), 0.0)
     for place, (e, f) in enumerate(zip(found.errors[0].error, found.errors[1].error, strict=True)):
         weight = np.array([90 * (1 - e), 90 * e, 10 * f, 10 * (1 - f)])
         truth, label = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])

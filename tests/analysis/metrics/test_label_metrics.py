@@ -1,0 +1,131 @@
+"""Metrics of labels on confusion matrices: the formulas have the values of scikit-learn's scorers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    cohen_kappa_score,
+    f1_score,
+    fbeta_score,
+    get_scorer,
+    jaccard_score,
+    make_scorer,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
+)
+
+from ens_plugin.analysis.label_metrics import matrix_metric
+from ens_plugin.analysis.metrics import resolve_scorer
+
+Array = NDArray[Any]
+
+BINARY = ("f1", "precision", "recall", "jaccard")
+AVERAGED = tuple(f"{name}_{kind}" for name in BINARY for kind in ("macro", "weighted", "micro"))
+NAMED = ("accuracy", "balanced_accuracy", "matthews_corrcoef")
+OTHERS = {
+    "kappa": make_scorer(cohen_kappa_score),
+    "linear kappa": make_scorer(cohen_kappa_score, weights="linear"),
+    "quadratic kappa": make_scorer(cohen_kappa_score, weights="quadratic"),
+    "F2": make_scorer(fbeta_score, beta=2, average="macro"),
+    "F0.5": make_scorer(fbeta_score, beta=0.5, average="weighted"),
+    "adjusted": make_scorer(balanced_accuracy_score, adjusted=True),
+}
+
+
+class Counted:
+    """A scorer that counts how often it is called."""
+
+    def __init__(self, scorer: Any, classes: Array) -> None:
+        self.metric = resolve_scorer("metric", scorer, classes, "probabilities")
+        self.n_calls = 0
+
+    def __call__(self, target: Array, output: Array, weight: Array) -> float:
+        self.n_calls += 1
+        return self.metric.value(target, output, weight)
+
+
+def matrices(n_labels: int) -> list[Array]:
+    rng = np.random.default_rng(1)
+    found = [rng.poisson(rng.gamma(0.3, 20.0, (n_labels, n_labels))).astype(float) for _ in range(30)]
+    for matrix in found:
+        # Every label has a row, as in the samples that metrics are computed on.
+        matrix[np.arange(n_labels), rng.integers(n_labels, size=n_labels)] += 1.0
+    return found
+
+
+def rows_of(matrix: Array) -> tuple[Array, Array]:
+    truth, predicted = np.indices(matrix.shape).reshape(2, -1)
+    counts = matrix.ravel().astype(int)
+    return np.repeat(truth, counts), np.repeat(predicted, counts)
+
+
+@pytest.mark.filterwarnings("ignore")  # of scikit-learn, about labels that nothing is predicted to be
+@pytest.mark.parametrize("n_labels", [2, 3, 7])
+@pytest.mark.parametrize("name", [*BINARY, *AVERAGED, *NAMED, *OTHERS])
+def test_a_formula_is_found_and_has_the_values_of_the_scorer(name: str, n_labels: int) -> None:
+    if n_labels > 2 and name in BINARY:
+        pytest.skip("a metric of one label of two")
+    classes = (
+        np.arange(n_labels) if "label" in name or n_labels == 2 else np.array([f"label {k}" for k in range(n_labels)])
+    )
+    scorer = Counted(OTHERS.get(name) or get_scorer(name), classes)
+    value = matrix_metric(scorer, classes)
+    n_calls = scorer.n_calls
+    for matrix in matrices(n_labels):
+        found = value(matrix)
+        truth, predicted = rows_of(matrix)
+        expected = scorer.metric.value(classes[truth], np.eye(n_labels)[predicted])
+        assert found == pytest.approx(expected, abs=1e-12)
+    assert scorer.n_calls == n_calls <= 8
+
+
+def test_weights_and_repeated_rows_are_the_same_matrix() -> None:
+    classes = np.array([0, 1])
+    value = matrix_metric(Counted(get_scorer("f1"), classes), classes)
+    rng = np.random.default_rng(0)
+    truth, predicted, weight = rng.integers(2, size=50), rng.integers(2, size=50), rng.gamma(1.0, size=50)
+    matrix = np.zeros((2, 2))
+    np.add.at(matrix, (truth, predicted), weight)
+    assert value(matrix) == pytest.approx(f1_score(truth, predicted, sample_weight=weight), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        make_scorer(precision_score, zero_division=1.0),
+        make_scorer(lambda y, p, sample_weight=None: float(np.average((y == p) * (1 + y), weights=sample_weight))),
+        make_scorer(fbeta_score, beta=3.0),
+    ],
+)
+def test_without_a_formula_the_scorer_itself_is_called(scorer: Any) -> None:
+    classes = np.array([0, 1])
+    counted = Counted(scorer, classes)
+    value = matrix_metric(counted, classes)
+    matrix = np.array([[30.0, 4.0], [6.0, 9.0]])
+    n_calls = counted.n_calls
+    found = value(matrix)
+    assert counted.n_calls == n_calls + 1
+    truth, predicted = [0, 0, 1, 1], [0, 1, 0, 1]
+    assert found == scorer._score_func(
+        np.array(truth), np.array(predicted), sample_weight=matrix.ravel(), **scorer._kwargs
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [accuracy_score, f1_score, jaccard_score, matthews_corrcoef, precision_score, recall_score],
+)
+def test_a_matrix_on_which_a_metric_has_no_spread_has_its_value_of_scikit_learn(function: Any) -> None:
+    classes = np.array([0, 1])
+    value = matrix_metric(Counted(make_scorer(function), classes), classes)
+    for matrix in (np.diag([5.0, 3.0]), np.array([[5.0, 0.0], [3.0, 0.0]]), np.array([[0.0, 5.0], [0.0, 3.0]])):
+        truth, predicted = rows_of(matrix)
+        options = {} if function in (accuracy_score, matthews_corrcoef) else {"zero_division": 0.0}
+        assert value(matrix) == pytest.approx(function(truth, predicted, **options), abs=1e-12)
