@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -12,11 +11,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaln, gammaln
 
-from ens_plugin.core.margins import MarginModel, fit_margins
+from ens_plugin.core.margins import MarginModel, fit_margins, margin_errors
 from ens_plugin.core.row_model import GRID, RowModel, model_error, row_means
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import strongest_rival
-from ens_plugin.core.validation import FloatArray, IntArray, as_sizes
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_sizes
 from ens_plugin.core.votes import FEW_ROWS, LOWER_HALF, MOST_CACHED, Mixture, fit_mixture, mixture_of_counts
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 
@@ -396,15 +395,35 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> RivalShift:
         drawn = shares.draw(rng)
         models.append(_simulated_model(drawn, votes, weight, votes_per_member, rng))
         errors.append([_true_error(drawn, votes.target, weight, size * votes_per_member, rng) for size in sizes])
+    simulated = _Simulated(
+        np.stack([model.distance for model in models]), np.stack([model.point_weights for model in models])
+    )
+    truth = np.array(errors)
 
-    def fitted(kept: Sequence[int]) -> tuple[float, float]:
-        used, truth = [models[place] for place in kept], np.mean([errors[place] for place in kept], axis=0)
-        shift = _shift(used, float(truth[-1]))
-        return shift, _shift_loss(used, shift, sizes[:-1], truth[:-1])
+    def fitted(kept: BoolArray) -> tuple[float, float]:
+        used, mean = simulated.part(kept), truth[kept].mean(axis=0)
+        shift = _shift(used, float(mean[-1]))
+        return shift, _shift_loss(used, shift, sizes[:-1], mean[:-1])
 
-    every = range(len(models))
-    left_out = [fitted([place for place in every if place != one]) for one in every]
+    every = np.ones(len(models), dtype=np.bool_)
+    left_out = [fitted(np.arange(every.size) != one) for one in range(every.size)]
     return RivalShift(*fitted(every), np.array(left_out))
+
+
+class _Simulated(NamedTuple):
+    """The grids of margin models fitted to simulated votes, and their distributions, shape (n_models, n_points)."""
+
+    distance: FloatArray
+    weights: FloatArray
+
+    def part(self, kept: BoolArray) -> _Simulated:
+        """Return some of the models."""
+        return _Simulated(self.distance[kept], self.weights[kept])
+
+    def mean_error(self, shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:
+        """Return the mean of the models' errors at each size."""
+        errors = margin_errors(self.distance, shift, shift_loss, sizes)
+        return np.asarray(np.einsum("smp,mp->s", errors, self.weights) / len(self.distance))
 
 
 def _simulated_model(
@@ -430,13 +449,13 @@ def _true_error(
     return float(np.average(np.argmax(found, axis=1) != target, weights=weight))
 
 
-def _shift(models: Sequence[MarginModel], truth: float) -> float:
+def _shift(models: _Simulated, truth: float) -> float:
     """Return the shift at which the mean of the models has the true error at infinity; 0 if there is none."""
 
     def excess(shift: float) -> float:
-        return float(_mean_error(models, shift, 0.0, np.array([np.inf]))[0]) - truth
+        return float(models.mean_error(shift, 0.0, np.array([np.inf]))[0]) - truth
 
-    reach = min(*(float(model.distance[-1]) for model in models), *(-float(model.distance[0]) for model in models))
+    reach = float(min(models.distance[:, -1].min(), -models.distance[:, 0].max()))
     unshifted = excess(0.0)
     if unshifted * excess(reach) < 0.0:
         return float(brentq(excess, 0.0, reach, xtol=1e-6))
@@ -445,20 +464,14 @@ def _shift(models: Sequence[MarginModel], truth: float) -> float:
     return 0.0
 
 
-def _shift_loss(models: Sequence[MarginModel], shift: float, sizes: FloatArray, truth: FloatArray) -> float:
+def _shift_loss(models: _Simulated, shift: float, sizes: FloatArray, truth: FloatArray) -> float:
     """Return the loss of shift by 1/size with which the models fit the true errors at finite sizes best."""
 
     def miss(loss: float) -> float:
-        return float(np.sum((_mean_error(models, shift, loss, sizes) - truth) ** 2))
+        return float(np.sum((models.mean_error(shift, loss, sizes) - truth) ** 2))
 
-    reach = min(-float(model.distance[0]) for model in models)
+    reach = -float(models.distance[:, 0].max())
     return float(minimize_scalar(miss, bounds=(0.0, sizes[0] * reach), method="bounded", options={"xatol": 1e-3}).x)
-
-
-def _mean_error(models: Sequence[MarginModel], shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:
-    """Return the mean of the models' errors at each size."""
-    shifted = [replace(model, shift=shift, shift_loss=shift_loss) for model in models]
-    return np.asarray(np.mean([model_error(model, sizes) for model in shifted], axis=0))
 
 
 # The simulation is a numerical integration: its seed is fixed, so that no random_state changes the estimate.

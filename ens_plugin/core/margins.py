@@ -23,6 +23,7 @@ from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 __all__ = [
     "MarginModel",
     "fit_margins",
+    "margin_errors",
 ]
 
 SPREAD_LEVELS = np.arange(1, 200) / 200
@@ -84,10 +85,7 @@ class MarginModel:
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability of a wrong label, a negative mean margin, by size and point, shape (n_sizes, 400)."""
-        b = as_sizes(sizes)
-        error = ndtr(-self._standardized(b))
-        error[np.isinf(b)] = self._share_below_zero()
-        return np.asarray(error)
+        return margin_errors(self.distance, self.shift, self.shift_loss, as_sizes(sizes))
 
     def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability that the mean margin has the sign of its limit at infinity, shape (n_sizes, 400).
@@ -105,13 +103,25 @@ class MarginModel:
 
     def _standardized(self, sizes: FloatArray) -> FloatArray:
         """Return the mean margin over its standard deviation, for each size, shape (n_sizes, 400)."""
-        shift = self.shift - self.shift_loss / np.maximum(sizes, FEWEST_CHOOSING)
-        return np.asarray(_root(sizes)[:, None] * (self.distance + shift[:, None]))
+        return _standardized(self.distance, self.shift, self.shift_loss, sizes)
 
-    def _share_below_zero(self) -> FloatArray:
-        """Return the part of each grid cell in which the infinite ensemble is wrong, shape (400,)."""
-        step = self.distance[1] - self.distance[0]
-        return np.asarray(np.clip(0.5 - (self.distance + self.shift) / step, 0.0, 1.0))
+
+def margin_errors(distance: FloatArray, shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:
+    """Return the probability of a negative mean margin for one or more grids, shape (n_sizes, ..., n_points).
+
+    `distance` has shape (..., n_points), and `shift` and `shift_loss` are those of a :class:`MarginModel`.  Of the
+    infinite ensemble it is the part of each grid cell in which that is wrong.
+    """
+    error = ndtr(-_standardized(distance, shift, shift_loss, sizes))
+    step = distance[..., 1:2] - distance[..., :1]
+    error[np.isinf(sizes)] = np.clip(0.5 - (distance + shift) / step, 0.0, 1.0)
+    return np.asarray(error)
+
+
+def _standardized(distance: FloatArray, shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:
+    shifts = shift - shift_loss / np.maximum(sizes, FEWEST_CHOOSING)
+    by_size = (slice(None), *(None for _ in distance.shape))
+    return np.asarray(_root(sizes)[by_size] * (distance + shifts[by_size]))
 
 
 def fit_margins(
