@@ -70,6 +70,7 @@ __all__ = [
 ]
 
 MAX_WAITING = 20  # in one store's queue
+MOST_PICTURES = 1000  # whose reports are logged already
 EXIT_S = 30.0  # the end of a program waits this long for its reports,
 UNREACHED_S = 5.0  # this long for those to a store that was never reached,
 ENDING_S = 60.0  # and this much longer where a run being made would stay RUNNING
@@ -143,15 +144,15 @@ _is_waited_for = False
 _first_at_exit: dict[Callable[[], object], None] = {}
 
 
-def post(upload: Upload, seconds: float) -> bool:
+def post(upload: Upload, seconds: float, most_waiting: int = MAX_WAITING) -> bool:
     """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it."""
     _wait_at_exit()
     with _lock:
         waiting = _queues.setdefault(upload.store, deque())
-        if len(waiting) > MAX_WAITING:
+        if len(waiting) > most_waiting:
             raise TrackingError(
-                f"{MAX_WAITING} reports are waiting for the tracking server already, so this one is dropped. Check the "
-                "server, or log to another store."
+                f"{most_waiting} reports are waiting for the tracking server already, so this one is dropped. Check "
+                "the server, or log to another store."
             )
         waiting.append(upload)
         if len(waiting) == 1:
@@ -222,7 +223,9 @@ def _end() -> None:
             work()
         start, pending = time.monotonic(), _unsent()
         while pending := [upload for upload in pending if not _is_over(upload, time.monotonic() - start)]:
-            pending[0].sent.wait(POLL_S)
+            if pending[0].sent.wait(POLL_S):
+                # Of many reports, each has its own time; one may post its pictures.
+                start, pending = time.monotonic(), _unsent()
     except KeyboardInterrupt:
         # Ctrl-C: the user does not want to wait.
         for upload in pending:
@@ -255,7 +258,9 @@ class ReportFiles:
 
     def __init__(self, report: EnsembleReport, n_deliveries: int, settings: AutologOptions) -> None:
         self._model, self._settings = report.model, settings
-        self._left, self._is_drawn, self._lock = n_deliveries, False, threading.Lock()
+        self._left, self._lock = n_deliveries, threading.Lock()
+        # A delivery that is over does not wait for pictures of another one.
+        self._is_drawn, self._pictures = False, threading.Lock()
         self._folder = TemporaryDirectory(prefix="ens_plugin-")
         try:
             write_data(report, Path(self._folder.name))
@@ -270,7 +275,7 @@ class ReportFiles:
 
     def draw(self) -> list[Path]:
         """Draw page and figures, once, and return them; where they cannot be drawn, log a warning, each time."""
-        with self._lock:
+        with self._pictures:
             if not self._is_drawn:
                 self._is_drawn = True
                 try:
@@ -282,6 +287,15 @@ class ReportFiles:
                         "report.json with EnsembleReport.from_json(...) and call its to_html(path).",
                     )
             return sorted(file for file in self.folder.iterdir() if file.suffix in DRAWN)
+
+    def keep(self) -> None:
+        """Count one delivery more, which :meth:`release` ends."""
+        with self._lock:
+            self._left += 1
+
+    def warn_once(self, kind: str, problem: str) -> None:
+        """Log a warning that the report has no page and figures, once for each kind of problem."""
+        warn_once(self._settings, kind, f"The report of {self._model} has no page and no figures: {problem}")
 
     def release(self) -> None:
         """Count one delivery as over; after the last one, remove the folder."""
@@ -473,9 +487,32 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
     send(client, run_id, run_content(upload.report, directory, prefix))
     if upload.files is not None:
         upload.progress.place = (run_id, prefix)
-        # Last, because the numbers need not wait for the pictures.
-        for file in upload.files.draw():
-            client.log_artifact(run_id, str(file), artifact_path(prefix))
+        _post_pictures(client, run_id, prefix, upload.tracking_uri, upload.files)
+
+
+def _post_pictures(client: MlflowClient, run_id: str, prefix: str, store: str, files: ReportFiles) -> None:
+    """Queue the page and the figures of a report, which take a second, in a queue that no numbers wait in."""
+    files.keep()
+
+    def work() -> None:
+        try:
+            with tracking_errors(store):
+                for file in files.draw():
+                    client.log_artifact(run_id, str(file), artifact_path(prefix))
+        except Exception as error:
+            # This runs in a worker thread, where a raised exception would be lost.
+            files.warn_once("pictures", str(error))
+        finally:
+            files.release()
+
+    def lose() -> None:
+        files.warn_once("lost pictures", "the program ended before they were drawn.")
+
+    try:
+        post(Upload(f"pictures of {store}", work, lose, Progress(is_reachable=True)), 0.0, MOST_PICTURES)
+    except TrackingError as error:
+        files.release()
+        files.warn_once("pictures", str(error))
 
 
 def _free_prefix(run: Run, prefix: str) -> str:

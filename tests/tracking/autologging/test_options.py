@@ -7,6 +7,7 @@ import logging
 import pickle
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ class TestOptions:
         assert has_report(run, "trees")
         assert not has_report(run)
         assert run.data.tags["trees.data_digest"] == data_digest(X, y)
+        assert wait_until_sent(30)
         files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble/trees")}
         assert {"report.json", "report.html", "error_curve.png"} <= files
 
@@ -262,6 +264,7 @@ def test_libraries_imported_later_are_watched(tmp_path: Path) -> None:
         pytest.importorskip(library, reason=f"needs {library}: {INSTALL[library]}")
     code = """
 import sys
+import threading
 import ens_plugin
 assert "sklearn" not in sys.modules
 ens_plugin.autolog()
@@ -315,3 +318,20 @@ def test_criterion_is_that_of_the_reports(embedded: mlflow.MlflowClient, experim
 def test_what_no_size_can_meet_is_refused_at_once(wanted: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wanted))):
         autolog(**wanted)
+
+
+def test_numbers_of_a_fit_do_not_wait_for_pictures_of_an_earlier_one(
+    embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_draw = threading.Event()
+    monkeypatch.setattr("ens_plugin.tracking.uploads.draw", lambda folder: may_draw.wait(60) and None)
+    autolog(max_overhead=PATIENT)
+    try:
+        for _ in range(3):
+            classifier().fit(X, y)
+        runs = top_runs(embedded, experiment)
+        assert len(runs) == 3
+        assert all(has_report(run) and run.info.status == "FINISHED" for run in runs)
+    finally:
+        may_draw.set()
+    assert wait_until_sent(30)
