@@ -307,7 +307,7 @@ def prove_bags(
 
 def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice, NDArray[Any]]]) -> bool:
     """Return whether all rows fill every leaf as at training: training rows of a forest without bagging do."""
-    counts = {index: tree.integers("leaf_count") for index, tree in enumerate(model.trees) if tree.n_leaves > 1}
+    counts = {index: own for index, own in enumerate(model.table.leaf_covers) if own.size > 1}
     if sum(own.size - 1 for own in counts.values()) < LEAVES_THAT_TELL or any(
         own.sum() != n_rows for own in counts.values()
     ):
@@ -348,7 +348,7 @@ def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
             "No tree of this forest has a split, so there are no leaf counts to prove its bags by. Train with more "
             'rows or a smaller min_child_samples, or pass {data="holdout"} with rows the model was not trained on.'
         )
-    counts = [model.trees[index].integers("leaf_count") for index in trees]
+    counts = [model.table.leaf_covers[index] for index in trees]
     return Grown(trees, round_of[trees // model.trees_per_iteration], counts, round_of)
 
 

@@ -51,9 +51,8 @@ from ens_plugin.adapters.lightgbm.bags import (
 from ens_plugin.adapters.lightgbm.document import (
     ModelText,
     TreeText,
-    TreeWalk,
+    leaf_walk,
     parse_model,
-    split_values,
     truncated_forest,
 )
 from ens_plugin.adapters.lightgbm.library import Objective, PreparedRows, prepare_table, read_objective
@@ -459,11 +458,9 @@ class LightGBMForestAdapter(EnsembleAdapter):
         # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
         self._text: ModelText = parse_model(self._booster.model_to_string())
         self._objective: Objective = read_objective(self._text.header.get("objective"))
-        self._values = [tree.floats("leaf_value") for tree in self._text.trees]
         self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
-        self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
-        categories = getattr(self._booster, "pandas_categorical", None)
-        self._walk = TreeWalk(self._text, self._booster.num_feature(), self._leaf_dtype, categories)
+        self._leaf_dtype = np.min_scalar_type(max(tree.n_leaves for tree in self._text.trees) - 1)
+        self._walk = leaf_walk(self._text, getattr(self._booster, "pandas_categorical", None))
         self._n_compared = 0
         super().__init__(model)
 
@@ -485,7 +482,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def prepare(self, X: Any) -> PreparedRows:
         """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on the first rows."""
         rows = PreparedRows(prepare_table(self._booster, X))
-        self._walk.compare(rows.table, self._own_leaves)
+        self._walk.compare(rows, self._own_leaves)
         if self._objective.is_covered and self._n_compared < COMPARED_ROWS and rows.shape[0]:
             self._compare_with_predict(rows)
             self._n_compared += rows.shape[0]
@@ -510,7 +507,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             return outputs_by_member(self._linear_outputs, chosen, features, wanted)
         is_kept = members is None and features.leaves is not None
         if members is None and not is_kept:
-            walked = self._walk.values(features, self._values)
+            walked = self._walk.values(features) if self._walk.is_by_bits else None
             if walked is not None:
                 return self._by_member(walked)
         return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members, wanted))
@@ -520,14 +517,14 @@ class LightGBMForestAdapter(EnsembleAdapter):
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
         """Return sums of the scores of rows up to the iteration that settles each; None without the compiled walk."""
         self._check_covered()
-        return None if self._is_linear else self._walk.stopped_sums(features, self._values, stops)
+        return None if self._is_linear else self._walk.stopped_sums(features, stops)
 
     def value_sums(self, features: PreparedRows, bags: Bags | None) -> NDArray[np.float64] | None:
         """Return sums of scores or values over the iterations of each row; None without the compiled walk."""
         self._check_covered()
         if self._is_linear or features.leaves is not None or self._text.trees_per_iteration > 1:
             return None
-        return self._walk.value_sums(features, self._values, bags)
+        return self._walk.value_sums(features, bags)
 
     def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
@@ -551,7 +548,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             self._are_training_rows(features, y),
             self._leaf_counts(features),
             features.shape[0],
-            lambda: show_split_values(features.table, split_values(self._text), np.float64),
+            lambda: show_split_values(features.table, self._text.table.splits(), np.float64),
         )
 
     def fingerprint(self) -> tuple[bytes, ...]:
@@ -562,7 +559,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
     def column_splits(self, features: PreparedRows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
-        return features.table, split_values(self._text)
+        return features.table, self._text.table.splits()
 
     def _are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
         self._keep_leaves(features)
@@ -570,7 +567,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             return True
         # LightGBM takes thresholds from all rows of training: if all trees share a bag, its other rows are held out.
         has_bags = self._trees_in_turn() < self.n_members
-        return has_bags and hold_split_values(features.table, split_values(self._text), np.float64)
+        return has_bags and hold_split_values(features.table, self._text.table.splits(), np.float64)
 
     def _leaf_counts(self, features: PreparedRows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the numbers of training and given rows in the leaves of each tree, if `features` stores these."""
@@ -631,7 +628,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def _scores(self, members: range, leaves: NDArray[Any]) -> NDArray[np.float64]:
         """Return the values of the leaves that rows reach, (n_members, n_rows) or (n_members, n_rows, n_labels)."""
         n_trees = self._text.trees_per_iteration
-        values = self._values[members.start * n_trees : members.stop * n_trees]
+        values = self._text.table.leaf_values[members.start * n_trees : members.stop * n_trees]
         by_tree = np.empty(leaves.shape)
         for own, value, reached in zip(by_tree, values, leaves, strict=True):
             # Clipping never applies; without it, NumPy copies to check that all leaves are there.
@@ -677,9 +674,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
                 f"LightGBM cannot predict these rows: {error}. Pass the columns that the model was trained on."
             ) from error
 
-    def _own_leaves(self, table: Any) -> NDArray[Any]:
-        """Return the leaf that LightGBM itself finds for each row in every tree, shape (n_rows, n_trees)."""
-        return np.asarray(self._predict(table, pred_leaf=True)).reshape(table.shape[0], -1)
+    def _own_leaves(self, rows: Any) -> NDArray[Any]:
+        """Return the leaf that LightGBM itself finds for each row in every tree, shape (n_trees, n_rows)."""
+        table = rows if isinstance(rows, np.ndarray) else rows.table
+        return np.asarray(self._predict(table, pred_leaf=True)).reshape(table.shape[0], -1).T
 
     def _leaves(
         self, table: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -725,7 +723,8 @@ class LightGBMForestAdapter(EnsembleAdapter):
         counted = None if features.leaves is not None else self._walk.count(features, rounds, bag_of)
         if counted is None:
             return count_grown(grown, rounds, self._leaf_blocks(features))
-        found, reached = ([own[tree] for tree in grown.trees] for own in counted)
+        edges = np.cumsum(self._text.table.n_leaves)[:-1]
+        found, reached = ([np.split(own, edges)[tree] for tree in grown.trees] for own in counted)
         return found, reached
 
     def _leaf_blocks(self, features: PreparedRows) -> Iterator[tuple[slice, NDArray[Any]]]:

@@ -85,14 +85,8 @@ from ens_plugin.adapters.sklearn.training import (
     redrawable,
     training_target,
 )
-from ens_plugin.adapters.trees import (
-    FlatForest,
-    LeafWalk,
-    are_sound,
-    compared_rows,
-    judge_origin,
-    splits_by_column,
-)
+from ens_plugin.adapters.tree_table import LEAF, TreeTable, are_sound
+from ens_plugin.adapters.trees import LeafWalk, judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, counted
@@ -299,15 +293,9 @@ def tree_splits(
     trees: Sequence[Any], columns: Sequence[NDArray[np.integer[Any]] | None] | None = None
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Yield each column that trees split, with the thresholds of some of the trees."""
-    places = range(0, len(trees), max(len(trees) // COMPARED_TREES, 1))
-    splits = []
-    for place in places:
-        nodes, own = trees[place].tree_, None if columns is None else columns[place]
-        is_split = nodes.children_left != -1
-        column = nodes.feature[is_split]
-        splits.append((column if own is None else own[column], nodes.threshold[is_split]))
-    column, threshold = (np.concatenate(parts) for parts in zip(*splits, strict=True))
-    return splits_by_column(column, threshold)
+    chosen = slice(0, None, max(len(trees) // COMPARED_TREES, 1))
+    n_features = trees[0].tree_.n_features
+    return tree_table(trees[chosen], n_features, None if columns is None else columns[chosen]).splits()
 
 
 def checked_members(n_members: int) -> list[int]:
@@ -428,85 +416,27 @@ def _root(tree: Any) -> bytes:
 Columns = Sequence[NDArray[np.integer[Any]] | None]
 
 
-class TreeWalk:
-    """Outputs of an ensemble of trees for prepared rows, if the compiled walk finds the leaves that ``apply`` finds."""
+def tree_table(
+    trees: Sequence[Any],
+    n_features: int,
+    columns: Columns | None = None,
+    labels: Sequence[NDArray[np.unsignedinteger[Any]]] | None = None,
+) -> TreeTable:
+    """Return trees as a table, in which each node is its own leaf number.
 
-    def __init__(
-        self,
-        trees: list[Any],
-        n_features: int,
-        labels: list[NDArray[np.unsignedinteger[Any]]] | None,
-        columns: Columns | None = None,
-    ) -> None:
-        self._trees, self._labels = trees, labels
-        self._columns = [None] * len(trees) if columns is None else columns
-        self._n_features = n_features
-        self._walk = LeafWalk(self._flatten, "scikit-learn's apply")
-
-    def compare(self, features: Any) -> None:
-        """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
-        if not isinstance(features, np.ndarray) or not self._walk.is_to_compare(features.shape[0], np.float32):
-            return
-        rows = features[compared_rows(features.shape[0])]
-        self._walk.compare_trees(rows, self._own_leaves)
-
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any] | None:
-        """Return the outputs of the trees as of ``EnsembleAdapter.outputs``; None where the walk is not used."""
-        if not self._walk.is_used or not isinstance(features, np.ndarray):
-            return None
-        if self._labels is not None:
-            labels = self._labels
-            return self._walk.entries("labels", lambda: labels, features, members, wanted)
-        if self._trees[0].tree_.value.shape[2] == 1:
-            return self._walk.entries("values", self._values, features, members, wanted)
-        return self._probabilities(features, members or range(len(self._trees)), wanted)
-
-    def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
-        if self._walk.is_used and isinstance(features, np.ndarray):
-            return self._walk.leaves(features, None, wanted)
-        return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
-
-    def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
-        """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""
-        if not self._walk.is_used or not isinstance(features, np.ndarray):
-            return None
-        # In the type of positions, which sums by leaf need.
-        return lambda rows: self._walk.leaves(rows, range(member, member + 1))[0].astype(np.intp)
-
-    def _probabilities(
-        self, features: NDArray[Any], members: range, wanted: NDArray[np.bool_] | None
-    ) -> NDArray[np.float64]:
-        leaves = self._walk.leaves(features, members, wanted)
-        n_labels = self._trees[0].tree_.value.shape[2]
-        outputs = (np.empty if wanted is None else np.zeros)((*leaves.shape, n_labels))
-        for place, member in enumerate(members):
-            value = self._trees[member].tree_.value[:, 0, :]
-            if wanted is None:
-                value.take(leaves[place], axis=0, out=outputs[place], mode="clip")
-            else:
-                rows = np.flatnonzero(wanted[place])
-                outputs[place, rows] = value.take(leaves[place].take(rows), axis=0)
-        return outputs
-
-    def _values(self) -> list[NDArray[np.float64]]:
-        return [tree.tree_.value[:, 0, 0] for tree in self._trees]
-
-    def _own_leaves(self, place: int, rows: NDArray[Any]) -> NDArray[Any]:
-        # The estimator's own apply takes three times as long, to check what prepare has checked.
-        own = self._columns[place]
-        return np.asarray(self._trees[place].tree_.apply(rows if own is None else rows[:, own]))
-
-    def _flatten(self) -> FlatForest:
-        sizes = [tree.tree_.node_count for tree in self._trees]
-        numbers = np.arange(max(sizes), dtype=np.min_scalar_type(max(sizes) - 1))
-        return FlatForest(
-            trees=[_flat_tree(tree.tree_, own) for tree, own in zip(self._trees, self._columns, strict=True)],
-            numbers=[numbers[:size] for size in sizes],
-            n_features=self._n_features,
-        )
+    Values are `labels`, by node, where they are given, else the means or the probabilities that leaves hold.
+    """
+    nodes = [tree.tree_ for tree in trees]
+    sizes = [own.node_count for own in nodes]
+    numbers = np.arange(max(sizes), dtype=np.min_scalar_type(max(sizes) - 1))
+    values = [own.value[:, 0, :] for own in nodes] if labels is None else labels
+    return TreeTable(
+        trees=list(map(_flat_tree, nodes, [None] * len(nodes) if columns is None else columns)),
+        numbers=[numbers[:size] for size in sizes],
+        values=[own[:, 0] if own.ndim == 2 and own.shape[1] == 1 else own for own in values],
+        covers=[own.n_node_samples for own in nodes],
+        n_features=n_features,
+    )
 
 
 def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree:
@@ -516,8 +446,76 @@ def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree
         right=nodes.children_right,
         feature=feature if columns is None else columns.take(np.maximum(feature, 0)),
         threshold=nodes.threshold,
-        missing_left=nodes.missing_go_to_left,
+        # EconML's trees take no missing values.
+        missing_left=getattr(nodes, "missing_go_to_left", np.zeros(left.size, np.bool_)),
     )
+
+
+class TreeWalk(LeafWalk):
+    """The compiled search in scikit-learn's trees, whose own ``apply`` finds the leaves where it is not used."""
+
+    def __init__(
+        self,
+        trees: list[Any],
+        n_features: int,
+        labels: list[NDArray[np.unsignedinteger[Any]]] | None,
+        columns: Columns | None = None,
+    ) -> None:
+        self._trees, self._columns = trees, columns
+        super().__init__(
+            lambda: tree_table(trees, n_features, columns, labels),
+            "scikit-learn's apply",
+            lambda rows: rows if isinstance(rows, np.ndarray) else None,
+        )
+
+    def compare_with_apply(self, features: Any) -> None:
+        """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
+        self.compare_trees(features, self._own_leaves)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any] | None:
+        """Return the outputs of the trees as of ``EnsembleAdapter.outputs``; None where the walk is not used."""
+        if not self.is_used or self.table.values[0].ndim == 1:
+            return self.values(features, members, wanted)
+        leaves = self.leaves(features, members, wanted)
+        if leaves is None:
+            return None
+        n_labels = self.table.values[0].shape[1]
+        outputs = (np.empty if wanted is None else np.zeros)((*leaves.shape, n_labels))
+        for place, member in enumerate(members or range(len(self._trees))):
+            value = self.table.values[member]
+            if wanted is None:
+                value.take(leaves[place], axis=0, out=outputs[place], mode="clip")
+            else:
+                rows = np.flatnonzero(wanted[place])
+                outputs[place, rows] = value.take(leaves[place].take(rows), axis=0)
+        return outputs
+
+    def wanted_leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
+        walked = self.leaves(features, None, wanted)
+        if walked is not None:
+            return walked
+        return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
+
+    def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
+        """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""
+        if not self.is_used or not isinstance(features, np.ndarray):
+            return None
+
+        def find(rows: NDArray[Any]) -> NDArray[Any]:
+            walked = self.leaves(rows, range(member, member + 1))
+            assert walked is not None
+            # In the type of positions, which sums by leaf need.
+            return np.asarray(walked[0], dtype=np.intp)
+
+        return find
+
+    def _own_leaves(self, place: int, rows: NDArray[Any]) -> NDArray[Any]:
+        # The estimator's own apply takes three times as long, to check what prepare has checked.
+        own = None if self._columns is None else self._columns[place]
+        return np.asarray(self._trees[place].tree_.apply(rows if own is None else rows[:, own]))
 
 
 _OF_THREAD = local()
@@ -566,7 +564,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         """Return X as float32, the type the trees compare with their thresholds."""
         rows = prepare_rows(self.model, X, np.float32)
         if self._are_plain:
-            self._walk.compare(rows)
+            self._walk.compare_with_apply(rows)
         return rows
 
     def check_members(self, features: Any) -> None:
@@ -632,7 +630,7 @@ class SklearnForestAdapter(EnsembleAdapter):
             features,
             BagCounts(bags),
             target,
-            self._walk.leaves,
+            self._walk.wanted_leaves,
             weights_are_known=draws_by_weight(self.model),
         )
         return bags.with_proof(proof)
@@ -799,9 +797,6 @@ def _seeded(seed: int) -> np.random.RandomState:
 def _bag_means(trees: Sequence[Any]) -> FloatArray:
     """Return what the root of each tree holds: the shares of the labels in its bag, or the mean or median target."""
     return np.array([tree.tree_.value[0].ravel() for tree in trees], dtype=np.float64)
-
-
-LEAF = -1
 
 
 class OneApiForestAdapter(EnsembleAdapter):

@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin import _kernel
+from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.trees import count_leaves
-from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, Tree, read_leaves
+from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, read_leaves
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.target import Hessians, check_target
 from ens_plugin.core.bags import BagProof, Bags
@@ -198,7 +199,7 @@ def several_rounds(n_rounds: int, n_parallel: int) -> UnsupportedModelError:
 
 
 def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
-    return f"tree {failed[0]}" + (f" and {failed.size - 1} more of {len(forest.trees)}" if failed.size > 1 else "")
+    return f"tree {failed[0]}" + (f" and {failed.size - 1} more of {forest.n_trees}" if failed.size > 1 else "")
 
 
 def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
@@ -371,7 +372,7 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool, by_level: Int
     Before 3.3 columns take one output in all.  `approx` draws columns by tree, rows, and then columns by level, for
     all parallel trees of a group at once.
     """
-    n_trees = len(forest.trees)
+    n_trees = forest.n_trees
     pairs, shared = method == "grow_colmaker", method == "grow_histmaker"
     by_tree = int(recent and forest.settings.bytree < 1)
     of_levels = _once(forest, by_level) if shared else by_level
@@ -400,7 +401,7 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool, by_level: Int
 def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
     """Return the generator's seed for each tree: one for the training, or one for each round."""
     settings = forest.settings
-    seeds = np.full(len(forest.trees), settings.seed % 2**32, dtype=np.uint64)
+    seeds = np.full(forest.n_trees, settings.seed % 2**32, dtype=np.uint64)
     if settings.seed_per_iteration:
         seeds = (np.uint64(settings.seed % 2**32) * np.uint64(ROUND_FACTOR) + forest.round.astype(np.uint64)) % 2**32
     return seeds.astype(np.uint32)
@@ -409,10 +410,11 @@ def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
 def _column_draws(forest: Forest) -> tuple[IntArray, IntArray]:
     """Return how many generator outputs each tree takes for columns: by level, and by node; both shape (n_trees,)."""
     settings = forest.settings
-    by_level, by_node = np.zeros((2, len(forest.trees)), dtype=np.int64)
+    by_level, by_node = np.zeros((2, forest.n_trees), dtype=np.int64)
     if settings.bylevel == 1 and settings.bynode == 1:
         return by_level, by_node
-    for member, (tree, depth) in enumerate(zip(forest.trees, forest.depths, strict=True)):
+    trees = zip(forest.table.trees, forest.depths, strict=True)
+    for member, (tree, depth) in enumerate(trees):
         if settings.bylevel < 1:
             levels = int(depth.max()) + 1
             by_level[member] = min(levels, settings.max_depth) if settings.max_depth else levels
@@ -430,10 +432,11 @@ def _once(forest: Forest, by_level: IntArray) -> IntArray:
     return found
 
 
-def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
+def _evaluated_splits(tree: FlatTree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
     """Return which nodes are splits whose children were evaluated as candidates for further splits."""
-    splits = ~tree.is_leaf
-    full = settings.max_leaves and np.count_nonzero(tree.is_leaf) == settings.max_leaves
+    is_leaf = tree.left < 0
+    splits = ~is_leaf
+    full = settings.max_leaves and np.count_nonzero(is_leaf) == settings.max_leaves
     if full and settings.by_loss:
         splits[np.argmax(tree.left)] = False
     elif full and splits.any():
@@ -598,11 +601,11 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
             for start in range(0, len(earlier), 16):
                 part = earlier[start : start + 16]
                 for before, reached in zip(part, read_leaves(forest, rows, part), strict=True):
-                    margin[:, forest.group[before]] += forest.trees[before].leaf_values[reached]
+                    margin[:, forest.group[before]] += forest.table.leaf_values[before][reached]
             known_round = int(forest.round[member])
             by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
         own = by_group[:, forest.group[member]]
-        found.append(TreeEvidence(leaf, forest.trees[member].leaf_covers, own, float(tolerance[member])))
+        found.append(TreeEvidence(leaf, forest.table.leaf_covers[member], own, float(tolerance[member])))
     return found
 
 
@@ -616,11 +619,11 @@ class _Leaves:
 
     @classmethod
     def of(cls, forest: Forest) -> _Leaves:
-        counts = [tree.n_leaves for tree in forest.trees]
+        counts = forest.table.n_leaves
         return cls(
             edges=np.concatenate([[0], np.cumsum(counts)]),
             tree=np.repeat(np.arange(len(counts)), counts),
-            covers=np.concatenate([tree.leaf_covers for tree in forest.trees]),
+            covers=np.concatenate(forest.table.leaf_covers),
         )
 
 
@@ -640,13 +643,15 @@ class _Counter:
         if self.reader is not None and self.hessians.are_alike:
             rows, bags = self.rows[span], self.bags.part(span)
             counted = (
-                self.forest.walk.count(rows, bags) if rows.sums is None else rows.sums.count(self.forest, rows, bags)
+                self.forest.walk.count(rows, bags, np.arange(self.forest.n_trees))
+                if rows.sums is None
+                else rows.sums.count(self.forest, rows, bags)
             )
             if counted is not None:
                 return self._sums_alike(*counted)
         n_leaves = self.every.covers.size
         sums, sizes = np.zeros(n_leaves), np.zeros(n_leaves, dtype=np.int64)
-        step = max(BLOCK_CELLS // len(self.forest.trees) // 8, 32) * 8
+        step = max(BLOCK_CELLS // self.forest.n_trees // 8, 32) * 8
         for start in range(span.start, span.stop, step):
             self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
         return sums, sizes
@@ -683,7 +688,7 @@ class _Counter:
                 sizes[own] += counted[1]
             if hessians.depend_on_margin and number + 1 < forest.n_rounds:
                 for tree in np.flatnonzero(forest.round == number):
-                    margin[:, forest.group[tree]] += forest.trees[tree].leaf_values[leaves[tree]]
+                    margin[:, forest.group[tree]] += forest.table.leaf_values[tree][leaves[tree]]
 
 
 def _count_alike(
@@ -881,7 +886,7 @@ class Share:
         """Return the share of the training rows that the trees' roots count."""
         forest = hessians.forest
         first = np.flatnonzero(forest.round == 0)
-        roots = np.array([forest.trees[tree].covers[0] for tree in first], dtype=np.float64)
+        roots = np.array([forest.table.covers[tree][0] for tree in first.tolist()])
         shares = roots / total[forest.group[first]]
         mean = float(shares.mean())
         spread = np.sqrt(max(mean * (1 - mean), 0.0) / n_effective)
@@ -945,7 +950,7 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     share = Share.sampled(hessians)
     if share.is_whole:
         raise no_sampling()
-    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
+    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), forest.n_trees))))
     guess, bags, proof = _best_guess(forest, rows, hessians, probes, share)
     if not proof.passed.all():
         guess = _repaired(forest, rows, hessians, guess, share, int(np.argmin(proof.passed)))
@@ -958,7 +963,7 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     if chance > CHANCE:
         if not share.fits(forest.settings.subsample):
             raise lost_and_weak(chance, CHANCE, forest.settings)
-        n_trees, drawn = len(forest.trees), n_draws(guess.draws)
+        n_trees, drawn = forest.n_trees, n_draws(guess.draws)
         raise (too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn))
     is_proved = y is not None and check_target(forest, rows, hessians, bags, y)
     return bags.with_proof(BagProof(target=is_proved))
@@ -974,7 +979,7 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
         hessians = Hessians.of(forest, rows, y)
     except (BagError, InputError):
         return False
-    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
+    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), forest.n_trees))))
     if sum(probe.covers.size - 1 for probe in probes) < LEAVES_THAT_TELL:
         return False
     share = Share.sampled(hessians)
@@ -1017,7 +1022,7 @@ def _best_guess(
 def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Share) -> Iterator[Guess]:
     """Yield guesses of row draws that fit the first trees: likely draws, else draws that a search finds."""
     likely = likely_draws(forest, rows.shape[0])
-    stretch = np.zeros(len(forest.trees), dtype=np.int64)
+    stretch = np.zeros(forest.n_trees, dtype=np.int64)
     shares = share.candidates(forest.settings.subsample)
     sampler = RowSampler(rows.shape[0], 0.5)
     samplers = [sampler.with_subsample(value) for value in shares]
@@ -1137,7 +1142,7 @@ def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
 def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share, first: int) -> Guess:
     """Return the guess with each draw that fails, from tree `first` on, replaced by one that a search finds."""
     draws, stretch, tried = guess.draws, guess.stretch.copy(), dict(guess.tried)
-    n_trees = len(forest.trees)
+    n_trees = forest.n_trees
     for start in range(first, n_trees, TREES_AT_ONCE):
         chosen = list(range(start, min(start + TREES_AT_ONCE, n_trees)))
         for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.members import shortened
-from ens_plugin.adapters.trees import are_sound
+from ens_plugin.adapters.tree_table import are_sound
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError
 
