@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.core.validation import FloatArray, IntArray
 
-__all__ = ["LEAF", "TreeTable", "are_sound", "splits_by_column"]
+__all__ = ["LEAF", "TreeTable", "damage_of_tree", "splits_by_column"]
 
 # Child of a node that has none.
 LEAF = -1
@@ -117,11 +117,43 @@ def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[
         yield int(own), thresholds
 
 
-def are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
+def damage_of_tree(
+    left: NDArray[Any],
+    right: NDArray[Any],
+    feature: NDArray[Any],
+    n_features: int,
+    threshold: NDArray[Any] | None = None,
+    value: NDArray[Any] | None = None,
+) -> str | None:
+    """Return in words what makes a tree unsafe to predict with, or useless, or None.
+
+    With damaged links, prediction may never end, or may read memory outside the tree.
+
+    Parameters
+    ----------
+    left, right, feature : ndarray of int, shape (n_nodes,)
+        Any numbers, as a file has them; nodes without children have -1 as both.
+    n_features : int
+    threshold, value : ndarray with n_nodes rows, optional
+        Only of libraries whose own trees always hold numbers.
+    """
+    is_leaf = left == LEAF
+    if not _are_sound(left, right) or (is_leaf != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
+        return "does not lead from its root to each leaf once"
+    column = feature[~is_leaf]
+    if column.size and (column.min() < 0 or column.max() >= n_features):
+        return "splits on a feature that the model does not have"
+    if threshold is not None and np.isnan(threshold[~is_leaf]).any():
+        return "has a threshold that is no number"
+    if value is not None and not np.isfinite(value).all():
+        return "has values that are not finite"
+    return None
+
+
+def _are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
     """Return whether the path of any row from node 0 along the child links ends at a leaf.
 
-    With damaged links, prediction may never end, or may read memory outside the tree.  Where no node is the
-    child of two nodes, and the root is the child of none, every path from the root ends.
+    Where no node is the child of two nodes, and the root is the child of none, every path from the root ends.
     """
     children = np.concatenate([left, right])
     children = children[children >= 0]

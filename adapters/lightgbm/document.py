@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.tree_table import TreeTable, are_sound
+from ens_plugin.adapters.tree_table import LEAF, TreeTable, damage_of_tree
 from ens_plugin.adapters.trees import LeafWalk
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 
@@ -272,18 +272,15 @@ def _check_tree(tree: TreeText, n_features: int, index: int) -> None:
 def _check_splits(tree: TreeText, n_leaves: int, n_features: int, n_categorical: int) -> None:
     features, left, right, kind = (_integers(tree.lines, key, n_leaves - 1) for key in SPLIT_KEYS)
     thresholds = _floats(tree.lines, "threshold", n_leaves - 1, finite=False)
-    if np.isnan(thresholds).any():
-        raise _DamageError("has a threshold that is no number")
-    if features.min() < 0 or features.max() >= n_features:
-        raise _DamageError("splits on a feature that the model does not have")
     if kind.min() < 0 or kind.max() >= 12:
         raise _DamageError("has an unknown kind of split")
-    leaves = ~np.concatenate([left, right])
-    leaves = leaves[leaves >= 0]
-    if not are_sound(left, right) or leaves.size != n_leaves or np.unique(leaves).size != n_leaves:
-        raise _DamageError("does not lead from its root to each leaf once")
-    if leaves.max() >= n_leaves:
-        raise _DamageError("leads to a leaf that it does not have")
+    if max(left.max(), right.max()) >= n_leaves - 1:
+        raise _DamageError("leads to a split that it does not have")
+    below, none = [_as_nodes(child, n_leaves) for child in (left, right)], np.full(n_leaves, LEAF)
+    left, right, features = (np.concatenate([own, none]) for own in (*below, features))
+    damage = damage_of_tree(left, right, features, n_features, np.concatenate([thresholds, none]))
+    if damage is not None:
+        raise _DamageError(damage)
     by_category = kind & CATEGORICAL == CATEGORICAL
     if n_categorical or by_category.any():
         _check_categories(tree, n_categorical, thresholds[by_category])

@@ -85,7 +85,7 @@ from ens_plugin.adapters.sklearn.training import (
     redrawable,
     training_target,
 )
-from ens_plugin.adapters.tree_table import LEAF, TreeTable, are_sound
+from ens_plugin.adapters.tree_table import LEAF, TreeTable, damage_of_tree
 from ens_plugin.adapters.trees import LeafWalk, judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
@@ -1019,8 +1019,7 @@ def _expected_splits(n_rows: NDArray[Any]) -> NDArray[np.float64]:
 def find_damage(held: Any) -> str | None:
     """Return the damage that makes a tree, or an estimator that holds trees, unsafe to predict with.
 
-    scikit-learn copies the nodes of a tree from a file without a check: with damaged nodes, prediction may never
-    end, or may read memory outside the tree.
+    scikit-learn copies the nodes of a tree from a file without a check.
     """
     return _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
 
@@ -1033,15 +1032,9 @@ def _damage_of_tree(tree: Any) -> str | None:
     # The arrays below are views of memory for node_count nodes, which is therefore checked first.
     if not 1 <= tree.node_count <= tree.capacity:
         return f"a tree states {counted(tree.node_count, 'node')}, and holds {tree.capacity}"
-    left, right, features = tree.children_left, tree.children_right, tree.feature
-    if not are_sound(left, right) or ((left == LEAF) != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
-        return "a tree does not lead from its root to each leaf once"
-    split = features[left != LEAF]
-    if split.size and (split.min() < 0 or split.max() >= tree.n_features):
-        return "a tree splits on a feature that it does not have"
-    if np.isnan(tree.threshold[left != LEAF]).any() or not np.isfinite(tree.value).all():
-        return "a tree holds values that are no numbers"
-    return None
+    links = tree.children_left, tree.children_right, tree.feature
+    damage = damage_of_tree(*links, tree.n_features, tree.threshold, tree.value)
+    return None if damage is None else f"a tree {damage}"
 
 
 def _damage_of_estimator(held: Any) -> str | None:
