@@ -88,6 +88,16 @@ class TreeTable:
         return np.array([np.count_nonzero(own) for own in self.is_leaf], dtype=np.int64)
 
     @cached_property
+    def edges(self) -> IntArray:
+        """Return where the leaves of each tree start among those of all trees, and their number, (n_trees + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.n_leaves)])
+
+    @cached_property
+    def tree_of_leaf(self) -> IntArray:
+        """Return the tree of each leaf, the leaves of all trees in one array."""
+        return np.repeat(np.arange(self.n_leaves.size), self.n_leaves)
+
+    @cached_property
     def leaf_values(self) -> list[NDArray[Any]]:
         """Return the value of each leaf, in the order of the nodes."""
         return [values[own] for values, own in zip(self.values, self.is_leaf, strict=True)]

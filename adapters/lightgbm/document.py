@@ -102,7 +102,7 @@ class ModelText:
 
     @cached_property
     def table(self) -> TreeTable:
-        """Return the trees as a table, with counts of rows as covers: 0 where the text has none."""
+        """Return the trees as a table, with counts of rows as covers: 0 in trees without a split."""
         n_leaves = [tree.n_leaves for tree in self.trees]
         dtype = np.min_scalar_type(max(n_leaves) - 1)
         return TreeTable(
@@ -421,7 +421,8 @@ def _as_nodes(child: NDArray[Any], n_leaves: int) -> NDArray[Any]:
 
 
 def _leaf_counts(tree: TreeText) -> IntArray:
-    return tree.integers("leaf_count") if tree.lines.get("leaf_count") else np.zeros(tree.n_leaves, np.int64)
+    is_stored = tree.n_leaves > 1 and tree.lines.get("leaf_count")
+    return tree.integers("leaf_count") if is_stored else np.zeros(tree.n_leaves, np.int64)
 
 
 def _by_node(of_leaf: NDArray[Any]) -> NDArray[Any]:

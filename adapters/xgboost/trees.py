@@ -27,10 +27,10 @@ from ens_plugin.adapters.members import (
     first_installed,
     several_targets,
 )
+from ens_plugin.adapters.row_proof import MAX_CHANCE
 from ens_plugin.adapters.sklearn.training import training_target
 from ens_plugin.adapters.trees import KeptLeaves, hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.xgboost.bags import (
-    CHANCE,
     MAX_PROOFS,
     Guess,
     RowSampler,
@@ -48,7 +48,6 @@ from ens_plugin.adapters.xgboost.bags import (
     powers_at,
     proved_bags,
     several_rounds,
-    too_few_draws,
     too_weak,
     tree_words,
 )
@@ -143,11 +142,8 @@ class DrawnTrees(DistributedBags):
             raise self._not_likely(failed)
         guess = self._guess(RowSampler(1, self._subsample))
         chance = chance_of_false_match(guess, proof)
-        if chance > CHANCE:
-            n_trees, drawn = forest.n_trees, n_draws(self._draws)
-            raise (
-                too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
-            )
+        if chance > MAX_CHANCE:
+            raise too_weak(chance, forest.n_trees, n_draws(self._draws))
         by_tree = {tree: sums.of_tree(tree) for tree in checkable_trees(forest)}
         return BagProof(target=judge_target(forest, by_tree))
 
