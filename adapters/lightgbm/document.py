@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -346,18 +346,22 @@ def _is_number(text: str) -> bool:
 
 def leaf_walk(model: ModelText, pandas_categorical: list[list[Any]] | None) -> LeafWalk:
     """Return the compiled search for the leaves of a model, whose own rows are ``PreparedRows``."""
-    categories = pandas_categorical or []
-
-    def as_array(rows: Any) -> NDArray[Any] | None:
-        columns = model.columns_without_zero
-        array = _as_array(rows if isinstance(rows, np.ndarray) else rows.table, categories)
-        return None if array is None or columns is None else _cleaned(array, columns)
-
-    return LeafWalk(lambda: model.table, "LightGBM's predict(pred_leaf=True)", as_array)
+    as_array = partial(_as_array, model, pandas_categorical or [])
+    return LeafWalk(partial(_table_of, model), "LightGBM's predict(pred_leaf=True)", as_array)
 
 
-def _as_array(table: Any, categories: list[list[Any]]) -> NDArray[Any] | None:
-    """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can convert it."""
+def _table_of(model: ModelText) -> TreeTable:
+    return model.table
+
+
+def _as_array(model: ModelText, categories: list[list[Any]], rows: Any) -> NDArray[Any] | None:
+    """Return rows as the numbers that LightGBM makes of them; None where only LightGBM can convert them."""
+    columns = model.columns_without_zero
+    array = _numbers_of(rows if isinstance(rows, np.ndarray) else rows.table, categories)
+    return None if array is None or columns is None else _cleaned(array, columns)
+
+
+def _numbers_of(table: Any, categories: list[list[Any]]) -> NDArray[Any] | None:
     if isinstance(table, np.ndarray):
         return table if table.dtype in (np.float32, np.float64) else table.astype(np.float32)
     if hasattr(table, "iloc"):

@@ -106,10 +106,8 @@ __all__ = [
     "find_damage",
     "grow_as_trees",
     "growth_is_known",
-    "held_outputs",
     "leaf_labels",
     "leaf_outputs",
-    "node_labels",
     "outputs_by_tree",
     "pure_labels",
     "reached_labels",
@@ -117,7 +115,6 @@ __all__ = [
     "tree_output_kind",
     "tree_splits",
     "truncated_ensemble",
-    "voted_labels",
 ]
 
 _OF_ALL_MEMBERS = ("oob_score_", "oob_decision_function_", "oob_prediction_")
@@ -228,29 +225,13 @@ def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
 
 def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
     """Return the label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
-    return reached_labels(tree, node_labels(tree), features)
-
-
-def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the label code of every node, the first of equals, in the order of the nodes; shape (n_nodes,)."""
     value = tree.tree_.value[:, 0, :]
-    return np.asarray(value.argmax(axis=1).astype(code_dtype(value.shape[1])))
+    return reached_labels(tree, value.argmax(axis=1).astype(code_dtype(value.shape[1])), features)
 
 
-def reached_labels(
-    tree: Any, labels: NDArray[Any], features: Any, out: NDArray[Any] | None = None
-) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the label codes of the leaves that rows reach, from the tree's :func:`node_labels`; shape (n_rows,)."""
-    # Clipping never applies; without it, NumPy copies to check that all leaves are there.
-    return np.asarray(labels.take(tree.apply(features, check_input=False), out=out, mode="clip"))
-
-
-def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the label codes of the leaves that rows reach, from :func:`node_labels`; shape (n_trees, n_rows)."""
-    votes = np.empty((len(trees), features.shape[0]), dtype=labels[0].dtype)
-    for own, tree, label in zip(votes, trees, labels, strict=True):
-        reached_labels(tree, label, features, out=own)
-    return votes
+def reached_labels(tree: Any, labels: NDArray[Any], features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label codes of the leaves that rows reach, from those of all nodes; shape (n_rows,)."""
+    return np.asarray(labels.take(tree.apply(features, check_input=False)))
 
 
 def outputs_by_tree(
@@ -278,14 +259,6 @@ def outputs_by_tree(
             outputs = np.zeros((len(trees), features.shape[0], *values.shape[1:]), dtype=values.dtype)
         outputs[place, rows] = values
     assert outputs is not None
-    return outputs
-
-
-def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
-    """Return the outputs of the leaves that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
-    outputs = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
-    for own, tree in zip(outputs, trees, strict=True):
-        tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
     return outputs
 
 
@@ -451,6 +424,10 @@ def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree
     )
 
 
+def _only_array(rows: Any) -> NDArray[Any] | None:
+    return rows if isinstance(rows, np.ndarray) else None
+
+
 class TreeWalk(LeafWalk):
     """The compiled search in scikit-learn's trees, whose own ``apply`` finds the leaves where it is not used."""
 
@@ -462,11 +439,8 @@ class TreeWalk(LeafWalk):
         columns: Columns | None = None,
     ) -> None:
         self._trees, self._columns = trees, columns
-        super().__init__(
-            lambda: tree_table(trees, n_features, columns, labels),
-            "scikit-learn's apply",
-            lambda rows: rows if isinstance(rows, np.ndarray) else None,
-        )
+        read_table = partial(tree_table, trees, n_features, columns, labels)
+        super().__init__(read_table, "scikit-learn's apply", _only_array)
 
     def compare_with_apply(self, features: Any) -> None:
         """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
@@ -582,12 +556,7 @@ class SklearnForestAdapter(EnsembleAdapter):
             return walked
         if members is None:
             return outputs_by_tree(self.model.estimators_, self._tree_outputs, features, wanted)
-        chosen = slice(members.start, members.stop)
-        trees = self.model.estimators_[chosen]
-        if self._labels is not None:
-            return voted_labels(trees, self._labels[chosen], features)
-        outputs = held_outputs(trees, features)
-        return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
+        return outputs_by_member(self._tree_outputs, members, features, wanted)
 
     @cached_property
     def _are_plain(self) -> bool:
