@@ -332,7 +332,7 @@ class BalancedForestAdapter(EnsembleAdapter):
                 features,
                 BagCounts(bags, lambda member: self._counted(member, n_rows)),
                 target,
-                TreeWalk(self.model.estimators_, features.shape[1], None).leaves,
+                TreeWalk(self.model.estimators_, features.shape[1], None).wanted_leaves,
                 weights_are_known=_DRAWS_BY_WEIGHT and self.model.bootstrap,
             )
         return bags.with_proof(proof)

@@ -21,7 +21,8 @@ from ens_plugin.adapters.contract import (
     outputs_by_member,
 )
 from ens_plugin.adapters.members import code_dtype, first_installed, label_codes
-from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values, splits_by_column
+from ens_plugin.adapters.tree_table import splits_by_column
+from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import with_article

@@ -12,7 +12,7 @@ chance only, as often as they hold each other's values.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,6 +24,7 @@ from scipy.special import betainc
 
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
+from ens_plugin.adapters.tree_table import TreeTable
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import LabelOrder, spread_rows
 from ens_plugin.core.tally import RowBlock, Sums, VoteCounts, count_votes_by, value_sums
@@ -40,19 +41,15 @@ __all__ = [
     "MOST_SHARED",
     "ROWS_OF_PIECE",
     "CompiledSums",
-    "FlatForest",
     "KeptLeaves",
     "LeafCover",
     "LeafWalk",
     "OutsideColumns",
     "RowOrigin",
-    "Table",
-    "are_sound",
     "are_too_many",
     "chance_of_value",
     "column_of",
     "columns_outside",
-    "compared_rows",
     "compiled_sums",
     "count_leaves",
     "hold_split_values",
@@ -62,28 +59,11 @@ __all__ = [
     "moment_sums",
     "move_values",
     "move_values_by_label",
-    "probe_rows",
     "show_split_values",
-    "splits_by_column",
     "subset_counts",
     "target_ranges",
     "vote_pairs",
 ]
-
-
-def are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Return whether the path of any row from node 0 along the child links ends at a leaf.
-
-    With damaged links, prediction may never end, or may read memory outside the tree.  Where no node is the
-    child of two nodes, and the root is the child of none, every path from the root ends.
-    """
-    children = np.concatenate([left, right])
-    children = children[children >= 0]
-    if children.size == 0:
-        return True
-    return bool(
-        children.min() > 0 and children.max() < left.size and np.bincount(children, minlength=left.size).max() <= 1
-    )
 
 
 N_PROBES = 32
@@ -92,36 +72,14 @@ PROBED_TREES = 16
 MISSING_SHARE = 0.1
 
 
-class FlatForest(NamedTuple):
-    """Trees in one format, with the library's own number of each leaf.
-
-    Attributes
-    ----------
-    trees : sequence of FlatTree
-    numbers : sequence of ndarray of unsigned int, shape (n_nodes,) each
-        The library's number of each node that is a leaf, of the same type for all trees.
-    n_features : int
-    least_category : float
-        The smallest number that is a category; smaller ones go right.
-    cleaned : callable
-        Returns an array of rows as the library reads them, such as with small numbers set to zero.
-    """
-
-    trees: Sequence[FlatTree]
-    numbers: Sequence[NDArray[Any]]
-    n_features: int
-    least_category: float = 0.0
-    cleaned: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
-
-
-def probe_rows(forest: FlatForest, rows: NDArray[Any]) -> NDArray[Any]:
+def probe_rows(table: TreeTable, rows: NDArray[Any]) -> NDArray[Any]:
     """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show."""
     rng = np.random.default_rng(0)
     probes = rows[rng.integers(rows.shape[0], size=N_PROBES)]
-    chosen = [forest.trees[place] for place in rng.integers(len(forest.trees), size=PROBED_TREES)]
+    chosen = [table.trees[place] for place in rng.integers(len(table.trees), size=PROBED_TREES)]
     column, value = (np.concatenate(parts) for parts in zip(*map(_split_values, chosen), strict=True))
     if column.size:
-        picked = rng.integers(column.size, size=(N_PROBES, 4 * forest.n_features))
+        picked = rng.integers(column.size, size=(N_PROBES, 4 * table.n_features))
         with np.errstate(over="ignore"):
             own = value[picked].astype(rows.dtype)
         own = np.where(rng.random(own.shape) < 0.5, own, np.nextafter(own, np.asarray(np.inf, own.dtype)))
@@ -324,44 +282,38 @@ def judge_origin(
 # A comparison on fewer rows would prove little; the library itself finds their leaves.
 FEWEST_ROWS = 8
 COMPARED_ROWS = 32
-CHUNK_BYTES = 16_000_000
+CHUNK_CELLS = 2_000_000
 FEWEST_AT_ONCE = 64
 
-# Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows of an array.
-OwnLeaves = Callable[[NDArray[Any]], NDArray[Any]]
-# Returns those of one tree, by position, shape (n_rows,).
+# Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows in its own form or as an array.
+OwnLeaves = Callable[[Any], NDArray[Any]]
+# Returns those of one tree, by position, shape (n_rows,), for rows as an array.
 LeavesOfTree = Callable[[int, NDArray[Any]], NDArray[Any]]
 
 
-def compared_rows(n_rows: int) -> NDArray[np.intp]:
-    """Return the positions of the rows on which the walk is compared with the library, evenly spread."""
-    return spread_rows(n_rows, COMPARED_ROWS)
+class LeafWalk:
+    """The compiled search for the leaves of one model's trees, used only after it has found the library's own.
 
+    Rows are passed in the library's own form, which has a `shape` and can be sliced.  Methods that return arrays return
+    None where the walk is not used, or where only the library can read the rows.
 
-class Table(NamedTuple):
-    """Rows in a library's own form, some of which are made an array at a time.
-
-    Attributes
+    Parameters
     ----------
-    n_rows : int
-    bytes_per_row : int
-        Of an array.
+    read_table : callable
+        Returns the model's trees, or raises an error where they are of an unknown form.
+    library : str
+        What finds the library's own leaves, for the warning that it finds others.
     as_array : callable
-        Returns the rows of a slice as an array, or None where only the library can read them.
+        Returns rows as an array of the numbers that the library makes of them, or None where only it can.  Takes an
+        array, too.
     """
 
-    n_rows: int
-    bytes_per_row: int
-    as_array: Callable[[slice], NDArray[Any] | None]
-
-
-class LeafWalk:
-    """The compiled walk of one model's trees, used only after :meth:`compare` has found the library's own leaves."""
-
-    def __init__(self, flatten: Callable[[], FlatForest], library: str) -> None:
-        self._flatten, self._library = flatten, library
+    def __init__(
+        self, read_table: Callable[[], TreeTable], library: str, as_array: Callable[[Any], NDArray[Any] | None]
+    ) -> None:
+        self._read_table, self._library, self._as_array = read_table, library, as_array
         self._forests: dict[np.dtype[Any], Any] = {}
-        self._tables: dict[Any, NDArray[Any]] = {}
+        self._entries: dict[tuple[str, np.dtype[Any]], NDArray[Any]] = {}
         # The last stopping table asked for, with its sums by type of the rows.
         self._stopping: tuple[StoppingTable, dict[np.dtype[Any], Any]] | None = None
         self._is_there = _kernel.is_used()
@@ -369,36 +321,124 @@ class LeafWalk:
         self._agrees: dict[np.dtype[Any], bool] = {}
 
     @cached_property
-    def forest(self) -> FlatForest:
-        """Return the trees in the format of the walk."""
-        return self._flatten()
+    def table(self) -> TreeTable:
+        """Return the trees that rows walk through."""
+        return self._read_table()
 
     @property
     def is_used(self) -> bool:
         """Return whether the walk has been compared with the library, and found the same leaves whenever it was."""
         return bool(self._agrees) and all(self._agrees.values())
 
-    def is_to_compare(self, n_rows: int, dtype: DTypeLike) -> bool:
-        """Return whether :meth:`compare` is to be called with rows of a type, of which there are `n_rows`."""
-        return self.may_compare(n_rows) and np.dtype(dtype) not in self._agrees
+    @property
+    def is_by_bits(self) -> bool:
+        """Return whether the walk takes small trees, of all rows in less time than the leaves are kept in.
 
-    def may_compare(self, n_rows: int) -> bool:
-        """Return whether the walk is there and has not failed, and there are rows enough for a comparison."""
-        return self._is_there and n_rows >= FEWEST_ROWS and all(self._agrees.values())
+        Then :meth:`count` and :meth:`value_sums` return results for rows that are read as arrays.
+        """
+        return self.is_used and all(self._forest(dtype).counts_leaves for dtype in self._agrees)
 
-    def compare(self, rows: NDArray[Any], own: Callable[[], NDArray[Any]], find_own: OwnLeaves) -> None:
-        """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning."""
-        self._judge(rows, lambda _: None, lambda probes: np.concatenate([own(), find_own(probes)], axis=1))
+    def compare(self, rows: Any, find_own: OwnLeaves) -> None:
+        """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning.
 
-    def compare_trees(self, rows: NDArray[Any], find_own: LeavesOfTree) -> None:
+        Nothing is done where rows of the type were compared, or rows are few.
+        """
+        some, array = self._compared_rows(rows)
+        if array is not None:
+            self._judge(
+                array, lambda _: None, lambda probes: np.concatenate([find_own(some), find_own(probes)], axis=1)
+            )
+
+    def compare_trees(self, rows: Any, find_own: LeavesOfTree) -> None:
         """Do what :meth:`compare` does, tree by tree, each while it is in a processor's cache from the walk."""
+        _, array = self._compared_rows(rows)
+        if array is None:
+            return
         own: list[NDArray[Any]] = []
 
         def read_trees(probes: NDArray[Any]) -> None:
-            both = np.concatenate([rows, probes])
-            self._forest(rows.dtype, lambda tree: own.append(find_own(tree, both)))
+            both = np.concatenate([array, probes])
+            self._forest(array.dtype, lambda tree: own.append(find_own(tree, both)))
 
-        self._judge(rows, read_trees, lambda _: np.stack(own))
+        self._judge(array, read_trees, lambda _: np.stack(own))
+
+    def leaves(
+        self, rows: Any, trees: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any] | None:
+        """Return the library's number of the leaf that each row reaches in each tree, shape (n_trees, n_rows)."""
+        return self._read("numbers", rows, trees, wanted)
+
+    def values(
+        self, rows: Any, trees: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any] | None:
+        """Return the value of the leaf that each row reaches in each tree, shape (n_trees, n_rows)."""
+        return self._read("values", rows, trees, wanted)
+
+    def stopped_sums(self, rows: Any, stops: StoppingTable) -> tuple[NDArray[np.float64], IntArray] | None:
+        """Return the sum of each row's values, tree by tree until it settles the row, and the number of trees."""
+        array = self._as_array(rows) if self.is_used else None
+        if array is None or array.dtype not in self._agrees:
+            return None
+        # Read once, because another thread may keep the sums of another table meanwhile.
+        kept = self._stopping
+        if kept is None or kept[0] is not stops:
+            self._stopping = kept = stops, {}
+        known = kept[1]
+        if array.dtype not in known:
+            values = self._by_node("values", array.dtype)
+            known[array.dtype] = self._forest(array.dtype).stopping(values, stops.checkpoints, stops.lower, stops.upper)
+        totals, n_trees = known[array.dtype].sums(array)
+        return totals, n_trees
+
+    def value_sums(self, rows: Any, bags: Bags | None) -> NDArray[np.float64] | None:
+        """Return sums of values over the trees out of whose bag each row is, as of ``score_sums``, shape (5, n_rows).
+
+        None, too, where trees are large.
+        """
+        if not self.is_by_bits:
+            return None
+        sums = np.empty((5, rows.shape[0]))
+        for block, array in self._arrays(rows):
+            if array is None:
+                return None
+            values, bits = self._by_node("values", array.dtype), None if bags is None else bags.part(block).bits
+            sums[:, block] = self._forest(array.dtype).value_sums(array, values, bits)
+        return sums
+
+    def count(self, rows: Any, bags: Bags, bag_of: NDArray[Any]) -> tuple[IntArray, IntArray] | None:
+        """Return how many rows reach each leaf: of those in the tree's bag, then of all.
+
+        The result is that of :func:`count_leaves`, of one tree after the other.  None, too, where trees are large.
+        """
+
+        def count_block(block: slice, array: NDArray[Any]) -> Any:
+            return self._forest(array.dtype).count(array, bags.part(block).bits, bag_of)
+
+        return self._counts_of_blocks(rows, count_block)
+
+    def count_and_sum(self, rows: Any, bags: Bags, sums: NDArray[np.float64]) -> tuple[IntArray, IntArray] | None:
+        """Return :meth:`count` of trees with a bag each, and write :meth:`value_sums` to `sums`, shape (5, n_rows).
+
+        The sums are undefined where None is returned.
+        """
+
+        def count_block(block: slice, array: NDArray[Any]) -> Any:
+            values = self._by_node("values", array.dtype)
+            *counted, sums[:, block] = self._forest(array.dtype).count_and_sum(array, values, bags.part(block).bits)
+            return counted
+
+        return self._counts_of_blocks(rows, count_block)
+
+    def _compared_rows(self, rows: Any) -> tuple[Any, NDArray[Any] | None]:
+        """Return rows to compare with the library, evenly spread, and as an array; None where there is nothing to do.
+
+        The walk must be there and must not have failed, and a comparison on few rows would prove little.
+        """
+        if not self._is_there or rows.shape[0] < FEWEST_ROWS or not all(self._agrees.values()):
+            return None, None
+        some = rows[spread_rows(rows.shape[0], COMPARED_ROWS)]
+        array = self._as_array(some)
+        return some, None if array is None or array.dtype in self._agrees else array
 
     def _judge(
         self,
@@ -411,7 +451,7 @@ class LeafWalk:
         self._agrees[rows.dtype] = fault is None
         if fault is not None:
             self._forests.clear()
-            self._tables.clear()
+            self._entries.clear()
             self._stopping = None
             warn_user(
                 f"The compiled search finds {fault}, so it is not used for this model: the library finds the leaves, "
@@ -428,9 +468,9 @@ class LeafWalk:
     ) -> str | None:
         """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`_judge`."""
         try:
-            probes = probe_rows(self.forest, rows)
+            probes = probe_rows(self.table, rows)
             read_trees(probes)
-            found = np.concatenate([self.leaves(rows), self.leaves(probes)], axis=1)
+            found = np.concatenate([self._entries_of("numbers", own) for own in (rows, self._as_array(probes))], axis=1)
         except (IndexError, KeyError, ValueError) as error:  # trees of an unknown form
             return f"no leaves ({error})"
         differing = (found != find_own(probes)).any(axis=1)
@@ -440,155 +480,64 @@ class LeafWalk:
         n_trees = counted(differing.size, "tree")
         return f"other leaves than {self._library} in {n_differing} of {n_trees}"
 
-    def leaves(
-        self, rows: NDArray[Any], trees: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any]:
-        """Return the library's number of the leaf that each row reaches in each tree, shape (n_trees, n_rows)."""
-        return self.entries("leaves", lambda: self.forest.numbers, rows, trees, wanted)
-
-    def entries(
-        self,
-        name: str,
-        values: Callable[[], Sequence[NDArray[Any]]],
-        rows: NDArray[Any],
-        trees: range | None = None,
-        wanted: NDArray[np.bool_] | None = None,
-    ) -> NDArray[Any]:
-        """Return a number for the leaf that each row reaches in each tree, such as its label or its value."""
-        table = self._table(name, values, rows.dtype)
-        return np.asarray(self._forest(rows.dtype).read(self.forest.cleaned(rows), table, trees, wanted))
-
-    def stopped_sums(
-        self, values: Callable[[], Sequence[NDArray[Any]]], rows: NDArray[Any], stops: StoppingTable
-    ) -> tuple[NDArray[np.float64], IntArray] | None:
-        """Return the sum of each row's values, tree by tree until it settles the row, and the number of trees.
-
-        None where the walk is not used, or was not compared for the type of the rows.
-        """
-        if rows.dtype not in self._agrees or not self.is_used:
-            return None
-        # Read once, because another thread may keep the sums of another table meanwhile.
-        kept = self._stopping
-        if kept is None or kept[0] is not stops:
-            self._stopping = kept = stops, {}
-        known = kept[1]
-        if rows.dtype not in known:
-            table = self._table("values", values, rows.dtype)
-            known[rows.dtype] = self._forest(rows.dtype).stopping(table, stops.checkpoints, stops.lower, stops.upper)
-        totals, n_trees = known[rows.dtype].sums(self.forest.cleaned(rows))
-        return totals, n_trees
-
-    def read_blocks(
-        self,
-        table: Table,
-        trees: range | None = None,
-        wanted: NDArray[np.bool_] | None = None,
-        name: str = "leaves",
-        values: Callable[[], Sequence[NDArray[Any]]] | None = None,
+    def _read(
+        self, column: str, rows: Any, trees: range | None, wanted: NDArray[np.bool_] | None
     ) -> NDArray[Any] | None:
-        """Return :meth:`leaves`, or :meth:`entries`, of a table that is made arrays; None where that cannot be."""
-        of_node = (lambda: self.forest.numbers) if values is None else values
+        """Return a number by node for the leaf that each row reaches in each tree; those not wanted are 0."""
+        if not self.is_used:
+            return None
         outputs: NDArray[Any] | None = None
-        for block, array in self._arrays(table):
+        for block, array in self._arrays(rows):
             if array is None:
                 return None
-            own = None if wanted is None else wanted[:, block]
-            found = self.entries(name, of_node, array, trees, own)
-            if found.shape[1] == table.n_rows:
+            found = self._entries_of(column, array, trees, None if wanted is None else wanted[:, block])
+            if found.shape[1] == rows.shape[0]:
                 return found
             if outputs is None:
-                outputs = np.empty((found.shape[0], table.n_rows), found.dtype)
+                outputs = np.empty((found.shape[0], rows.shape[0]), found.dtype)
             outputs[:, block] = found
         return outputs
 
-    @property
-    def is_by_bits(self) -> bool:
-        """Return whether the walk takes small trees, of all rows in less time than the leaves are kept in.
-
-        Then :meth:`count` returns counts of rows that are read as arrays.
-        """
-        return self.is_used and all(self._forest(dtype).counts_leaves for dtype in self._agrees)
-
-    def count(self, table: Table, bags: Bags, bag_of: NDArray[Any]) -> tuple[IntArray, IntArray] | None:
-        """Return how many rows reach each leaf: of those in the tree's bag, then of all; None where that cannot be.
-
-        The result is that of :func:`~ens_plugin.adapters.trees.count_leaves`.
-        """
-
-        def count_block(block: slice, array: NDArray[Any]) -> Any:
-            return self._forest(array.dtype).count(self.forest.cleaned(array), bags.part(block).bits, bag_of)
-
-        return self._counts_of_blocks(table, count_block)
-
-    def count_and_sum(
-        self, table: Table, values: Callable[[], Sequence[NDArray[Any]]], bags: Bags, sums: NDArray[np.float64]
-    ) -> tuple[IntArray, IntArray] | None:
-        """Return :meth:`count` of trees with a bag each, and write :meth:`value_sums` to `sums`, shape (5, n_rows).
-
-        None where that cannot be; the sums are then undefined.
-        """
-
-        def count_block(block: slice, array: NDArray[Any]) -> Any:
-            of_node = self._table("values", values, array.dtype)
-            forest, rows = self._forest(array.dtype), self.forest.cleaned(array)
-            *counted, sums[:, block] = forest.count_and_sum(rows, of_node, bags.part(block).bits)
-            return counted
-
-        return self._counts_of_blocks(table, count_block)
+    def _entries_of(
+        self, column: str, array: Any, trees: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        return np.asarray(self._forest(array.dtype).read(array, self._by_node(column, array.dtype), trees, wanted))
 
     def _counts_of_blocks(
-        self, table: Table, count_block: Callable[[slice, NDArray[Any]], Any]
+        self, rows: Any, count_block: Callable[[slice, NDArray[Any]], Any]
     ) -> tuple[IntArray, IntArray] | None:
         if not self.is_by_bits:
             return None
-        is_leaf = self._is_leaf()
+        is_leaf = np.concatenate(self.table.is_leaf)
         counts = np.zeros((2, np.count_nonzero(is_leaf)), np.int64)
-        for block, array in self._arrays(table):
+        for block, array in self._arrays(rows):
             if array is None:
                 return None
             for total, own in zip(counts, count_block(block, array), strict=True):
                 total += own[is_leaf]
         return counts[0], counts[1]
 
-    def _is_leaf(self) -> NDArray[np.bool_]:
-        return np.concatenate([np.asarray(tree.left) < 0 for tree in self.forest.trees])
-
-    def _arrays(self, table: Table) -> Iterator[tuple[slice, NDArray[Any] | None]]:
-        """Yield the rows of a table as arrays; None for an array that cannot be made, or whose type was not compared.
+    def _arrays(self, rows: Any) -> Iterator[tuple[slice, NDArray[Any] | None]]:
+        """Yield rows as arrays, those that are none some at a time; None for what was not compared or cannot be one.
 
         Blocks start at whole bytes of bags.
         """
-        at_once = CHUNK_BYTES // max(table.bytes_per_row, 1) // 8 * 8
-        if at_once < FEWEST_AT_ONCE:
-            yield slice(0, table.n_rows), None
+        n_rows, n_columns = rows.shape
+        is_array = isinstance(rows, np.ndarray)
+        at_once = max(n_rows, 1) if is_array else CHUNK_CELLS // max(n_columns, 1) // 8 * 8
+        if at_once < FEWEST_AT_ONCE and not is_array:
+            yield slice(0, n_rows), None
             return
-        for start in range(0, table.n_rows, at_once):
-            block = slice(start, min(start + at_once, table.n_rows))
-            array = table.as_array(block)
+        for start in range(0, max(n_rows, int(is_array)), at_once):
+            block = slice(start, min(start + at_once, n_rows))
+            array = self._as_array(rows[block])
             yield block, array if array is not None and array.dtype in self._agrees else None
 
-    def value_sums(
-        self, table: Table, values: Callable[[], Sequence[NDArray[Any]]], bags: Bags | None
-    ) -> NDArray[np.float64] | None:
-        """Return sums over the trees out of whose bag each row is, as of ``score_sums``, without the trees' values.
-
-        None where the walk does not take small trees, or the rows are not read as arrays.
-        """
-        if not self.is_by_bits:
-            return None
-        sums = np.empty((5, table.n_rows))
-        for block, array in self._arrays(table):
-            if array is None:
-                return None
-            of_node = self._table("values", values, array.dtype)
-            bits = None if bags is None else bags.part(block).bits
-            sums[:, block] = self._forest(array.dtype).value_sums(self.forest.cleaned(array), of_node, bits)
-        return sums
-
-    def _table(self, name: str, values: Callable[[], Sequence[NDArray[Any]]], dtype: np.dtype[Any]) -> NDArray[Any]:
-        if (name, dtype) not in self._tables:
-            self._tables[name, dtype] = self._forest(dtype).table(values())
-        return self._tables[name, dtype]
+    def _by_node(self, column: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return numbers by node, as the walk reads them from rows of a type."""
+        if (column, dtype) not in self._entries:
+            self._entries[column, dtype] = self._forest(dtype).table(getattr(self.table, column))
+        return self._entries[column, dtype]
 
     def _forest(self, dtype: DTypeLike, visit: Callable[[int], object] | None = None) -> Any:
         """Return the trees as the walk has read them for rows of a type; `visit` is called for each that is read."""
@@ -596,8 +545,8 @@ class LeafWalk:
         if key not in self._forests:
             from ens_plugin._kernel.forest import Forest
 
-            flat = self.forest
-            self._forests[key] = Forest(flat.trees, flat.n_features, key, flat.least_category, visit)
+            table = self.table
+            self._forests[key] = Forest(table.trees, table.n_features, key, table.least_category, visit)
         return self._forests[key]
 
 
@@ -675,14 +624,6 @@ def _matches(values: NDArray[Any], thresholds: NDArray[Any]) -> tuple[int, int, 
     slack = ROUNDING * np.finfo(values.dtype).eps * np.maximum(np.abs(low), np.abs(high))
     is_midpoint = np.abs((low + high) / 2.0 - thresholds) <= slack
     return thresholds.size, int(np.count_nonzero(is_value | is_midpoint)), chance
-
-
-def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:
-    """Yield each column that trees split, in ascending order, with all its thresholds in the order given."""
-    order = np.argsort(column, kind="stable")
-    found, starts = np.unique(column[order], return_index=True)
-    for own, thresholds in zip(found, np.split(threshold[order], starts[1:]), strict=False):
-        yield int(own), thresholds
 
 
 def column_of(table: Any, column: int) -> FloatArray | None:

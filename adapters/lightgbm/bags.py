@@ -5,21 +5,19 @@ linear congruential generator of its own, ``x -> 214013 x + 2531011`` modulo 2**
 block`` and is never seeded again. Each row takes one draw, ``(x >> 16) & 0x7fff``, and is in the bag if that is below
 the fraction times 32768. As the generator is linear, any round can be drawn without those before it.
 
-The proof of a LightGBM forest's bags: the redrawn bags must fill every leaf as in training. A tree stores how many
-rows of its bag reached each leaf. If a mask had nothing to do with the bag (another seed, other rows, another order)
-but the right number of rows m out of n, it would fill leaves that hold N_1, N_2, ... of the n rows with exactly the
-counts c_1, c_2, ... with chance
+The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.row_proof`. A tree stores how many rows of its
+bag reached each leaf. If a mask had nothing to do with the bag (another seed, other rows, another order) but the right
+number of rows m out of n, it would fill leaves that hold N_1, N_2, ... of the n rows with exactly the counts c_1, c_2,
+... with chance
 
     C(N_1, c_1) C(N_2, c_2) ... / C(n, m),
 
-the multivariate hypergeometric law.  Bags are drawn independently, so these chances multiply over
-bags; those of trees grown on the same bag do not, and only the smallest is used.  The product, times the
-number of masks tried, bounds the chance of a false match.
+the multivariate hypergeometric law.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,26 +27,24 @@ from scipy.special import gammaln
 
 from ens_plugin.adapters.lightgbm.document import ModelText
 from ens_plugin.adapters.members import in_threads, shortened
-from ens_plugin.adapters.trees import count_leaves
+from ens_plugin.adapters.row_proof import MAX_CHANCE, chance_of_draws, proved_trees
+from ens_plugin.adapters.tree_table import TreeTable
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.validation import IntArray, counted
+from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = [
     "BAGGING",
-    "MAX_CHANCE",
     "Failure",
-    "Grown",
     "Sampling",
     "bag_sizes",
-    "count_grown",
+    "bags_of_trees",
     "draw_rounds",
     "draw_rows",
     "explained",
     "fill_every_leaf",
-    "grown_trees",
     "judge_counts",
-    "log_chance",
+    "log_chances",
     "positive_rows",
     "prove_bags",
     "read_sampling",
@@ -253,10 +249,9 @@ def _limit(fraction: float) -> int:
     return max(int(np.ceil(fraction * RESOLUTION)), 1)
 
 
-# Returns the rows of its bag, and all rows, in each leaf of each tree that has a split.
-Count = Callable[["Grown", Bags], tuple[list[IntArray], list[IntArray]]]
+# Returns how many rows reach each leaf, of those in the tree's bag and of all: `count_rows` of bags and each tree's.
+Count = Callable[[Bags, IntArray], tuple[IntArray, IntArray]]
 
-MAX_CHANCE = 1e-9
 # Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
 NEARLY = 0.6
 CLEAR_START = 5
@@ -265,160 +260,132 @@ LEAVES_THAT_TELL = 8
 _HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
 
 
-@dataclass(frozen=True, eq=False)
-class Grown:
-    """Leaf counts at training of the trees that have a split, and their bags.
-
-    Attributes
-    ----------
-    trees : ndarray of int, shape (n_checked,)
-        Positions of these trees in the model.
-    rounds : ndarray of int, shape (n_checked,)
-        The bag that each was grown on.
-    counts : list of ndarray of int
-        Rows of the bag in each leaf.
-    round_of : ndarray of int, shape (n_members,)
-        The bag of each member.
-    """
-
-    trees: IntArray
-    rounds: IntArray
-    counts: list[IntArray]
-    round_of: IntArray
-
-
 def prove_bags(
     model: ModelText, sampling: Sampling, n_rows: int, positive: NDArray[np.bool_] | None, count: Count
 ) -> Bags:
     """Return the bags of all iterations, proved against the leaf counts of every tree that has a split."""
-    grown = grown_trees(model, sampling)
+    bag_of = bags_of_trees(model, sampling)
     attempts = sampling.limits()
     failures = []
     for limits in attempts:
         by_row = limits[0] if positive is None else np.where(positive, limits[1], limits[0])
-        rounds = draw_rounds(sampling.seed, by_row, int(grown.round_of[-1]) + 1, n_rows)
-        found, reached = count(grown, rounds)
-        failure = judge_counts(grown, found, reached, n_rows, len(attempts))
+        rounds = draw_rounds(sampling.seed, by_row, int(bag_of[-1]) + 1, n_rows)
+        failure = judge_counts(model.table, bag_of, *count(rounds, bag_of), len(attempts))
         if failure is None:
-            return Bags(rounds.bits[grown.round_of], n_rows)
+            return Bags(rounds.bits[bag_of[:: model.trees_per_iteration]], n_rows)
         failures.append(failure)
-    raise explained(min(failures, key=lambda failure: len(failure.failed)), sampling)
+    raise explained(min(failures, key=lambda failure: failure.failed.size), sampling)
 
 
-def fill_every_leaf(model: ModelText, n_rows: int, blocks: Iterable[tuple[slice, NDArray[Any]]]) -> bool:
+def fill_every_leaf(table: TreeTable, n_rows: int, count: Count) -> bool:
     """Return whether all rows fill every leaf as at training: training rows of a forest without bagging do."""
-    counts = {index: tree.integers("leaf_count") for index, tree in enumerate(model.trees) if tree.n_leaves > 1}
-    if sum(own.size - 1 for own in counts.values()) < LEAVES_THAT_TELL or any(
-        own.sum() != n_rows for own in counts.values()
-    ):
+    is_split = table.n_leaves > 1
+    n_trained = np.add.reduceat(np.concatenate(table.leaf_covers), table.edges[:-1])
+    if (table.n_leaves - 1).sum() < LEAVES_THAT_TELL or (n_trained[is_split] != n_rows).any():
         return False
-    found = {index: np.zeros(own.size, dtype=np.int64) for index, own in counts.items()}
-    for _, leaves in blocks:
-        for index, own in found.items():
-            own += np.bincount(leaves[index], minlength=own.size)
-    return all(np.array_equal(own, counts[index]) for index, own in found.items())
+    every = Bags.from_mask(np.ones((1, n_rows), dtype=bool))
+    found, _ = count(every, np.zeros(is_split.size, dtype=np.int64))
+    return bool(proved_trees(table, found)[is_split].all())
 
 
 def judge_counts(
-    grown: Grown, found: list[IntArray], reached: list[IntArray], n_rows: int, n_tried: int
+    table: TreeTable, bag_of: IntArray, found: IntArray, reached: IntArray, n_tried: int
 ) -> Failure | None:
     """Return the trees whose stored leaf counts differ from those of redrawn bags; None if none does."""
-    failed = [index for index, counts in enumerate(found) if not np.array_equal(counts, grown.counts[index])]
-    if failed:
-        return Failure(grown, failed, found, reached, n_rows)
-    _check_chance(grown, reached, n_tried)
+    is_split = table.n_leaves > 1
+    failed = np.flatnonzero(~proved_trees(table, found) & is_split)
+    if failed.size:
+        return Failure(table, bag_of, failed, found, reached)
+    chance = chance_of_draws(log_chances(table, reached), bag_of, n_tried)
+    if chance > MAX_CHANCE:
+        raise BagError(
+            f"The bags drawn again fit the leaf counts of every tree that has a split ({np.count_nonzero(is_split)} in "
+            f"all), but wrong bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or "
+            'larger ones, or pass {data="holdout"} with rows the model was not trained on.'
+        )
     return None
 
 
-def log_chance(counts: IntArray, reached: IntArray) -> float:
-    """Return the logarithm of the chance that a random set of as many rows gives a tree's leaf counts."""
-    return float(_log_choose(reached, counts).sum() - _log_choose(reached.sum(), counts.sum()))
+def log_chances(table: TreeTable, reached: IntArray) -> FloatArray:
+    """Return the logarithm of the chance that a random set of as many rows gives each tree's leaf counts."""
+    counts, starts = np.concatenate(table.leaf_covers), table.edges[:-1]
+    n_trained, n_rows = (np.add.reduceat(own, starts) for own in (counts, reached))
+    return np.add.reduceat(_log_choose(reached, counts), starts) - _log_choose(n_rows, n_trained)
 
 
 def _log_choose(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
-def grown_trees(model: ModelText, sampling: Sampling) -> Grown:
-    """Return the leaf counts at training of the trees that have a split."""
-    round_of = np.arange(len(model.trees) // model.trees_per_iteration) // sampling.frequency
-    trees = np.array([index for index, tree in enumerate(model.trees) if tree.n_leaves > 1], dtype=np.int64)
-    if trees.size == 0:
+def bags_of_trees(model: ModelText, sampling: Sampling) -> IntArray:
+    """Return the position of each tree's bag, shape (n_trees,), if the trees have leaf counts to prove bags by."""
+    if not (model.table.n_leaves > 1).any():
         raise BagError(
             "No tree of this forest has a split, so there are no leaf counts to prove its bags by. Train with more "
             'rows or a smaller min_child_samples, or pass {data="holdout"} with rows the model was not trained on.'
         )
-    counts = [model.trees[index].integers("leaf_count") for index in trees]
-    return Grown(trees, round_of[trees // model.trees_per_iteration], counts, round_of)
-
-
-def count_grown(
-    grown: Grown, rounds: Bags, blocks: Iterable[tuple[slice, NDArray[Any]]]
-) -> tuple[list[IntArray], list[IntArray]]:
-    """Return the numbers of rows of the bag, and of all rows, in each leaf of each tree."""
-    found, reached = ([np.zeros(counts.size, dtype=np.int64) for counts in grown.counts] for _ in range(2))
-    for rows, leaves in blocks:
-        in_bag = rounds.in_bag(rows)
-        for position, (tree, index) in enumerate(zip(grown.trees, grown.rounds, strict=True)):
-            in_bag_counts, counts = count_leaves(leaves[tree], in_bag[index], found[position].size)
-            found[position] += in_bag_counts
-            reached[position] += counts
-    return found, reached
-
-
-def _check_chance(grown: Grown, reached: list[IntArray], n_tried: int) -> None:
-    strongest = np.zeros(int(grown.rounds[-1]) + 1)
-    for index, counts, everywhere in zip(grown.rounds, grown.counts, reached, strict=True):
-        strongest[index] = min(strongest[index], log_chance(counts, everywhere))
-    chance = n_tried * np.exp(strongest.sum())
-    if chance > MAX_CHANCE:
-        raise BagError(
-            f"The bags drawn again fit the leaf counts of every tree that has a split ({grown.trees.size} in all), but "
-            f"wrong bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or larger "
-            'ones, or pass {data="holdout"} with rows the model was not trained on.'
-        )
+    return np.arange(len(model.trees)) // model.trees_per_iteration // sampling.frequency
 
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """Trees (positions in `grown`) whose stored leaf counts differ from those of redrawn bags, with both counts."""
+    """Trees whose stored leaf counts differ from those of redrawn bags, and the counts of all trees by leaf."""
 
-    grown: Grown
-    failed: list[int]
-    found: list[IntArray]
-    reached: list[IntArray]
-    n_rows: int
+    table: TreeTable
+    bag_of: IntArray
+    failed: IntArray
+    found: IntArray
+    reached: IntArray
 
     @property
     def trees(self) -> str:
-        """Return the positions in the model of the first failed trees, as text."""
-        return shortened([int(self.grown.trees[index]) for index in self.failed])
+        """Return the positions of the first failed trees, as text."""
+        return shortened(self.failed.tolist())
+
+    @property
+    def n_split(self) -> int:
+        """Return the number of trees that have a split."""
+        return int(np.count_nonzero(self.table.n_leaves > 1))
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self._by_tree(self.reached)[0])
+
+    @property
+    def n_trained(self) -> int:
+        """Return the number of in-bag rows at training, summed over trees."""
+        return int(self._counts.sum())
 
     @property
     def has_other_sizes(self) -> bool:
         """Return whether redrawn bags hold other numbers of rows than at training."""
-        return any(self.found[index].sum() != self.grown.counts[index].sum() for index in self.failed)
+        return bool(self._by_tree(self.found - self._counts)[self.failed].any())
 
     @property
     def misplaced(self) -> int:
         """Return the number of in-bag rows, summed over trees, that reach another leaf than at training."""
-        return sum(int(np.abs(self.found[index] - self.grown.counts[index]).sum()) for index in self.failed) // 2
+        return int(self._by_tree(np.abs(self.found - self._counts))[self.failed].sum()) // 2
 
     @property
     def misplaced_by_chance(self) -> float:
         """Return the expected number of in-bag rows in other leaves, if bags were random sets of the same sizes."""
-        expected = 0.0
-        for counts, rows in zip(self.grown.counts, self.reached, strict=True):
-            n_rows = rows.sum()
-            share = counts.sum() / n_rows
-            expected += np.sqrt(rows * share * (1 - share) * (1 - rows / n_rows)).sum()
-        return float(expected / np.sqrt(np.pi))
+        share = (self._by_tree(self._counts) / self.n_rows)[self.table.tree_of_leaf]
+        spread = np.sqrt(self.reached * share * (1 - share) * (1 - self.reached / self.n_rows))
+        return float(spread.sum() / np.sqrt(np.pi))
+
+    @property
+    def _counts(self) -> IntArray:
+        return np.concatenate(self.table.leaf_covers)
+
+    def _by_tree(self, of_leaf: IntArray) -> IntArray:
+        return np.add.reduceat(of_leaf, self.table.edges[:-1])
 
 
 def explained(failure: Failure, sampling: Sampling) -> BagError | DataMismatchError:
     """Return the error that names the likely reason why redrawn bags do not fit: the rows, or the training."""
-    fitting_rounds = failure.grown.rounds[failure.failed[0]]
-    if fitting_rounds >= CLEAR_START:
+    n_fitting = failure.bag_of[failure.failed[0]]
+    if n_fitting >= CLEAR_START:
         return _other_schedule(failure)
     if failure.has_other_sizes:
         return _other_sizes(failure, sampling)
@@ -426,10 +393,10 @@ def explained(failure: Failure, sampling: Sampling) -> BagError | DataMismatchEr
 
 
 def _other_schedule(failure: Failure) -> BagError:
-    first = failure.grown.trees[failure.failed[0]]
+    first = failure.failed[0]
     return BagError(
         f"{'The first tree was' if first == 1 else f'The first {first} trees were'} grown on the bags that the model's "
-        f"seed gives for these rows, but {counted(len(failure.failed), 'of the others was', 'of the others were')} not "
+        f"seed gives for these rows, but {counted(failure.failed.size, 'of the others was', 'of the others were')} not "
         f"(trees {failure.trees}): a callback changed bagging_fraction, or trees were removed, added or re-ordered "
         "(rollback_one_iter, shuffle_models). Pass "
         '{data="holdout"} with rows the model was not trained on, or train anew in one go.'
@@ -441,8 +408,8 @@ def _other_sizes(failure: Failure, sampling: Sampling) -> DataMismatchError:
     return DataMismatchError(
         f"These are not the rows the model was trained on{target}. With seed {sampling.seed} and fraction "
         f"{' and '.join(f'{fraction:g}' for fraction in sampling.fractions)}, bags of {counted(failure.n_rows, 'row')} "
-        f"have other sizes or leaf counts than {len(failure.failed)} of "
-        f"{counted(failure.grown.trees.size, 'tree that has', 'trees that have')} a split (trees {failure.trees}) "
+        f"have other sizes or leaf counts than {failure.failed.size} of "
+        f"{counted(failure.n_split, 'tree that has', 'trees that have')} a split (trees {failure.trees}) "
         f"counted at training. Pass the exact training rows, in training order; {_HOLDOUT} If they are the training "
         "rows, trees were re-ordered or cut out (shuffle_models, start_iteration), a callback changed "
         "bagging_fraction, or LightGBM before 3.0 drew the bags, which then depended on its number of threads: train "
@@ -451,9 +418,8 @@ def _other_sizes(failure: Failure, sampling: Sampling) -> DataMismatchError:
 
 
 def _other_leaves(failure: Failure) -> DataMismatchError:
-    n_rows = sum(int(counts.sum()) for counts in failure.grown.counts)
     where = (
-        f"{counted(failure.misplaced, 'reaches', 'reach', of=f'{n_rows} in-bag rows, counted over trees,')} "
+        f"{counted(failure.misplaced, 'reaches', 'reach', of=f'{failure.n_trained} in-bag rows, counted over trees,')} "
         f"another leaf than at training (trees {failure.trees})"
     )
     if failure.misplaced < NEARLY * failure.misplaced_by_chance:

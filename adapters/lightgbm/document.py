@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.trees import FlatForest, LeafWalk, Table, are_sound, compared_rows, splits_by_column
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.stopping import StoppingTable
+from ens_plugin.adapters.tree_table import LEAF, TreeTable, damage_of_tree
+from ens_plugin.adapters.trees import LeafWalk
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 
 __all__ = [
@@ -23,17 +21,21 @@ __all__ = [
     "SIZE_ALIASES",
     "ModelText",
     "TreeText",
-    "TreeWalk",
     "find_damage",
     "is_complete",
+    "leaf_walk",
     "parse_model",
-    "split_values",
     "truncated_forest",
 ]
 
 MODEL_START = b"tree\nversion="
-# Bit of a split's decision type.
+# Bits of a split's decision type.
 CATEGORICAL = 1
+DEFAULT_LEFT = 2
+MISSING_KIND = 12
+MISSING_IS_ZERO = 4
+# LightGBM takes numbers up to this size for zero.
+ZERO = float(np.float32(1e-35))
 TREES_END = b"end of trees\n"
 
 
@@ -98,6 +100,35 @@ class ModelText:
         """Return the number of trees that were grown on the same bag: one, or one for each label."""
         return int(self.header.get("num_tree_per_iteration", "1"))
 
+    @cached_property
+    def table(self) -> TreeTable:
+        """Return the trees as a table, with counts of rows as covers: 0 in trees without a split."""
+        n_leaves = [tree.n_leaves for tree in self.trees]
+        dtype = np.min_scalar_type(max(n_leaves) - 1)
+        return TreeTable(
+            trees=[_flat_tree(tree) for tree in self.trees],
+            numbers=[_by_node(np.arange(size, dtype=dtype)) for size in n_leaves],
+            values=[_by_node(tree.floats("leaf_value")) for tree in self.trees],
+            covers=[_by_node(_leaf_counts(tree)) for tree in self.trees],
+            n_features=int(self.header["max_feature_idx"]) + 1,
+            # The fraction of a category is cut off.
+            least_category=float(np.nextafter(-1.0, 0.0)),
+        )
+
+    @cached_property
+    def columns_without_zero(self) -> NDArray[np.intp] | None:
+        """Return the columns in which zero is a missing value; None if it is one in some splits of a column only."""
+        kinds, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        for tree in self.trees:
+            if tree.n_leaves > 1:
+                kind = _numbers_in_line(tree, "decision_type", np.int32)
+                is_number = kind & CATEGORICAL == 0
+                kinds.append(kind[is_number] & MISSING_KIND)
+                columns.append(_numbers_in_line(tree, "split_feature", np.int32)[is_number])
+        column, is_zero = np.concatenate(columns), np.concatenate(kinds) == MISSING_IS_ZERO
+        found = np.unique(column[is_zero])
+        return None if np.isin(column[~is_zero], found).any() else found.astype(np.intp)
+
 
 def parse_model(text: str) -> ModelText:
     r"""Return the header, parameters and trees in a text of ``Booster.model_to_string``."""
@@ -109,19 +140,6 @@ def parse_model(text: str) -> ModelText:
         parameters=_parameters(rest),
         trees=[TreeText(_key_values(tree)) for tree in trees],
     )
-
-
-def split_values(model: ModelText) -> Iterator[tuple[int, FloatArray]]:
-    """Yield the position of each column with numerical splits, and all its thresholds."""
-    trees = [tree for tree in model.trees if tree.n_leaves > 1]
-    if not trees:
-        return
-    column, value, kind = (
-        np.concatenate([getattr(tree, read)(key) for tree in trees])
-        for key, read in (("split_feature", "integers"), ("threshold", "floats"), ("decision_type", "integers"))
-    )
-    is_number = kind & CATEGORICAL == 0
-    yield from splits_by_column(column[is_number], value[is_number])
 
 
 def is_complete(text: bytes) -> bool:
@@ -254,18 +272,15 @@ def _check_tree(tree: TreeText, n_features: int, index: int) -> None:
 def _check_splits(tree: TreeText, n_leaves: int, n_features: int, n_categorical: int) -> None:
     features, left, right, kind = (_integers(tree.lines, key, n_leaves - 1) for key in SPLIT_KEYS)
     thresholds = _floats(tree.lines, "threshold", n_leaves - 1, finite=False)
-    if np.isnan(thresholds).any():
-        raise _DamageError("has a threshold that is no number")
-    if features.min() < 0 or features.max() >= n_features:
-        raise _DamageError("splits on a feature that the model does not have")
     if kind.min() < 0 or kind.max() >= 12:
         raise _DamageError("has an unknown kind of split")
-    leaves = ~np.concatenate([left, right])
-    leaves = leaves[leaves >= 0]
-    if not are_sound(left, right) or leaves.size != n_leaves or np.unique(leaves).size != n_leaves:
-        raise _DamageError("does not lead from its root to each leaf once")
-    if leaves.max() >= n_leaves:
-        raise _DamageError("leads to a leaf that it does not have")
+    if max(left.max(), right.max()) >= n_leaves - 1:
+        raise _DamageError("leads to a split that it does not have")
+    below, none = [_as_nodes(child, n_leaves) for child in (left, right)], np.full(n_leaves, LEAF)
+    left, right, features = (np.concatenate([own, none]) for own in (*below, features))
+    damage = damage_of_tree(left, right, features, n_features, np.concatenate([thresholds, none]))
+    if damage is not None:
+        raise _DamageError(damage)
     by_category = kind & CATEGORICAL == CATEGORICAL
     if n_categorical or by_category.any():
         _check_categories(tree, n_categorical, thresholds[by_category])
@@ -329,128 +344,48 @@ def _is_number(text: str) -> bool:
         return False
 
 
-# Bits of a split's decision type.
-DEFAULT_LEFT = 2
-MISSING_KIND = 12
-MISSING_IS_ZERO = 4
-MISSING_IS_NAN = 8
-# LightGBM takes numbers up to this size for zero.
-ZERO = float(np.float32(1e-35))
+def leaf_walk(model: ModelText, pandas_categorical: list[list[Any]] | None) -> LeafWalk:
+    """Return the compiled search for the leaves of a model, whose own rows are ``PreparedRows``."""
+    as_array = partial(_as_array, model, pandas_categorical or [])
+    return LeafWalk(partial(_table_of, model), "LightGBM's predict(pred_leaf=True)", as_array)
 
 
-class TreeWalk:
-    """Leaves that rows reach in all trees, if the compiled walk finds those of LightGBM's own ``predict``."""
+def _table_of(model: ModelText) -> TreeTable:
+    return model.table
 
-    def __init__(self, text: ModelText, n_features: int, dtype: DTypeLike, categories: list[list[Any]] | None) -> None:
-        self._text, self._n_features, self._dtype = text, n_features, np.dtype(dtype)
-        self._categories = categories or []
-        self._walk = LeafWalk(self._flatten, "LightGBM's predict(pred_leaf=True)")
 
-    def compare(self, table: Any, find_own: Callable[[Any], NDArray[Any]]) -> None:
-        """Compare the walk with LightGBM on rows of a table and rows of thresholds, unless that is done."""
-        n_rows = table.shape[0]
-        if not self._walk.may_compare(n_rows):
-            return
-        chosen = compared_rows(n_rows)
-        some = table.iloc[chosen] if hasattr(table, "iloc") else table[chosen]
-        rows = self._as_array(some)
-        if rows is not None and self._walk.is_to_compare(n_rows, rows.dtype):
-            self._walk.compare(rows, lambda: find_own(some).T, lambda probes: find_own(probes).T)
+def _as_array(model: ModelText, categories: list[list[Any]], rows: Any) -> NDArray[Any] | None:
+    """Return rows as the numbers that LightGBM makes of them; None where only LightGBM can convert them."""
+    columns = model.columns_without_zero
+    array = _numbers_of(rows if isinstance(rows, np.ndarray) else rows.table, categories)
+    return None if array is None or columns is None else _cleaned(array, columns)
 
-    def leaves(self, rows: Any, trees: range, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
-        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used."""
-        if not self._walk.is_used:
-            return None
-        return self._walk.read_blocks(self._table(rows), trees, wanted)
 
-    @property
-    def is_by_bits(self) -> bool:
-        """Return whether the walk finds all leaves again in less time than they are kept in."""
-        return self._walk.is_by_bits
+def _numbers_of(table: Any, categories: list[list[Any]]) -> NDArray[Any] | None:
+    if isinstance(table, np.ndarray):
+        return table if table.dtype in (np.float32, np.float64) else table.astype(np.float32)
+    if hasattr(table, "iloc"):
+        return _frame_as_array(table, categories)
+    return table.toarray() if table.dtype in (np.float32, np.float64) else None
 
-    def values(self, rows: Any, of_leaf: list[NDArray[Any]]) -> NDArray[Any] | None:
-        """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
 
-        None where the walk is not used, or the trees are too large for it to be fast.
-        """
-        if not self._walk.is_by_bits:
-            return None
-
-        return self._walk.read_blocks(self._table(rows), name="values", values=partial(_by_node, of_leaf))
-
-    def value_sums(self, rows: Any, of_leaf: list[NDArray[Any]], bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return sums of the leaves' values over the trees of each row, as :meth:`LeafWalk.value_sums`."""
-        return self._walk.value_sums(self._table(rows), partial(_by_node, of_leaf), bags)
-
-    def stopped_sums(
-        self, rows: Any, of_leaf: list[NDArray[Any]], stops: StoppingTable
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-        """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
-
-        None where the walk is not used.
-        """
-        if not self._walk.is_used:
-            return None
-        array = self._as_array(rows.table)
-        return None if array is None else self._walk.stopped_sums(partial(_by_node, of_leaf), array, stops)
-
-    def count(
-        self, rows: Any, bags: Bags, bag_of: NDArray[Any]
-    ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]] | None:
-        """Return how many rows reach each leaf of each tree: of those in the tree's bag, then of all.
-
-        None where the walk is not used, or the trees are too large.
-        """
-        counted = self._walk.count(self._table(rows), bags, bag_of)
-        if counted is None:
-            return None
-        edges = np.cumsum([tree.n_leaves for tree in self._text.trees])[:-1]
-        in_bag, every = (np.split(own, edges) for own in counted)
-        return in_bag, every
-
-    def _table(self, rows: Any) -> Table:
-        return Table(rows.shape[0], 8 * self._n_features, lambda block: self._as_array(rows[block].table))
-
-    def _as_array(self, table: Any) -> NDArray[Any] | None:
-        """Return a table as the numbers that LightGBM makes of it; None where only LightGBM can convert it."""
-        if isinstance(table, np.ndarray):
-            return table if table.dtype in (np.float32, np.float64) else table.astype(np.float32)
-        if hasattr(table, "iloc"):
-            return self._frame_as_array(table)
-        return table.toarray() if table.dtype in (np.float32, np.float64) else None
-
-    def _frame_as_array(self, frame: Any) -> NDArray[Any] | None:
-        is_category = np.array([hasattr(dtype, "categories") for dtype in frame.dtypes])
-        numbers = [dtype for dtype, other in zip(frame.dtypes, is_category, strict=True) if not other]
-        if is_category.sum() != len(self._categories) or not all(isinstance(dtype, np.dtype) for dtype in numbers):
-            return None
-        if any(dtype.kind not in "biuf" for dtype in numbers):
-            return None
-        array = np.empty(frame.shape, np.result_type(np.float32, *numbers))
-        array[:, ~is_category] = frame.iloc[:, np.flatnonzero(~is_category)].to_numpy(array.dtype)
-        for column, known in zip(np.flatnonzero(is_category), self._categories, strict=True):
-            codes = frame.iloc[:, column].cat.set_categories(known).cat.codes.to_numpy()
-            array[:, column] = np.where(codes < 0, np.nan, codes)
-        return array
-
-    def _flatten(self) -> FlatForest:
-        trees = [_flat_tree(tree) for tree in self._text.trees]
-        return FlatForest(
-            trees=trees,
-            numbers=[_leaf_numbers(tree.n_leaves, self._dtype) for tree in self._text.trees],
-            n_features=self._n_features,
-            # The fraction of a category is cut off.
-            least_category=float(np.nextafter(-1.0, 0.0)),
-            cleaned=partial(_cleaned, columns=_columns_without_zero(self._text)),
-        )
+def _frame_as_array(frame: Any, categories: list[list[Any]]) -> NDArray[Any] | None:
+    is_category = np.array([hasattr(dtype, "categories") for dtype in frame.dtypes])
+    numbers = [dtype for dtype, other in zip(frame.dtypes, is_category, strict=True) if not other]
+    if is_category.sum() != len(categories) or not all(isinstance(dtype, np.dtype) for dtype in numbers):
+        return None
+    if any(dtype.kind not in "biuf" for dtype in numbers):
+        return None
+    array = np.empty(frame.shape, np.result_type(np.float32, *numbers))
+    array[:, ~is_category] = frame.iloc[:, np.flatnonzero(~is_category)].to_numpy(array.dtype)
+    for column, known in zip(np.flatnonzero(is_category), categories, strict=True):
+        codes = frame.iloc[:, column].cat.set_categories(known).cat.codes.to_numpy()
+        array[:, column] = np.where(codes < 0, np.nan, codes)
+    return array
 
 
 def _numbers_in_line(tree: TreeText, key: str, dtype: DTypeLike) -> NDArray[Any]:
     return np.fromstring(tree.lines[key], dtype, sep=" ")
-
-
-def _by_node(of_leaf: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    return [np.concatenate([np.zeros(own.size - 1), own]) for own in of_leaf]
 
 
 def _flat_tree(tree: TreeText) -> FlatTree:
@@ -465,8 +400,8 @@ def _flat_tree(tree: TreeText) -> FlatTree:
     has_default = (kind & MISSING_KIND) != 0
     missing_left = np.where(has_default, (kind & DEFAULT_LEFT) != 0, threshold >= 0) & ~is_set
     left, right = (
-        np.concatenate([np.where(child < 0, n_leaves - 2 - child, child), of_leaf - 1])
-        for child in (_numbers_in_line(tree, key, np.int32) for key in ("left_child", "right_child"))
+        np.concatenate([_as_nodes(_numbers_in_line(tree, key, np.int32), n_leaves), of_leaf - 1])
+        for key in ("left_child", "right_child")
     )
     numerical = FlatTree(
         left=left,
@@ -484,24 +419,18 @@ def _flat_tree(tree: TreeText) -> FlatTree:
     )
 
 
-def _leaf_numbers(n_leaves: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return np.concatenate([np.zeros(n_leaves - 1, dtype), np.arange(n_leaves, dtype=dtype)])
+def _as_nodes(child: NDArray[Any], n_leaves: int) -> NDArray[Any]:
+    """Return children as nodes: LightGBM numbers leaves from -1 downwards."""
+    return np.where(child < 0, n_leaves - 2 - child, child)
 
 
-def _columns_without_zero(text: ModelText) -> NDArray[np.intp]:
-    """Return the columns in which zero is a missing value; raise ValueError if it is one in some of the splits only."""
-    kinds, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for tree in text.trees:
-        if tree.n_leaves > 1:
-            kind = _numbers_in_line(tree, "decision_type", np.int32)
-            is_number = kind & CATEGORICAL == 0
-            kinds.append(kind[is_number] & MISSING_KIND)
-            columns.append(_numbers_in_line(tree, "split_feature", np.int32)[is_number])
-    column, is_zero = np.concatenate(columns), np.concatenate(kinds) == MISSING_IS_ZERO
-    found = np.unique(column[is_zero])
-    if np.isin(column[~is_zero], found).any():
-        raise ValueError("zero is missing in some splits of a column only")
-    return found.astype(np.intp)
+def _leaf_counts(tree: TreeText) -> IntArray:
+    is_stored = tree.n_leaves > 1 and tree.lines.get("leaf_count")
+    return tree.integers("leaf_count") if is_stored else np.zeros(tree.n_leaves, np.int64)
+
+
+def _by_node(of_leaf: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([np.zeros(of_leaf.size - 1, of_leaf.dtype), of_leaf])
 
 
 def _cleaned(rows: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:

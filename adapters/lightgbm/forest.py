@@ -36,13 +36,11 @@ from ens_plugin.adapters.contract import (
 )
 from ens_plugin.adapters.lightgbm.bags import (
     BAGGING,
-    Grown,
     Sampling,
-    count_grown,
+    bags_of_trees,
     draw_rows,
     explained,
     fill_every_leaf,
-    grown_trees,
     judge_counts,
     positive_rows,
     prove_bags,
@@ -51,13 +49,13 @@ from ens_plugin.adapters.lightgbm.bags import (
 from ens_plugin.adapters.lightgbm.document import (
     ModelText,
     TreeText,
-    TreeWalk,
+    leaf_walk,
     parse_model,
-    split_values,
     truncated_forest,
 )
 from ens_plugin.adapters.lightgbm.library import Objective, PreparedRows, prepare_table, read_objective
 from ens_plugin.adapters.members import DrawCounts, check_replaced_methods, counts_from_bags
+from ens_plugin.adapters.row_proof import count_rows
 from ens_plugin.adapters.sklearn.forest import checked_members
 from ens_plugin.adapters.sklearn.training import training_target
 from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values, target_ranges
@@ -65,7 +63,7 @@ from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import both_scores
-from ens_plugin.core.validation import BoolArray, FloatArray, counted
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
@@ -381,34 +379,29 @@ class DrawnRows(DistributedBags):
         self._text, self._sampling, self._objective, self._n_rows = text, sampling, objective, n_rows
         self._limits, self._n_tried = limits[candidate], len(limits)
         self._leaves_of = leaves_of
-        self._grown = grown_trees(text, sampling)
+        self._bag_of = bags_of_trees(text, sampling)
 
     def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
         """Return the bags of the rows at some positions, drawn for these rows alone."""
-        return Bags.from_mask(self._rounds(rows, target)[self._grown.round_of])
+        return Bags.from_mask(self._rounds(rows, target)[self._bag_of[:: self._text.trees_per_iteration]])
 
     def _rounds(self, rows: NDArray[np.int64], target: NDArray[Any]) -> NDArray[np.bool_]:
         limit = np.where(target > 0, self._limits[-1], self._limits[0])
-        n_rounds = int(self._grown.round_of[-1]) + 1
+        n_rounds = int(self._bag_of[-1]) + 1
         return draw_rows(self._sampling.seed, limit, n_rounds, self._n_rows, rows, self._n_drawn(n_rounds))
 
     def _n_drawn(self, n_rounds: int) -> int:
         """Return the number of rounds up to a bag with every row, after which LightGBM draws no more."""
-        complete = [
-            int(index) + 1
-            for index, counts in zip(self._grown.rounds, self._grown.counts, strict=True)
-            if counts.sum() == self._n_rows
-        ]
+        pairs = zip(self._bag_of.tolist(), self._text.table.leaf_covers, strict=True)
+        complete = [int(bag) + 1 for bag, counts in pairs if counts.sum() == self._n_rows]
         return min([n_rounds, *complete])
 
     def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
         """Return row counts by leaf of every tree, and sums of the target by leaf of three iterations."""
         leaves = self._leaves_of(features)
-        _, first = np.unique(self._grown.round_of, return_index=True)
-        rounds = Bags(bags.bits[first], bags.n_rows)
-        found, reached = count_grown(self._grown, rounds, [(slice(0, bags.n_rows), leaves)])
-        added = {"found": np.concatenate(found), "reached": np.concatenate(reached)}
-        parts = [ProofStatistics(added)]
+        bag_of = np.arange(len(leaves)) // self._text.trees_per_iteration
+        found, reached = count_rows(self._text.table, bags, bag_of, [(slice(0, bags.n_rows), leaves)])
+        parts = [ProofStatistics({"found": found, "reached": reached})]
         for tree in checked_trees(self._text):
             own = bags.member(tree // self._text.trees_per_iteration)
             parts.append(target_sums(self._text, self._objective, tree, leaves[tree], target, own).named(tree))
@@ -416,9 +409,8 @@ class DrawnRows(DistributedBags):
 
     def prove(self, sums: ProofStatistics) -> BagProof:
         """Return a BagProof after comparing leaf counts with those of the trees, and the target with leaf values."""
-        edges = np.cumsum([counts.size for counts in self._grown.counts])[:-1]
-        found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
-        failure = judge_counts(self._grown, found, reached, self._n_rows, self._n_tried)
+        counts = sums.added["found"], sums.added["reached"]
+        failure = judge_counts(self._text.table, self._bag_of, *counts, self._n_tried)
         if failure is not None:
             raise explained(failure, self._sampling)
         by_tree = {tree: sums.of_tree(tree) for tree in checked_trees(self._text)}
@@ -459,11 +451,9 @@ class LightGBMForestAdapter(EnsembleAdapter):
         # Without num_iteration, the text holds the iterations that predict uses: those up to the best one.
         self._text: ModelText = parse_model(self._booster.model_to_string())
         self._objective: Objective = read_objective(self._text.header.get("objective"))
-        self._values = [tree.floats("leaf_value") for tree in self._text.trees]
         self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
-        self._leaf_dtype = np.min_scalar_type(max(value.size for value in self._values) - 1)
-        categories = getattr(self._booster, "pandas_categorical", None)
-        self._walk = TreeWalk(self._text, self._booster.num_feature(), self._leaf_dtype, categories)
+        self._leaf_dtype = np.min_scalar_type(max(tree.n_leaves for tree in self._text.trees) - 1)
+        self._walk = leaf_walk(self._text, getattr(self._booster, "pandas_categorical", None))
         self._n_compared = 0
         super().__init__(model)
 
@@ -485,7 +475,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def prepare(self, X: Any) -> PreparedRows:
         """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on the first rows."""
         rows = PreparedRows(prepare_table(self._booster, X))
-        self._walk.compare(rows.table, self._own_leaves)
+        self._walk.compare(rows, self._own_leaves)
         if self._objective.is_covered and self._n_compared < COMPARED_ROWS and rows.shape[0]:
             self._compare_with_predict(rows)
             self._n_compared += rows.shape[0]
@@ -510,7 +500,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             return outputs_by_member(self._linear_outputs, chosen, features, wanted)
         is_kept = members is None and features.leaves is not None
         if members is None and not is_kept:
-            walked = self._walk.values(features, self._values)
+            walked = self._walk.values(features) if self._walk.is_by_bits else None
             if walked is not None:
                 return self._by_member(walked)
         return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members, wanted))
@@ -520,14 +510,14 @@ class LightGBMForestAdapter(EnsembleAdapter):
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
         """Return sums of the scores of rows up to the iteration that settles each; None without the compiled walk."""
         self._check_covered()
-        return None if self._is_linear else self._walk.stopped_sums(features, self._values, stops)
+        return None if self._is_linear else self._walk.stopped_sums(features, stops)
 
     def value_sums(self, features: PreparedRows, bags: Bags | None) -> NDArray[np.float64] | None:
         """Return sums of scores or values over the iterations of each row; None without the compiled walk."""
         self._check_covered()
         if self._is_linear or features.leaves is not None or self._text.trees_per_iteration > 1:
             return None
-        return self._walk.value_sums(features, self._values, bags)
+        return self._walk.value_sums(features, bags)
 
     def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
@@ -541,7 +531,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         positive = positive_rows(sampling, target)
         if not self._walk.is_by_bits:
             self._keep_leaves(features)
-        bags = prove_bags(self._text, sampling, n_rows, positive, partial(self._count_grown, features))
+        bags = prove_bags(self._text, sampling, n_rows, positive, partial(self._count, features))
         is_proved = target is not None and self._check_target(features, bags, target)
         return bags.with_proof(BagProof(target=is_proved))
 
@@ -551,7 +541,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             self._are_training_rows(features, y),
             self._leaf_counts(features),
             features.shape[0],
-            lambda: show_split_values(features.table, split_values(self._text), np.float64),
+            lambda: show_split_values(features.table, self._text.table.splits(), np.float64),
         )
 
     def fingerprint(self) -> tuple[bytes, ...]:
@@ -562,7 +552,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
     def column_splits(self, features: PreparedRows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
-        return features.table, split_values(self._text)
+        return features.table, self._text.table.splits()
 
     def _are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
         self._keep_leaves(features)
@@ -570,14 +560,15 @@ class LightGBMForestAdapter(EnsembleAdapter):
             return True
         # LightGBM takes thresholds from all rows of training: if all trees share a bag, its other rows are held out.
         has_bags = self._trees_in_turn() < self.n_members
-        return has_bags and hold_split_values(features.table, split_values(self._text), np.float64)
+        return has_bags and hold_split_values(features.table, self._text.table.splits(), np.float64)
 
     def _leaf_counts(self, features: PreparedRows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the numbers of training and given rows in the leaves of each tree, if `features` stores these."""
-        for index, tree in enumerate(self._text.trees if features.leaves is not None else ()):
-            if tree.n_leaves > 1:
-                assert features.leaves is not None
-                yield tree.integers("leaf_count"), np.bincount(features.leaves[index], minlength=tree.n_leaves)
+        if features.leaves is None:
+            return
+        for counts, leaves in zip(self._text.table.leaf_covers, features.leaves, strict=True):
+            if counts.size > 1:
+                yield counts, np.bincount(leaves, minlength=counts.size)
 
     def _fill_leaves(self, features: PreparedRows, y: ArrayLike) -> bool:
         if self._is_linear and features.leaves is None:
@@ -585,9 +576,9 @@ class LightGBMForestAdapter(EnsembleAdapter):
         try:
             sampling = read_sampling(self._text.parameters)
             positive = positive_rows(sampling, training_target(y, self.classes, features.shape[0]))
-            prove_bags(self._text, sampling, features.shape[0], positive, partial(self._count_grown, features))
+            prove_bags(self._text, sampling, features.shape[0], positive, partial(self._count, features))
         except (BagError, DataMismatchError):
-            return fill_every_leaf(self._text, features.shape[0], self._leaf_blocks(features))
+            return fill_every_leaf(self._text.table, features.shape[0], partial(self._count, features))
         return True
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -631,7 +622,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def _scores(self, members: range, leaves: NDArray[Any]) -> NDArray[np.float64]:
         """Return the values of the leaves that rows reach, (n_members, n_rows) or (n_members, n_rows, n_labels)."""
         n_trees = self._text.trees_per_iteration
-        values = self._values[members.start * n_trees : members.stop * n_trees]
+        values = self._text.table.leaf_values[members.start * n_trees : members.stop * n_trees]
         by_tree = np.empty(leaves.shape)
         for own, value, reached in zip(by_tree, values, leaves, strict=True):
             # Clipping never applies; without it, NumPy copies to check that all leaves are there.
@@ -677,9 +668,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
                 f"LightGBM cannot predict these rows: {error}. Pass the columns that the model was trained on."
             ) from error
 
-    def _own_leaves(self, table: Any) -> NDArray[Any]:
-        """Return the leaf that LightGBM itself finds for each row in every tree, shape (n_rows, n_trees)."""
-        return np.asarray(self._predict(table, pred_leaf=True)).reshape(table.shape[0], -1)
+    def _own_leaves(self, rows: Any) -> NDArray[Any]:
+        """Return the leaf that LightGBM itself finds for each row in every tree, shape (n_trees, n_rows)."""
+        table = rows if isinstance(rows, np.ndarray) else rows.table
+        return np.asarray(self._predict(table, pred_leaf=True)).reshape(table.shape[0], -1).T
 
     def _leaves(
         self, table: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -718,15 +710,9 @@ class LightGBMForestAdapter(EnsembleAdapter):
         if features.leaves is None and not self._is_linear and n_bytes <= KEPT_BYTES:
             features.leaves = self._leaves(features.table)
 
-    def _count_grown(
-        self, features: PreparedRows, grown: Grown, rounds: Bags
-    ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-        bag_of = np.repeat(grown.round_of, self._text.trees_per_iteration)
-        counted = None if features.leaves is not None else self._walk.count(features, rounds, bag_of)
-        if counted is None:
-            return count_grown(grown, rounds, self._leaf_blocks(features))
-        found, reached = ([own[tree] for tree in grown.trees] for own in counted)
-        return found, reached
+    def _count(self, features: PreparedRows, bags: Bags, bag_of: IntArray) -> tuple[IntArray, IntArray]:
+        counted = None if features.leaves is not None else self._walk.count(features, bags, bag_of)
+        return counted or count_rows(self._text.table, bags, bag_of, self._leaf_blocks(features))
 
     def _leaf_blocks(self, features: PreparedRows) -> Iterator[tuple[slice, NDArray[Any]]]:
         # Bags are unpacked by whole bytes.

@@ -150,7 +150,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
         rows = prepare_rows(self.model, X, np.float32 if self.are_trees else None)
         if self._walk is not None:
-            self._walk.compare(rows)
+            self._walk.compare_with_apply(rows)
         return rows
 
     def check_members(self, features: Any) -> None:
@@ -364,7 +364,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
     def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
         """Return the wanted leaves of rows in all members, which are trees, shape (n_members, n_rows)."""
         walk = self._walk or TreeWalk(self.model.estimators_, self.model.n_features_in_, None, self._columns)
-        return walk.leaves(features, wanted)
+        return walk.wanted_leaves(features, wanted)
 
     def _member_rows(self, member: int, features: Any) -> Any:
         columns = self._columns[member]

@@ -85,14 +85,8 @@ from ens_plugin.adapters.sklearn.training import (
     redrawable,
     training_target,
 )
-from ens_plugin.adapters.trees import (
-    FlatForest,
-    LeafWalk,
-    are_sound,
-    compared_rows,
-    judge_origin,
-    splits_by_column,
-)
+from ens_plugin.adapters.tree_table import LEAF, TreeTable, damage_of_tree
+from ens_plugin.adapters.trees import LeafWalk, judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import FloatArray, counted
@@ -112,10 +106,8 @@ __all__ = [
     "find_damage",
     "grow_as_trees",
     "growth_is_known",
-    "held_outputs",
     "leaf_labels",
     "leaf_outputs",
-    "node_labels",
     "outputs_by_tree",
     "pure_labels",
     "reached_labels",
@@ -123,7 +115,6 @@ __all__ = [
     "tree_output_kind",
     "tree_splits",
     "truncated_ensemble",
-    "voted_labels",
 ]
 
 _OF_ALL_MEMBERS = ("oob_score_", "oob_decision_function_", "oob_prediction_")
@@ -234,29 +225,13 @@ def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
 
 def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
     """Return the label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
-    return reached_labels(tree, node_labels(tree), features)
-
-
-def node_labels(tree: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the label code of every node, the first of equals, in the order of the nodes; shape (n_nodes,)."""
     value = tree.tree_.value[:, 0, :]
-    return np.asarray(value.argmax(axis=1).astype(code_dtype(value.shape[1])))
+    return reached_labels(tree, value.argmax(axis=1).astype(code_dtype(value.shape[1])), features)
 
 
-def reached_labels(
-    tree: Any, labels: NDArray[Any], features: Any, out: NDArray[Any] | None = None
-) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the label codes of the leaves that rows reach, from the tree's :func:`node_labels`; shape (n_rows,)."""
-    # Clipping never applies; without it, NumPy copies to check that all leaves are there.
-    return np.asarray(labels.take(tree.apply(features, check_input=False), out=out, mode="clip"))
-
-
-def voted_labels(trees: list[Any], labels: list[NDArray[Any]], features: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the label codes of the leaves that rows reach, from :func:`node_labels`; shape (n_trees, n_rows)."""
-    votes = np.empty((len(trees), features.shape[0]), dtype=labels[0].dtype)
-    for own, tree, label in zip(votes, trees, labels, strict=True):
-        reached_labels(tree, label, features, out=own)
-    return votes
+def reached_labels(tree: Any, labels: NDArray[Any], features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label codes of the leaves that rows reach, from those of all nodes; shape (n_rows,)."""
+    return np.asarray(labels.take(tree.apply(features, check_input=False)))
 
 
 def outputs_by_tree(
@@ -287,27 +262,13 @@ def outputs_by_tree(
     return outputs
 
 
-def held_outputs(trees: list[Any], features: Any) -> NDArray[np.float64]:
-    """Return the outputs of the leaves that rows reach in several trees, shape (n_trees, n_rows, n_labels or 1)."""
-    outputs = np.empty((len(trees), features.shape[0], trees[0].tree_.value.shape[2]))
-    for own, tree in zip(outputs, trees, strict=True):
-        tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0, out=own, mode="clip")
-    return outputs
-
-
 def tree_splits(
     trees: Sequence[Any], columns: Sequence[NDArray[np.integer[Any]] | None] | None = None
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Yield each column that trees split, with the thresholds of some of the trees."""
-    places = range(0, len(trees), max(len(trees) // COMPARED_TREES, 1))
-    splits = []
-    for place in places:
-        nodes, own = trees[place].tree_, None if columns is None else columns[place]
-        is_split = nodes.children_left != -1
-        column = nodes.feature[is_split]
-        splits.append((column if own is None else own[column], nodes.threshold[is_split]))
-    column, threshold = (np.concatenate(parts) for parts in zip(*splits, strict=True))
-    return splits_by_column(column, threshold)
+    chosen = slice(0, None, max(len(trees) // COMPARED_TREES, 1))
+    n_features = trees[0].tree_.n_features
+    return tree_table(trees[chosen], n_features, None if columns is None else columns[chosen]).splits()
 
 
 def checked_members(n_members: int) -> list[int]:
@@ -428,85 +389,27 @@ def _root(tree: Any) -> bytes:
 Columns = Sequence[NDArray[np.integer[Any]] | None]
 
 
-class TreeWalk:
-    """Outputs of an ensemble of trees for prepared rows, if the compiled walk finds the leaves that ``apply`` finds."""
+def tree_table(
+    trees: Sequence[Any],
+    n_features: int,
+    columns: Columns | None = None,
+    labels: Sequence[NDArray[np.unsignedinteger[Any]]] | None = None,
+) -> TreeTable:
+    """Return trees as a table, in which each node is its own leaf number.
 
-    def __init__(
-        self,
-        trees: list[Any],
-        n_features: int,
-        labels: list[NDArray[np.unsignedinteger[Any]]] | None,
-        columns: Columns | None = None,
-    ) -> None:
-        self._trees, self._labels = trees, labels
-        self._columns = [None] * len(trees) if columns is None else columns
-        self._n_features = n_features
-        self._walk = LeafWalk(self._flatten, "scikit-learn's apply")
-
-    def compare(self, features: Any) -> None:
-        """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
-        if not isinstance(features, np.ndarray) or not self._walk.is_to_compare(features.shape[0], np.float32):
-            return
-        rows = features[compared_rows(features.shape[0])]
-        self._walk.compare_trees(rows, self._own_leaves)
-
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any] | None:
-        """Return the outputs of the trees as of ``EnsembleAdapter.outputs``; None where the walk is not used."""
-        if not self._walk.is_used or not isinstance(features, np.ndarray):
-            return None
-        if self._labels is not None:
-            labels = self._labels
-            return self._walk.entries("labels", lambda: labels, features, members, wanted)
-        if self._trees[0].tree_.value.shape[2] == 1:
-            return self._walk.entries("values", self._values, features, members, wanted)
-        return self._probabilities(features, members or range(len(self._trees)), wanted)
-
-    def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
-        if self._walk.is_used and isinstance(features, np.ndarray):
-            return self._walk.leaves(features, None, wanted)
-        return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
-
-    def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
-        """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""
-        if not self._walk.is_used or not isinstance(features, np.ndarray):
-            return None
-        # In the type of positions, which sums by leaf need.
-        return lambda rows: self._walk.leaves(rows, range(member, member + 1))[0].astype(np.intp)
-
-    def _probabilities(
-        self, features: NDArray[Any], members: range, wanted: NDArray[np.bool_] | None
-    ) -> NDArray[np.float64]:
-        leaves = self._walk.leaves(features, members, wanted)
-        n_labels = self._trees[0].tree_.value.shape[2]
-        outputs = (np.empty if wanted is None else np.zeros)((*leaves.shape, n_labels))
-        for place, member in enumerate(members):
-            value = self._trees[member].tree_.value[:, 0, :]
-            if wanted is None:
-                value.take(leaves[place], axis=0, out=outputs[place], mode="clip")
-            else:
-                rows = np.flatnonzero(wanted[place])
-                outputs[place, rows] = value.take(leaves[place].take(rows), axis=0)
-        return outputs
-
-    def _values(self) -> list[NDArray[np.float64]]:
-        return [tree.tree_.value[:, 0, 0] for tree in self._trees]
-
-    def _own_leaves(self, place: int, rows: NDArray[Any]) -> NDArray[Any]:
-        # The estimator's own apply takes three times as long, to check what prepare has checked.
-        own = self._columns[place]
-        return np.asarray(self._trees[place].tree_.apply(rows if own is None else rows[:, own]))
-
-    def _flatten(self) -> FlatForest:
-        sizes = [tree.tree_.node_count for tree in self._trees]
-        numbers = np.arange(max(sizes), dtype=np.min_scalar_type(max(sizes) - 1))
-        return FlatForest(
-            trees=[_flat_tree(tree.tree_, own) for tree, own in zip(self._trees, self._columns, strict=True)],
-            numbers=[numbers[:size] for size in sizes],
-            n_features=self._n_features,
-        )
+    Values are `labels`, by node, where they are given, else the means or the probabilities that leaves hold.
+    """
+    nodes = [tree.tree_ for tree in trees]
+    sizes = [own.node_count for own in nodes]
+    numbers = np.arange(max(sizes), dtype=np.min_scalar_type(max(sizes) - 1))
+    values = [own.value[:, 0, :] for own in nodes] if labels is None else labels
+    return TreeTable(
+        trees=list(map(_flat_tree, nodes, [None] * len(nodes) if columns is None else columns)),
+        numbers=[numbers[:size] for size in sizes],
+        values=[own[:, 0] if own.ndim == 2 and own.shape[1] == 1 else own for own in values],
+        covers=[own.n_node_samples for own in nodes],
+        n_features=n_features,
+    )
 
 
 def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree:
@@ -516,8 +419,77 @@ def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree
         right=nodes.children_right,
         feature=feature if columns is None else columns.take(np.maximum(feature, 0)),
         threshold=nodes.threshold,
-        missing_left=nodes.missing_go_to_left,
+        # EconML's trees take no missing values.
+        missing_left=getattr(nodes, "missing_go_to_left", np.zeros(left.size, np.bool_)),
     )
+
+
+def _only_array(rows: Any) -> NDArray[Any] | None:
+    return rows if isinstance(rows, np.ndarray) else None
+
+
+class TreeWalk(LeafWalk):
+    """The compiled search in scikit-learn's trees, whose own ``apply`` finds the leaves where it is not used."""
+
+    def __init__(
+        self,
+        trees: list[Any],
+        n_features: int,
+        labels: list[NDArray[np.unsignedinteger[Any]]] | None,
+        columns: Columns | None = None,
+    ) -> None:
+        self._trees, self._columns = trees, columns
+        read_table = partial(tree_table, trees, n_features, columns, labels)
+        super().__init__(read_table, "scikit-learn's apply", _only_array)
+
+    def compare_with_apply(self, features: Any) -> None:
+        """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
+        self.compare_trees(features, self._own_leaves)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any] | None:
+        """Return the outputs of the trees as of ``EnsembleAdapter.outputs``; None where the walk is not used."""
+        if not self.is_used or self.table.values[0].ndim == 1:
+            return self.values(features, members, wanted)
+        leaves = self.leaves(features, members, wanted)
+        if leaves is None:
+            return None
+        n_labels = self.table.values[0].shape[1]
+        outputs = (np.empty if wanted is None else np.zeros)((*leaves.shape, n_labels))
+        for place, member in enumerate(members or range(len(self._trees))):
+            value = self.table.values[member]
+            if wanted is None:
+                value.take(leaves[place], axis=0, out=outputs[place], mode="clip")
+            else:
+                rows = np.flatnonzero(wanted[place])
+                outputs[place, rows] = value.take(leaves[place].take(rows), axis=0)
+        return outputs
+
+    def wanted_leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
+        walked = self.leaves(features, None, wanted)
+        if walked is not None:
+            return walked
+        return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
+
+    def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
+        """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""
+        if not self.is_used or not isinstance(features, np.ndarray):
+            return None
+
+        def find(rows: NDArray[Any]) -> NDArray[Any]:
+            walked = self.leaves(rows, range(member, member + 1))
+            assert walked is not None
+            # In the type of positions, which sums by leaf need.
+            return np.asarray(walked[0], dtype=np.intp)
+
+        return find
+
+    def _own_leaves(self, place: int, rows: NDArray[Any]) -> NDArray[Any]:
+        # The estimator's own apply takes three times as long, to check what prepare has checked.
+        own = None if self._columns is None else self._columns[place]
+        return np.asarray(self._trees[place].tree_.apply(rows if own is None else rows[:, own]))
 
 
 _OF_THREAD = local()
@@ -566,7 +538,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         """Return X as float32, the type the trees compare with their thresholds."""
         rows = prepare_rows(self.model, X, np.float32)
         if self._are_plain:
-            self._walk.compare(rows)
+            self._walk.compare_with_apply(rows)
         return rows
 
     def check_members(self, features: Any) -> None:
@@ -584,12 +556,7 @@ class SklearnForestAdapter(EnsembleAdapter):
             return walked
         if members is None:
             return outputs_by_tree(self.model.estimators_, self._tree_outputs, features, wanted)
-        chosen = slice(members.start, members.stop)
-        trees = self.model.estimators_[chosen]
-        if self._labels is not None:
-            return voted_labels(trees, self._labels[chosen], features)
-        outputs = held_outputs(trees, features)
-        return outputs if self.output_kind == "probabilities" else outputs[:, :, 0]
+        return outputs_by_member(self._tree_outputs, members, features, wanted)
 
     @cached_property
     def _are_plain(self) -> bool:
@@ -632,7 +599,7 @@ class SklearnForestAdapter(EnsembleAdapter):
             features,
             BagCounts(bags),
             target,
-            self._walk.leaves,
+            self._walk.wanted_leaves,
             weights_are_known=draws_by_weight(self.model),
         )
         return bags.with_proof(proof)
@@ -799,9 +766,6 @@ def _seeded(seed: int) -> np.random.RandomState:
 def _bag_means(trees: Sequence[Any]) -> FloatArray:
     """Return what the root of each tree holds: the shares of the labels in its bag, or the mean or median target."""
     return np.array([tree.tree_.value[0].ravel() for tree in trees], dtype=np.float64)
-
-
-LEAF = -1
 
 
 class OneApiForestAdapter(EnsembleAdapter):
@@ -1024,8 +988,7 @@ def _expected_splits(n_rows: NDArray[Any]) -> NDArray[np.float64]:
 def find_damage(held: Any) -> str | None:
     """Return the damage that makes a tree, or an estimator that holds trees, unsafe to predict with.
 
-    scikit-learn copies the nodes of a tree from a file without a check: with damaged nodes, prediction may never
-    end, or may read memory outside the tree.
+    scikit-learn copies the nodes of a tree from a file without a check.
     """
     return _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
 
@@ -1038,15 +1001,9 @@ def _damage_of_tree(tree: Any) -> str | None:
     # The arrays below are views of memory for node_count nodes, which is therefore checked first.
     if not 1 <= tree.node_count <= tree.capacity:
         return f"a tree states {counted(tree.node_count, 'node')}, and holds {tree.capacity}"
-    left, right, features = tree.children_left, tree.children_right, tree.feature
-    if not are_sound(left, right) or ((left == LEAF) != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
-        return "a tree does not lead from its root to each leaf once"
-    split = features[left != LEAF]
-    if split.size and (split.min() < 0 or split.max() >= tree.n_features):
-        return "a tree splits on a feature that it does not have"
-    if np.isnan(tree.threshold[left != LEAF]).any() or not np.isfinite(tree.value).all():
-        return "a tree holds values that are no numbers"
-    return None
+    links = tree.children_left, tree.children_right, tree.feature
+    damage = damage_of_tree(*links, tree.n_features, tree.threshold, tree.value)
+    return None if damage is None else f"a tree {damage}"
 
 
 def _damage_of_estimator(held: Any) -> str | None:

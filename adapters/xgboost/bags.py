@@ -6,11 +6,11 @@ mt19937 generator. For `hist` and `approx` a single 32-bit output s seeds a cong
 two outputs a, b for every row, in the bag if :math:`(a + 2^{32} b) / 2^{64}` is. Weights, labels and thread counts
 have no effect.
 
-The proof that bags are right: their rows give the sums that XGBoost's leaves store. Every leaf stores the summed
-second derivative of its in-bag rows. A mask is right if it gives that sum in every leaf of every tree. A wrong one,
-coin tosses independent of the right one, passes with a chance of at most the product over leaves of the largest
-probability of a binomial count of the leaf's rows: masks that agree in a leaf's sum never contain one another, and no
-such family of sets is likelier than the likeliest size (Lubell, Yamamoto, Meshalkin).
+The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.row_proof`. Every leaf stores the summed second
+derivative of its in-bag rows. A wrong mask, coin tosses independent of the right one, gives that sum in every leaf of a
+tree with a chance of at most the product over leaves of the largest probability of a binomial count of the leaf's rows:
+masks that agree in a leaf's sum never contain one another, and no such family of sets is likelier than the likeliest
+size (Lubell, Yamamoto, Meshalkin).
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin import _kernel
+from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import in_threads
+from ens_plugin.adapters.row_proof import MAX_CHANCE, chance_of_draws, gives_cover, proved_trees
 from ens_plugin.adapters.trees import count_leaves
-from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, Tree, read_leaves
+from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, read_leaves
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.target import Hessians, check_target
 from ens_plugin.core.bags import BagProof, Bags
@@ -40,7 +42,6 @@ from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = [
-    "CHANCE",
     "MAX_PROOFS",
     "NEAR",
     "N_LIKELY_SEEDS",
@@ -76,7 +77,6 @@ __all__ = [
     "search_generators",
     "search_seeds",
     "several_rounds",
-    "too_few_draws",
     "too_weak",
     "tree_evidence",
     "tree_words",
@@ -198,35 +198,32 @@ def several_rounds(n_rounds: int, n_parallel: int) -> UnsupportedModelError:
 
 
 def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
-    return f"tree {failed[0]}" + (f" and {failed.size - 1} more of {len(forest.trees)}" if failed.size > 1 else "")
+    return f"tree {failed[0]}" + (f" and {failed.size - 1} more of {forest.n_trees}" if failed.size > 1 else "")
 
 
-def too_weak(chance: float, allowed: float, n_trees: int) -> BagError:
-    """Return the error for trees too small to distinguish a right bag from a wrong one."""
+def too_weak(chance: float, n_trees: int, n_drawn: int) -> BagError:
+    """Return the error for trees too small, or on too few draws, to distinguish a right bag from a wrong one."""
+    if n_drawn < n_trees:
+        return BagError(
+            f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster "
+            f"were grown on {counted(n_drawn, 'draw')}. Rows were found that agree with all of them, but trees so "
+            f"small would agree with wrong ones with a chance of up to {chance:.2g} ({MAX_CHANCE:g} is allowed). Train "
+            f"with tree_method='hist', which draws rows for every tree, or deeper trees, or {HOLDOUT}."
+        )
     return BagError(
         f"Bags were found that agree with {'the only tree' if n_trees == 1 else f'all {n_trees} trees'}, but so few "
-        f"and small trees would agree with wrong ones with a chance of up to {chance:.2g} ({allowed:g} is allowed). "
+        f"and small trees would agree with wrong ones with a chance of up to {chance:.2g} ({MAX_CHANCE:g} is allowed). "
         f"Train more or deeper trees, or {HOLDOUT}."
     )
 
 
-def lost_and_weak(chance: float, allowed: float, settings: TrainingParameters) -> BagError:
+def lost_and_weak(chance: float, settings: TrainingParameters) -> BagError:
     """Return the error for trees too small to find again the seed that a booster has lost."""
     return BagError(
         f"The rows drawn for the trees are not known. The booster states subsample={settings.subsample:g}, "
         f"seed={settings.seed}, which its trees contradict, as after save_model and load_model. Trees so few and small "
-        f"agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {allowed:g} is allowed). "
-        f"Either {GIVE_BACK}, or train more or deeper trees, or {HOLDOUT}."
-    )
-
-
-def too_few_draws(chance: float, allowed: float, n_trees: int, n_draws: int) -> BagError:
-    """Return the error for parallel trees that share too few draws to distinguish a right one from a wrong one."""
-    return BagError(
-        f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster were "
-        f"grown on {counted(n_draws, 'draw')}. Rows were found that agree with all of them, but "
-        f"trees so small would agree with wrong ones with a chance of up to {chance:.2g} ({allowed:g} is allowed). "
-        f"Train with tree_method='hist', which draws rows for every tree, or deeper trees, or {HOLDOUT}."
+        f"agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {MAX_CHANCE:g} is "
+        f"allowed). Either {GIVE_BACK}, or train more or deeper trees, or {HOLDOUT}."
     )
 
 
@@ -371,7 +368,7 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool, by_level: Int
     Before 3.3 columns take one output in all.  `approx` draws columns by tree, rows, and then columns by level, for
     all parallel trees of a group at once.
     """
-    n_trees = len(forest.trees)
+    n_trees = forest.n_trees
     pairs, shared = method == "grow_colmaker", method == "grow_histmaker"
     by_tree = int(recent and forest.settings.bytree < 1)
     of_levels = _once(forest, by_level) if shared else by_level
@@ -400,7 +397,7 @@ def _draws(forest: Forest, n_rows: int, method: str, recent: bool, by_level: Int
 def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
     """Return the generator's seed for each tree: one for the training, or one for each round."""
     settings = forest.settings
-    seeds = np.full(len(forest.trees), settings.seed % 2**32, dtype=np.uint64)
+    seeds = np.full(forest.n_trees, settings.seed % 2**32, dtype=np.uint64)
     if settings.seed_per_iteration:
         seeds = (np.uint64(settings.seed % 2**32) * np.uint64(ROUND_FACTOR) + forest.round.astype(np.uint64)) % 2**32
     return seeds.astype(np.uint32)
@@ -409,10 +406,11 @@ def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
 def _column_draws(forest: Forest) -> tuple[IntArray, IntArray]:
     """Return how many generator outputs each tree takes for columns: by level, and by node; both shape (n_trees,)."""
     settings = forest.settings
-    by_level, by_node = np.zeros((2, len(forest.trees)), dtype=np.int64)
+    by_level, by_node = np.zeros((2, forest.n_trees), dtype=np.int64)
     if settings.bylevel == 1 and settings.bynode == 1:
         return by_level, by_node
-    for member, (tree, depth) in enumerate(zip(forest.trees, forest.depths, strict=True)):
+    trees = zip(forest.table.trees, forest.depths, strict=True)
+    for member, (tree, depth) in enumerate(trees):
         if settings.bylevel < 1:
             levels = int(depth.max()) + 1
             by_level[member] = min(levels, settings.max_depth) if settings.max_depth else levels
@@ -430,10 +428,11 @@ def _once(forest: Forest, by_level: IntArray) -> IntArray:
     return found
 
 
-def _evaluated_splits(tree: Tree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
+def _evaluated_splits(tree: FlatTree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
     """Return which nodes are splits whose children were evaluated as candidates for further splits."""
-    splits = ~tree.is_leaf
-    full = settings.max_leaves and np.count_nonzero(tree.is_leaf) == settings.max_leaves
+    is_leaf = tree.left < 0
+    splits = ~is_leaf
+    full = settings.max_leaves and np.count_nonzero(is_leaf) == settings.max_leaves
     if full and settings.by_loss:
         splits[np.argmax(tree.left)] = False
     elif full and splits.any():
@@ -534,7 +533,7 @@ class TreeEvidence:
     def accepts(self, in_bag: NDArray[np.bool_]) -> bool:
         """Return whether the rows of a bag give the sum stored in every leaf."""
         sums = np.bincount(self.leaf[in_bag], weights=self.hessian[in_bag], minlength=self.covers.size)
-        return bool(_agree(sums, self.covers, self.tolerance).all())
+        return bool(gives_cover(sums, self.covers, self.tolerance).all())
 
     def log_chance(self, subsample: float) -> float:
         """Return the logarithm of a bound on the chance that a wrong bag is accepted."""
@@ -545,12 +544,11 @@ class TreeEvidence:
 
 def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample: float) -> Proof:
     """Return the result, for each tree, of comparing the sums of its leaves with those that `bags` give."""
-    every = _Leaves.of(forest)
     n_rows = rows.shape[0]
     n_spans = max(min(effective_n_jobs(None), n_rows // 1024), 1)
     edges = np.linspace(0, n_rows, n_spans + 1).astype(int) // 8 * 8
     edges[-1] = n_rows
-    counter = _Counter(forest, every, rows, hessians, bags, None if rows.leaves is not None else LeafReader(forest))
+    counter = _Counter.of(forest, rows, hessians, bags)
     if rows.kept is not None:
         rows.kept.begin(bags)
     if rows.sums is not None:
@@ -560,7 +558,7 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
     def count(span: int) -> tuple[FloatArray, IntArray]:
         return counter.count(slice(int(edges[span]), int(edges[span + 1])))
 
-    sums, sizes = np.zeros(every.covers.size), np.zeros(every.covers.size, dtype=np.int64)
+    sums, sizes = np.zeros(counter.hidden.size), np.zeros(counter.hidden.size, dtype=np.int64)
     for part_sums, part_sizes in in_threads(count, range(n_spans)):
         sums += part_sums
         sizes += part_sizes
@@ -569,19 +567,13 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
 
 def leaf_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> tuple[FloatArray, IntArray]:
     """Return sums over some rows by leaf, the leaves of all trees in one array."""
-    reader = None if rows.leaves is not None else LeafReader(forest)
-    return _Counter(forest, _Leaves.of(forest), rows, hessians, bags, reader).count(slice(0, rows.shape[0]))
+    return _Counter.of(forest, rows, hessians, bags).count(slice(0, rows.shape[0]))
 
 
 def judge_leaf_sums(forest: Forest, hessians: Hessians, sums: FloatArray, sizes: IntArray, subsample: float) -> Proof:
     """Return the result, for each tree, of comparing the sums over all rows with those that its leaves store."""
-    every = _Leaves.of(forest)
-    agree = _agree(sums, every.covers, hessians.tolerance()[every.tree])
-    log_chance = _log_chances(sizes, subsample)
-    return Proof(
-        passed=np.logical_and.reduceat(agree, every.edges[:-1]),
-        log_chance=np.add.reduceat(log_chance, every.edges[:-1]),
-    )
+    log_chance = np.add.reduceat(_log_chances(sizes, subsample), forest.table.edges[:-1])
+    return Proof(proved_trees(forest.table, sums, hessians.tolerance()), log_chance)
 
 
 def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[int]) -> list[TreeEvidence]:
@@ -598,30 +590,12 @@ def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[i
             for start in range(0, len(earlier), 16):
                 part = earlier[start : start + 16]
                 for before, reached in zip(part, read_leaves(forest, rows, part), strict=True):
-                    margin[:, forest.group[before]] += forest.trees[before].leaf_values[reached]
+                    margin[:, forest.group[before]] += forest.table.leaf_values[before][reached]
             known_round = int(forest.round[member])
             by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
         own = by_group[:, forest.group[member]]
-        found.append(TreeEvidence(leaf, forest.trees[member].leaf_covers, own, float(tolerance[member])))
+        found.append(TreeEvidence(leaf, forest.table.leaf_covers[member], own, float(tolerance[member])))
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Leaves:
-    """Leaves of all trees in one array: those of tree t are edges[t], ..., edges[t + 1] - 1."""
-
-    edges: IntArray
-    tree: IntArray
-    covers: FloatArray
-
-    @classmethod
-    def of(cls, forest: Forest) -> _Leaves:
-        counts = [tree.n_leaves for tree in forest.trees]
-        return cls(
-            edges=np.concatenate([[0], np.cumsum(counts)]),
-            tree=np.repeat(np.arange(len(counts)), counts),
-            covers=np.concatenate([tree.leaf_covers for tree in forest.trees]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -629,44 +603,51 @@ class _Counter:
     """Counter that sums in-bag derivatives and counts the rows with derivatives above the tolerance, by leaf."""
 
     forest: Forest
-    every: _Leaves
     rows: Rows
     hessians: Hessians
     bags: Bags
     reader: LeafReader | None
+    # Derivatives up to this size, by leaf, make no difference to a sum.
+    hidden: FloatArray
+
+    @classmethod
+    def of(cls, forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> _Counter:
+        """Return the counter of some rows, which reads their leaves unless they are kept."""
+        reader = None if rows.leaves is not None else LeafReader(forest)
+        hidden = 2.0 * hessians.tolerance()[forest.table.tree_of_leaf] * np.concatenate(forest.table.leaf_covers)
+        return cls(forest, rows, hessians, bags, reader, hidden)
 
     def count(self, span: slice) -> tuple[FloatArray, IntArray]:
         """Return each leaf's sum of in-bag derivatives and count of rows above the tolerance, in a range of rows."""
         if self.reader is not None and self.hessians.are_alike:
             rows, bags = self.rows[span], self.bags.part(span)
             counted = (
-                self.forest.walk.count(rows, bags) if rows.sums is None else rows.sums.count(self.forest, rows, bags)
+                self.forest.walk.count(rows, bags, np.arange(self.forest.n_trees))
+                if rows.sums is None
+                else rows.sums.count(self.forest, rows, bags)
             )
             if counted is not None:
                 return self._sums_alike(*counted)
-        n_leaves = self.every.covers.size
-        sums, sizes = np.zeros(n_leaves), np.zeros(n_leaves, dtype=np.int64)
-        step = max(BLOCK_CELLS // len(self.forest.trees) // 8, 32) * 8
+        sums, sizes = np.zeros(self.hidden.size), np.zeros(self.hidden.size, dtype=np.int64)
+        step = max(BLOCK_CELLS // self.forest.n_trees // 8, 32) * 8
         for start in range(span.start, span.stop, step):
             self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
         return sums, sizes
 
     def _sums_alike(self, in_bag: IntArray, counts: IntArray) -> tuple[FloatArray, IntArray]:
         """Return what :meth:`count` does, from numbers of rows by leaf, for equal derivatives."""
-        hessians, tree = self.hessians, self.every.tree
+        hessians = self.hessians
         one = np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
-        hessian = one[self.forest.group][tree]
-        hidden = 2.0 * hessians.tolerance()[tree] * self.every.covers
-        return in_bag * hessian, np.where(hessian > hidden, counts, 0)
+        hessian = one[self.forest.group][self.forest.table.tree_of_leaf]
+        return in_bag * hessian, np.where(hessian > self.hidden, counts, 0)
 
     def _count_block(self, block: slice, sums: FloatArray, sizes: IntArray) -> None:
-        forest, hessians, edges = self.forest, self.hessians, self.every.edges
+        forest, hessians, edges = self.forest, self.hessians, self.forest.table.edges
         rows, in_bag = self.rows[block], self.bags.in_bag(block)
         leaves = rows.leaves if self.reader is None else self.reader.read(rows)
         assert leaves is not None
         if rows.kept is not None:
             rows.kept.keep(leaves)
-        hidden = 2.0 * hessians.tolerance()[self.every.tree] * self.every.covers
         margin = np.array(hessians.first(block))
         for number in range(forest.n_rounds):
             hessian = np.asarray(hessians.at(block, margin), dtype=np.float64)
@@ -675,15 +656,15 @@ class _Counter:
                 own = slice(int(edges[tree]), int(edges[tree + 1]))
                 of_tree = hessian[:, forest.group[tree]]
                 counted = (
-                    _count_alike(leaves[tree], in_bag[tree], float(of_tree[0]), hidden[own])
+                    _count_alike(leaves[tree], in_bag[tree], float(of_tree[0]), self.hidden[own])
                     if alike
-                    else _count_each(leaves[tree], in_bag[tree], of_tree, hidden[own])
+                    else _count_each(leaves[tree], in_bag[tree], of_tree, self.hidden[own])
                 )
                 sums[own] += counted[0]
                 sizes[own] += counted[1]
             if hessians.depend_on_margin and number + 1 < forest.n_rounds:
                 for tree in np.flatnonzero(forest.round == number):
-                    margin[:, forest.group[tree]] += forest.trees[tree].leaf_values[leaves[tree]]
+                    margin[:, forest.group[tree]] += forest.table.leaf_values[tree][leaves[tree]]
 
 
 def _count_alike(
@@ -702,12 +683,8 @@ def _count_each(
     return sums.astype(np.float64), np.bincount(leaves[hessian > hidden[leaves]], minlength=hidden.size)
 
 
-def _agree(sums: NDArray[Any], covers: FloatArray, tolerance: FloatArray | float) -> NDArray[np.bool_]:
-    return np.asarray(np.abs(sums - covers) <= tolerance * np.maximum(sums, covers))
-
-
 def _log_chances(sizes: IntArray, subsample: float) -> FloatArray:
-    """Return the logarithm of the largest binomial probability for each number of rows."""
+    """Return the logarithm of the largest binomial probability for each number of rows: the bound for a leaf."""
     found, position = np.unique(sizes, return_inverse=True)
     mode = np.floor((found + 1) * subsample)
     return np.asarray(binom.logpmf(np.minimum(mode, found), found, subsample))[position]
@@ -881,7 +858,7 @@ class Share:
         """Return the share of the training rows that the trees' roots count."""
         forest = hessians.forest
         first = np.flatnonzero(forest.round == 0)
-        roots = np.array([forest.trees[tree].covers[0] for tree in first], dtype=np.float64)
+        roots = np.array([forest.table.covers[tree][0] for tree in first.tolist()])
         shares = roots / total[forest.group[first]]
         mean = float(shares.mean())
         spread = np.sqrt(max(mean * (1 - mean), 0.0) / n_effective)
@@ -913,7 +890,6 @@ class Share:
         return list(dict.fromkeys(found))[:MAX_SHARES]
 
 
-CHANCE = 1e-9
 # Fewest leaves of the first trees together, so that other rows do not agree by chance.
 LEAVES_THAT_TELL = 8
 PROBE_CELLS = 200_000
@@ -945,7 +921,7 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     share = Share.sampled(hessians)
     if share.is_whole:
         raise no_sampling()
-    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
+    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), forest.n_trees))))
     guess, bags, proof = _best_guess(forest, rows, hessians, probes, share)
     if not proof.passed.all():
         guess = _repaired(forest, rows, hessians, guess, share, int(np.argmin(proof.passed)))
@@ -955,11 +931,10 @@ def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Ba
     if failed.size:
         raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), N_SEEDS)
     chance = chance_of_false_match(guess, proof)
-    if chance > CHANCE:
+    if chance > MAX_CHANCE:
         if not share.fits(forest.settings.subsample):
-            raise lost_and_weak(chance, CHANCE, forest.settings)
-        n_trees, drawn = len(forest.trees), n_draws(guess.draws)
-        raise (too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn))
+            raise lost_and_weak(chance, forest.settings)
+        raise too_weak(chance, forest.n_trees, n_draws(guess.draws))
     is_proved = y is not None and check_target(forest, rows, hessians, bags, y)
     return bags.with_proof(BagProof(target=is_proved))
 
@@ -974,7 +949,7 @@ def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> 
         hessians = Hessians.of(forest, rows, y)
     except (BagError, InputError):
         return False
-    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), len(forest.trees)))))
+    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), forest.n_trees))))
     if sum(probe.covers.size - 1 for probe in probes) < LEAVES_THAT_TELL:
         return False
     share = Share.sampled(hessians)
@@ -1017,7 +992,7 @@ def _best_guess(
 def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Share) -> Iterator[Guess]:
     """Yield guesses of row draws that fit the first trees: likely draws, else draws that a search finds."""
     likely = likely_draws(forest, rows.shape[0])
-    stretch = np.zeros(len(forest.trees), dtype=np.int64)
+    stretch = np.zeros(forest.n_trees, dtype=np.int64)
     shares = share.candidates(forest.settings.subsample)
     sampler = RowSampler(rows.shape[0], 0.5)
     samplers = [sampler.with_subsample(value) for value in shares]
@@ -1047,7 +1022,7 @@ def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Shar
             ranked = _ranked(hit, own_layouts, probes, stretch, n_tried)
             best = nlargest(MAX_PROOFS, [*best, *ranked], key=itemgetter(0))
             n_confirmed, guess = ranked[0]
-            if log_chances(guess.sampler.subsample)[n_confirmed - 1] + np.log(n_tried[0]) < np.log(CHANCE):
+            if log_chances(guess.sampler.subsample)[n_confirmed - 1] + np.log(n_tried[0]) < np.log(MAX_CHANCE):
                 yield from (guess for _, guess in ranked)
                 return
     yield from (guess for _, guess in best)
@@ -1137,7 +1112,7 @@ def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
 def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share, first: int) -> Guess:
     """Return the guess with each draw that fails, from tree `first` on, replaced by one that a search finds."""
     draws, stretch, tried = guess.draws, guess.stretch.copy(), dict(guess.tried)
-    n_trees = len(forest.trees)
+    n_trees = forest.n_trees
     for start in range(first, n_trees, TREES_AT_ONCE):
         chosen = list(range(start, min(start + TREES_AT_ONCE, n_trees)))
         for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):
@@ -1199,16 +1174,12 @@ def n_draws(draws: Draws) -> int:
 
 
 def chance_of_false_match(guess: Guess, proof: Proof) -> float:
-    """Return a bound on the chance that wrong draws pass the proof, over all guesses for all stretches of trees.
-
-    Trees that share a draw (`approx`) are not independent evidence: only the strongest of them counts.
-    """
-    draws = guess.draws
-    log_chance = dict.fromkeys(guess.tried, 0.0)
-    strongest: dict[tuple[int, int, int], float] = {}
-    for tree, own in enumerate(proof.log_chance.tolist()):
-        key = (int(guess.stretch[tree]), int(draws.seed[tree]), int(draws.position[tree]))
-        strongest[key] = min(strongest.get(key, 0.0), own)
-    for (stretch, _, _), own in strongest.items():
-        log_chance[stretch] += own
-    return float(sum(min(np.exp(value) * guess.tried[stretch], 1.0) for stretch, value in log_chance.items()))
+    """Return a bound on the chance that wrong draws pass the proof, over all guesses for all stretches of trees."""
+    seed_and_position = np.stack([guess.draws.seed.astype(np.int64), guess.draws.position])
+    chance = 0.0
+    for stretch, n_tried in guess.tried.items():
+        own = guess.stretch == stretch
+        # Trees may share a draw (`approx`).
+        _, draw_of = np.unique(seed_and_position[:, own], axis=1, return_inverse=True)
+        chance += min(chance_of_draws(proof.log_chance[own], draw_of.reshape(-1), n_tried), 1.0)
+    return chance

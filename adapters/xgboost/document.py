@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.members import shortened
-from ens_plugin.adapters.trees import are_sound
+from ens_plugin.adapters.tree_table import damage_of_tree
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError
 
@@ -325,12 +325,10 @@ def _check_tree(tree: dict[str, Any], n_features: int, is_binary: bool) -> None:
     for name, kind in OPTIONAL.items():
         if name in tree:
             _numbers(tree, name, kind, n_nodes, is_binary)
-    if not are_sound(left, right) or ((left < 0) != (right < 0)).any() or min(left.min(), right.min()) < -1:
-        raise _DamageError("does not lead from its root to each leaf once")
+    damage = damage_of_tree(left, right, features, n_features)
+    if damage is not None:
+        raise _DamageError(damage)
     _check_parents(left, right, parents)
-    split = features[left >= 0]
-    if split.size and (split.min() < 0 or split.max() >= n_features):
-        raise _DamageError("splits on a feature that the model does not have")
     if "leaf_weights" in tree:
         _check_leaf_vectors(tree, left, n_values, is_binary)
     if "categories" in tree:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ from scipy.sparse import issparse
 
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.trees import FlatForest, LeafWalk, Table, compared_rows, move_values_by_label
+from ens_plugin.adapters.tree_table import LEAF, TreeTable
+from ens_plugin.adapters.trees import LeafWalk, move_values_by_label
 from ens_plugin.adapters.xgboost.document import decode, encode
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import FloatArray, IntArray
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
@@ -39,14 +39,11 @@ from ens_plugin.findings import Finding, finding
 __all__ = [
     "FULL_RATE",
     "GROWN_PARALLEL",
-    "LEAF",
     "Forest",
     "KeptSums",
     "LeafReader",
     "Shape",
     "TrainingParameters",
-    "Tree",
-    "TreeWalk",
     "class_margin_sums",
     "form_members",
     "learning_rate",
@@ -54,145 +51,25 @@ __all__ = [
     "read_leaves",
     "read_shape",
     "shrunken",
+    "split_conditions",
     "truncated_trees",
 ]
 
 IS_SET = 1
 
 
-class TreeWalk:
-    """Leaves that rows reach in all trees, if the compiled walk finds those of ``predict(pred_leaf=True)``.
-
-    Leaves are numbered from 0 in the order of the nodes.
-    """
-
-    def __init__(self, trees: list[dict[str, Any]], n_features: int) -> None:
-        self._trees, self._n_features = trees, n_features
-        self._walk = LeafWalk(self._flatten, "XGBoost's predict(pred_leaf=True)")
-
-    def compare(self, rows: Rows, find_own: Callable[[Rows], NDArray[Any]]) -> None:
-        """Compare the walk with XGBoost on some of the rows, and on rows made of thresholds, unless that is done."""
-        if not self._walk.is_to_compare(rows.shape[0], np.float32):
-            return
-        some = rows[compared_rows(rows.shape[0])]
-        array = _as_array(some)
-        if array is None:
-            return
-
-        def own(probes: NDArray[Any]) -> NDArray[Any]:
-            return self._numbers_of(find_own(some.with_table(probes)))
-
-        self._walk.compare(array, lambda: self._numbers_of(find_own(some)), own)
-
-    def leaves(self, rows: Rows, trees: Sequence[int], wanted: NDArray[np.bool_] | None = None) -> NDArray[Any] | None:
-        """Return the leaf of each tree that each row reaches, (n_trees, n_rows); None where the walk is not used."""
-        if not self._walk.is_used:
-            return None
-        parts, done = [], 0
-        for run in _runs(trees):
-            own = None if wanted is None else wanted[done : done + len(run)]
-            found = self._walk.read_blocks(self._table(rows), run, own)
-            if found is None:
-                return None
-            parts.append(found)
-            done += len(run)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    @property
-    def is_by_bits(self) -> bool:
-        """Return whether the walk finds all leaves again in less time than they are kept in."""
-        return self._walk.is_by_bits
-
-    @property
-    def move_values(self) -> Callable[..., None] | None:
-        """Return what copies rows' values in order to other places, as ``trees.move_values``; None without it."""
-        if not self._walk.is_used:
-            return None
-        from ens_plugin._kernel.outputs import move_values
-
-        move: Callable[..., None] = move_values
-        return move
-
-    def values(self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> NDArray[Any] | None:
-        """Return the value of the leaf of each tree that each row reaches, (n_trees, n_rows).
-
-        None where the walk is not used, or the trees are too large for it to be fast.
-        """
-        if not self._walk.is_by_bits:
-            return None
-
-        return self._walk.read_blocks(self._table(rows), name="values", values=partial(self._by_node, of_leaf))
-
-    def value_sums(
-        self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]], bags: Bags | None
-    ) -> NDArray[np.float64] | None:
-        """Return sums of the leaves' values over the trees of each row, as :meth:`LeafWalk.value_sums`."""
-        return self._walk.value_sums(self._table(rows), partial(self._by_node, of_leaf), bags)
-
-    def stopped_sums(
-        self, rows: Rows, of_leaf: Callable[[], Sequence[NDArray[Any]]], stops: StoppingTable
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-        """Return sums of the leaves' values, tree by tree until they settle a row, and numbers of trees.
-
-        None where the walk is not used.
-        """
-        if not self._walk.is_used:
-            return None
-        array = _as_array(rows)
-        return None if array is None else self._walk.stopped_sums(partial(self._by_node, of_leaf), array, stops)
-
-    def count(self, rows: Rows, bags: Bags) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return how many rows reach each leaf of all trees: of those in the tree's bag, then of all.
-
-        None where the walk is not used, or the trees are too large.
-        """
-        return self._walk.count(self._table(rows), bags, np.arange(len(self._trees)))
-
-    def count_and_sum(
-        self,
-        rows: Rows,
-        of_leaf: Callable[[], Sequence[NDArray[Any]]],
-        bags: Bags,
-        sums: NDArray[np.float64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return :meth:`count`, and write :meth:`value_sums` to `sums`; None where that cannot be."""
-        return self._walk.count_and_sum(self._table(rows), partial(self._by_node, of_leaf), bags, sums)
-
-    def _by_node(self, of_leaf: Callable[[], Sequence[NDArray[Any]]]) -> list[NDArray[Any]]:
-        numbers = self._walk.forest.numbers
-        return [own.take(number) for own, number in zip(of_leaf(), numbers, strict=True)]
-
-    def _table(self, rows: Rows) -> Table:
-        return Table(rows.shape[0], 4 * self._n_features, lambda block: _as_array(rows[block]))
-
-    def _numbers_of(self, nodes: NDArray[Any]) -> NDArray[Any]:
-        numbers = self._walk.forest.numbers
-        return np.stack([own.take(found.astype(np.intp)) for own, found in zip(numbers, nodes.T, strict=True)])
-
-    def _flatten(self) -> FlatForest:
-        # Of all trees at once, because thousands of small arrays take longer than the numbers in them.
-        names = ("left_children", "split_conditions", "default_left", "split_type")
-        left, conditions, default_left, kind = (np.concatenate([tree[name] for tree in self._trees]) for name in names)
-        sizes = [tree["left_children"].size for tree in self._trees]
-        parts = [slice(stop - size, stop) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
-        thresholds, missing_left = _thresholds(conditions), default_left != 0
-        is_set = (kind == IS_SET) & (left >= 0)
-        has_sets = bool(is_set.any())
-        trees = []
-        for tree, own in zip(self._trees, parts, strict=True):
-            flat = FlatTree(
-                tree["left_children"], tree["right_children"], tree["split_indices"], thresholds[own], missing_left[own]
-            )
-            trees.append(_with_sets(flat, tree, is_set[own]) if has_sets else flat)
-        numbers = _leaf_numbers(left < 0, np.array(sizes))
-        return FlatForest(trees=trees, numbers=[numbers[own] for own in parts], n_features=self._n_features)
-
-
-def _thresholds(conditions: NDArray[Any]) -> NDArray[np.float64]:
+def _thresholds(condition: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the largest value that goes left at each node: the one before the condition, below which values do."""
-    condition = np.asarray(conditions, np.float32)
     before = np.where(np.isneginf(condition), np.float32(np.nan), np.nextafter(condition, np.float32(-np.inf)))
     return np.asarray(before, np.float64)
+
+
+def split_conditions(table: TreeTable) -> Iterator[tuple[int, FloatArray]]:
+    """Yield the position of each column with numerical splits, and all its conditions, below which values go left."""
+    for column, thresholds in table.splits():
+        before = np.where(np.isnan(thresholds), -np.inf, thresholds).astype(np.float32)
+        after = np.where(np.isneginf(before), before, np.nextafter(before, np.float32(np.inf)))
+        yield column, after.astype(np.float64)
 
 
 def _with_sets(numerical: FlatTree, tree: dict[str, Any], is_set: NDArray[np.bool_]) -> FlatTree:
@@ -248,8 +125,10 @@ def _runs(trees: Sequence[int]) -> Iterator[range]:
             first = place
 
 
-def _as_array(rows: Rows) -> NDArray[np.float32] | None:
+def _as_array(rows: Any) -> NDArray[np.float32] | None:
     """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only it can convert them."""
+    if isinstance(rows, np.ndarray):
+        return rows
     with np.errstate(over="ignore"):  # XGBoost refuses what is infinite as float32
         array = _float_table(rows.table)
     if array is None:
@@ -271,48 +150,8 @@ def _float_table(table: Any) -> NDArray[np.float32] | None:
     return np.asarray(table, np.float32)
 
 
-LEAF = -1
-# Arrays by node that are read often, so that they get the processor's own order of bytes.
-_READ_ARRAYS = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian")
 # Attribute of a truncated booster: the parallel trees of each class that were grown.
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
-
-
-@dataclass(frozen=True, eq=False)
-class Tree:
-    """One tree of an XGBoost booster, as arrays with one entry for each node.
-
-    Attributes
-    ----------
-    is_leaf : ndarray of bool, shape (n_nodes,)
-    values : ndarray of float32, shape (n_nodes,)
-        Of a leaf, its addition to the margin; of other nodes, the threshold.
-    covers : ndarray of float32, shape (n_nodes,)
-        Summed second derivatives of the in-bag rows that reached the node at training.
-    left, right : ndarray of int32, shape (n_nodes,)
-        Children of each node; -1 for leaves.
-    """
-
-    is_leaf: NDArray[np.bool_]
-    values: NDArray[np.float32]
-    covers: NDArray[np.float32]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-
-    @property
-    def n_leaves(self) -> int:
-        """Return the number of leaves."""
-        return int(np.count_nonzero(self.is_leaf))
-
-    @property
-    def leaf_values(self) -> FloatArray:
-        """Return the amount that each leaf adds to the margin, in the order of the nodes, shape (n_leaves,)."""
-        return self.values[self.is_leaf].astype(np.float64)
-
-    @property
-    def leaf_covers(self) -> FloatArray:
-        """Return the sum of second derivatives of each leaf's in-bag rows, in node order, shape (n_leaves,)."""
-        return self.covers[self.is_leaf].astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -370,7 +209,9 @@ class Forest:
     ----------
     document : dict
         The booster's model document.
-    trees : list of Tree
+    table : TreeTable
+        The trees, with what a leaf adds to the margin as its value, and as its cover the summed second derivatives of
+        the rows of the bag that reached the node at training.
     group : ndarray of int, shape (n_trees,)
         Class, or output, that each tree adds to.
     round : ndarray of int, shape (n_trees,)
@@ -385,7 +226,7 @@ class Forest:
     """
 
     document: dict[str, Any]
-    trees: list[Tree]
+    table: TreeTable
     group: IntArray
     round: IntArray
     n_groups: int
@@ -397,10 +238,10 @@ class Forest:
     @cached_property
     def depths(self) -> list[IntArray]:
         """Return the depth of each node of each tree, 0 for the root, shape (n_nodes,) each."""
-        starts = np.cumsum([0, *(tree.is_leaf.size for tree in self.trees)])
-        is_leaf = np.concatenate([tree.is_leaf for tree in self.trees])
+        trees, is_leaf = self.table.trees, np.concatenate(self.table.is_leaf)
+        starts = np.cumsum([0, *(own.size for own in self.table.is_leaf)])
         left, right = (
-            np.concatenate([getattr(tree, side) + start for tree, start in zip(self.trees, starts, strict=False)])
+            np.concatenate([getattr(tree, side) + start for tree, start in zip(trees, starts, strict=False)])
             for side in ("left", "right")
         )
         depths = np.zeros(is_leaf.size, dtype=np.int64)
@@ -423,12 +264,30 @@ class Forest:
         """Return the number of trees of each group in the last round."""
         return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
 
+    @property
+    def n_trees(self) -> int:
+        """Return the number of trees."""
+        return len(self.table.trees)
+
     @cached_property
-    def walk(self) -> TreeWalk:
-        """Return the compiled walk of the trees, which is used once it is compared with XGBoost."""
-        learner = self.document["learner"]
-        trees = learner["gradient_booster"]["model"]["trees"]
-        return TreeWalk(trees, int(learner["learner_model_param"]["num_feature"]))
+    def member_values(self) -> list[NDArray[np.float64]]:
+        """Return the margin of each leaf, as if its tree were the whole booster, without the base margin."""
+        return [values * self.n_parallel for values in self.table.leaf_values]
+
+    @cached_property
+    def member_margins(self) -> list[NDArray[np.float64]]:
+        """Return the margin of each leaf, as if its tree were the whole booster, with the base margin."""
+        pairs = zip(self.member_values, self.group, strict=True)
+        return [values + self.base_margin[group] for values, group in pairs]
+
+    @cached_property
+    def walk(self) -> LeafWalk:
+        """Return the compiled search for leaves, with :attr:`member_margins` as values."""
+        return LeafWalk(self._table_of_members, "XGBoost's predict(pred_leaf=True)", _as_array)
+
+    def _table_of_members(self) -> TreeTable:
+        pairs = zip(self.member_margins, self.table.numbers, strict=True)
+        return replace(self.table, values=[own.take(number) for own, number in pairs])
 
     @property
     def n_left_out(self) -> int:
@@ -479,14 +338,15 @@ def read_forest(booster: Any) -> Forest:
     learner = document["learner"]
     model = learner["gradient_booster"]["model"]
     _check_equal_weights(model.pop("weight_drop", []))
-    trees = [_tree(tree) for tree in model["trees"]]
+    for tree in model["trees"]:
+        _check_leaves(tree)
     group = np.asarray(model["tree_info"], dtype=np.int64)
     parameters = learner["learner_model_param"]
     n_groups = _n_groups(parameters)
     objective = learner["objective"]
     return Forest(
         document=document,
-        trees=trees,
+        table=_table(model["trees"], int(parameters["num_feature"])),
         group=group,
         round=_rounds(model, n_groups),
         n_groups=n_groups,
@@ -537,21 +397,35 @@ def _check_equal_weights(weights: list[float]) -> None:
         )
 
 
-def _tree(tree: dict[str, Any]) -> Tree:
+def _check_leaves(tree: dict[str, Any]) -> None:
     if int(tree["tree_param"].get("size_leaf_vector", "1")) > 1:
         raise UnsupportedModelError(
             "The trees of this booster have a vector in each leaf (multi_strategy='multi_output_tree'); ens_plugin "
             "covers trees with one value per leaf. Train with multi_strategy='one_output_per_tree'."
         )
-    for name in _READ_ARRAYS:
-        tree[name] = tree[name].astype(tree[name].dtype.newbyteorder("="))
-    return Tree(
-        is_leaf=tree["left_children"] == LEAF,
-        values=tree["split_conditions"],
-        covers=tree["sum_hessian"],
-        left=tree["left_children"],
-        right=tree["right_children"],
-    )
+
+
+def _table(trees: list[dict[str, Any]], n_features: int) -> TreeTable:
+    # Of all trees at once, because thousands of small arrays take longer than the numbers in them.
+    names = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian", "default_left")
+    left, right, column, condition, cover, default_left = (_joined(trees, name) for name in names)
+    is_set = (_joined(trees, "split_type") == IS_SET) & (left >= 0)
+    has_sets, threshold, missing_left = bool(is_set.any()), _thresholds(condition), default_left != 0
+    sizes = [tree["left_children"].size for tree in trees]
+    parts = [slice(stop - size, stop) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+    flat_trees = []
+    for tree, own in zip(trees, parts, strict=True):
+        flat = FlatTree(left[own], right[own], column[own], threshold[own], missing_left[own])
+        flat_trees.append(_with_sets(flat, tree, is_set[own]) if has_sets else flat)
+    by_node = (_leaf_numbers(left < 0, np.array(sizes)), condition.astype(np.float64), cover.astype(np.float64))
+    numbers, values, covers = ([own[part] for part in parts] for own in by_node)
+    return TreeTable(flat_trees, numbers, values, covers, n_features)
+
+
+def _joined(trees: list[dict[str, Any]], name: str) -> NDArray[Any]:
+    """Return an array of all trees one after the other, in the processor's own order of bytes."""
+    found = np.concatenate([tree[name] for tree in trees])
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
 def _rounds(model: dict[str, Any], n_groups: int) -> IntArray:
@@ -683,10 +557,10 @@ class LeafReader:
     """
 
     def __init__(self, forest: Forest, chosen: Sequence[int] | None = None) -> None:
-        trees = range(len(forest.trees)) if chosen is None else chosen
+        trees = range(forest.n_trees) if chosen is None else chosen
         self._forest, self._trees = forest, trees
         self._n_trees = len(trees)
-        n_leaves = max(forest.trees[tree].n_leaves for tree in trees)
+        n_leaves = int(forest.table.n_leaves[trees].max())
         self._bits = max((n_leaves - 1).bit_length(), 1)
         self._shared = max(EXACT_BITS // self._bits, 1)
         self.dtype = np.min_scalar_type(n_leaves - 1)
@@ -695,11 +569,22 @@ class LeafReader:
     def read(self, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any]:
         """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
         found = None
-        if rows.kept is not None and wanted is not None and self._trees == range(len(self._forest.trees)):
+        if rows.kept is not None and wanted is not None and self._trees == range(self._forest.n_trees):
             found = rows.kept.read(wanted)
         if found is None:
-            found = self._forest.walk.leaves(rows, self._trees, wanted)
+            found = self._walked(rows, wanted)
         return self._read_copy(rows) if found is None else found
+
+    def _walked(self, rows: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[Any] | None:
+        """Return the leaves that the compiled search finds; None where it is not used."""
+        parts, done = [], 0
+        for run in _runs(self._trees):
+            found = self._forest.walk.leaves(rows, run, None if wanted is None else wanted[done : done + len(run)])
+            if found is None:
+                return None
+            parts.append(found)
+            done += len(run)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @cached_property
     def _booster(self) -> Any:
@@ -731,10 +616,11 @@ class LeafReader:
         model = learner["gradient_booster"]["model"]
         trees = []
         for position, member in enumerate(chosen):
-            tree = forest.trees[member]
-            numbers = (np.cumsum(tree.is_leaf) - 1) * 2.0 ** (self._bits * (position % self._shared))
-            conditions = np.where(tree.is_leaf, numbers, tree.values).astype(np.float32)
-            trees.append({**model["trees"][member], "id": position, "split_conditions": conditions})
+            tree = model["trees"][member]
+            numbers = forest.table.numbers[member] * 2.0 ** (self._bits * (position % self._shared))
+            is_leaf = forest.table.is_leaf[member]
+            conditions = np.where(is_leaf, numbers, tree["split_conditions"]).astype(np.float32)
+            trees.append({**tree, "id": position, "split_conditions": conditions})
         changed_model = {
             **model,
             "gbtree_model_param": {
@@ -781,18 +667,19 @@ def form_members(
     margins: NDArray[np.float64],
     is_oob: NDArray[np.bool_],
     leaves: NDArray[np.uint8] | None,
-    move: Callable[..., None] | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the outputs of members, shape (n_trees, n_rows, n_labels), and which count, as of an adapter's `block`."""
     fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
     counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
     outputs = np.empty((is_oob.shape[1], is_oob.shape[0], is_oob.shape[2]))
-    if move is None:
+    if not _kernel.is_used():
         move_values_by_label(margins, is_oob, outputs.transpose(1, 0, 2), counted, leaves)
         return outputs.transpose(0, 2, 1), counted
+    from ens_plugin._kernel.outputs import move_values
+
     for label in range(is_oob.shape[0]):
         of_leaf = () if leaves is None else (leaves[label],)
-        move(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)
+        move_values(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)
     return outputs.transpose(0, 2, 1), counted
 
 
@@ -828,15 +715,15 @@ class _Store:
 class KeptSums:
     """Sums of the values of leaves over trees, which the compiled walk computes while it counts rows for the proof."""
 
-    def __init__(self, of_leaf: Callable[[], Sequence[NDArray[Any]]], n_rows: int) -> None:
-        self._of_leaf, self._rows = of_leaf, slice(0, n_rows)
+    def __init__(self, n_rows: int) -> None:
+        self._rows = slice(0, n_rows)
         self._sums = np.empty((5, n_rows))
         self._store = _Store()
 
     def of_rows(self, rows: slice) -> KeptSums:
         """Return the same sums, for a contiguous block of these rows."""
         part = object.__new__(KeptSums)
-        part._of_leaf, part._store, part._sums = self._of_leaf, self._store, self._sums[:, rows]
+        part._store, part._sums = self._store, self._sums[:, rows]
         start = self._rows.start + (rows.start or 0)
         part._rows = slice(start, start + part._sums.shape[1])
         return part
@@ -846,8 +733,8 @@ class KeptSums:
         self._store.bags = bags
 
     def count(self, forest: Forest, rows: Rows, bags: Bags) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return how many of these rows reach each leaf, as ``TreeWalk.count``, and keep their sums."""
-        counted = forest.walk.count_and_sum(rows, self._of_leaf, bags, self._sums)
+        """Return how many of these rows reach each leaf, as ``LeafWalk.count``, and keep their sums."""
+        counted = forest.walk.count_and_sum(rows, bags, self._sums)
         if counted is None:
             self._store.bags = None
         return counted
@@ -892,7 +779,7 @@ def _document(forest: Forest, size: int) -> dict[str, Any]:
     """Return the booster's document with the first `size` trees of each class, scaled and renumbered."""
     learner, grown = forest.document["learner"], forest.n_parallel
     model = learner["gradient_booster"]["model"]
-    kept = [first + member for first in range(0, len(forest.trees), grown) for member in range(size)]
+    kept = [first + member for first in range(0, forest.n_trees, grown) for member in range(size)]
     numbers = {"num_trees": str(len(kept)), "num_parallel_tree": str(size)}
     changed_model = {
         **model,

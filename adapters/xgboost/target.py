@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.contract import ProofStatistics
-from ens_plugin.adapters.xgboost.forest import Forest, Tree, read_leaves
+from ens_plugin.adapters.xgboost.forest import Forest, read_leaves
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import FloatArray
@@ -110,8 +110,8 @@ class Hessians:
         """
         forest = self.forest
         if not self.depend_on_margin:
-            return np.full(len(forest.trees), FIRST_ROUND)
-        later = np.full(len(forest.trees), LATER_ROUNDS)
+            return np.full(forest.n_trees, FIRST_ROUND)
+        later = np.full(forest.n_trees, LATER_ROUNDS)
         if self.start.shape[0] > 1:
             return later
         curvature = np.ones(forest.n_groups)
@@ -178,14 +178,16 @@ def target_sums(
         rest = y - hessians.first(slice(0, rows.shape[0]))[:, 0]
         rate = forest.settings.eta / forest.n_parallel
         return {
-            member: _rank_sums(forest.trees[member], reached[in_bag], hessians.weight[in_bag], rest[in_bag], rate)
+            member: _rank_sums(
+                forest.table.leaf_values[member], reached[in_bag], hessians.weight[in_bag], rest[in_bag], rate
+            )
             for member, reached in leaves
             for in_bag in (bags.member(member),)
         }
     gradient, largest = _gradient(forest, hessians, y, rows.shape[0]), _largest(forest, hessians, y, rows.shape[0])
     sums = {}
     for member, reached in leaves:
-        n_leaves, in_bag = forest.trees[member].n_leaves, bags.member(member)
+        n_leaves, in_bag = int(forest.table.n_leaves[member]), bags.member(member)
         # By a column first: an index of both axes takes several times as long.
         own, leaf = gradient[:, forest.group[member]][in_bag], reached[in_bag]
         sums[member] = ProofStatistics(
@@ -204,7 +206,7 @@ def checkable_trees(forest: Forest) -> list[int]:
     is_other = forest.objective in RANKS and "grow_colmaker" in forest.settings.updater
     if not known or is_other or forest.n_rounds > 1 or forest.settings.is_constrained:
         return []
-    n_trees = len(forest.trees)
+    n_trees = forest.n_trees
     return sorted({0, n_trees // 2, n_trees - 1})
 
 
@@ -235,34 +237,33 @@ def _may_be_forgotten(forest: Forest) -> bool:
 
 def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDArray[np.bool_]:
     """Return which leaves have other values than the target and the booster's stated parameters give."""
-    settings, tree = forest.settings, forest.trees[member]
+    settings, table = forest.settings, forest.table
     rate = settings.eta / forest.n_parallel
     if forest.objective in RANKS:
         return _has_other_rank(forest, sums)
     total, size = sums.added["total"], sums.added["size"]
-    weight = tree.leaf_covers + settings.penalty
+    weight = table.leaf_covers[member] + settings.penalty
     total = np.sign(total) * np.maximum(np.abs(total) - settings.alpha, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         step = np.where(weight > 0, -total / weight, 0.0)
         slack = np.where(weight > 0, size / weight, np.inf)
     if settings.max_delta_step > 0:
         step = np.clip(step, -settings.max_delta_step, settings.max_delta_step)
-    return np.asarray(np.abs(tree.leaf_values - rate * step) > CLOSE * rate * slack + 1e-30)
+    return np.asarray(np.abs(table.leaf_values[member] - rate * step) > CLOSE * rate * slack + 1e-30)
 
 
 def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
     """Return whether a learning rate and penalties exist that prove y; None where y is another target."""
-    parts = [(forest.trees[member], own.added["total"], own.added["size"]) for member, own in sums.items()]
-    values = np.concatenate([tree.leaf_values for tree, _, _ in parts])
-    covers = np.concatenate([tree.leaf_covers for tree, _, _ in parts])
-    total, size = (np.concatenate([own[place] for own in parts]) for place in (1, 2))
+    table = forest.table
+    values, covers = (np.concatenate([own[tree] for tree in sums]) for own in (table.leaf_values, table.leaf_covers))
+    total, size = (np.concatenate([own.added[name] for own in sums.values()]) for name in ("total", "size"))
     # value * (cover + penalty) = -rate * (total - alpha * sign(total)), where alpha does not make it zero
     held = values != 0.0
     values, covers, total, size = values[held], covers[held], total[held], size[held]
-    table = np.stack([-total, np.sign(total), -values], axis=1)
-    fitted = np.linalg.lstsq(table, values * covers, rcond=None)[0]
+    terms = np.stack([-total, np.sign(total), -values], axis=1)
+    fitted = np.linalg.lstsq(terms, values * covers, rcond=None)[0]
     rate = float(fitted[0])
-    is_exact = bool((np.abs(table @ fitted - values * covers) <= CLOSE * abs(rate) * size + 1e-30).all())
+    is_exact = bool((np.abs(terms @ fitted - values * covers) <= CLOSE * abs(rate) * size + 1e-30).all())
     if rate <= 0.0 or float(total @ values) > 0.0:
         return None
     if not is_exact or values.size < FEWEST_LEAVES:
@@ -272,15 +273,15 @@ def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | N
 
 
 def _rank_sums(
-    tree: Tree, reached: NDArray[np.integer], weight: FloatArray, rest: FloatArray, rate: float
+    values: FloatArray, reached: NDArray[np.integer], weight: FloatArray, rest: FloatArray, rate: float
 ) -> ProofStatistics:
     """Return by leaf the weight of all rows, and of those whose target is below and above the leaf's value."""
-    held = tree.leaf_values[reached] / rate
+    held = values[reached] / rate
     slack = CLOSE * np.maximum(np.abs(held), np.abs(rest).max())
     parts = {"weight": weight, "below": weight * (rest < held - slack), "above": weight * (rest > held + slack)}
-    heaviest = np.zeros(tree.n_leaves)
+    heaviest = np.zeros(values.size)
     np.minimum.at(heaviest, reached, -weight)
-    added = {name: np.bincount(reached, own, tree.n_leaves) for name, own in parts.items()}
+    added = {name: np.bincount(reached, own, values.size) for name, own in parts.items()}
     return ProofStatistics(added, {"heaviest": heaviest})
 
 

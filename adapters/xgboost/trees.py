@@ -27,10 +27,10 @@ from ens_plugin.adapters.members import (
     first_installed,
     several_targets,
 )
+from ens_plugin.adapters.row_proof import MAX_CHANCE
 from ens_plugin.adapters.sklearn.training import training_target
-from ens_plugin.adapters.trees import KeptLeaves, hold_split_values, judge_origin, show_split_values, splits_by_column
+from ens_plugin.adapters.trees import KeptLeaves, hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.xgboost.bags import (
-    CHANCE,
     MAX_PROOFS,
     Guess,
     RowSampler,
@@ -48,13 +48,11 @@ from ens_plugin.adapters.xgboost.bags import (
     powers_at,
     proved_bags,
     several_rounds,
-    too_few_draws,
     too_weak,
     tree_words,
 )
 from ens_plugin.adapters.xgboost.forest import (
     FULL_RATE,
-    LEAF,
     Forest,
     KeptSums,
     LeafReader,
@@ -64,6 +62,7 @@ from ens_plugin.adapters.xgboost.forest import (
     read_forest,
     read_shape,
     shrunken,
+    split_conditions,
     truncated_trees,
 )
 from ens_plugin.adapters.xgboost.rows import Rows
@@ -100,7 +99,7 @@ class DrawnTrees(DistributedBags):
         ]
         self._n_tried = len(guesses)
         if not guesses:
-            raise self._not_likely(np.arange(len(forest.trees)))
+            raise self._not_likely(np.arange(forest.n_trees))
         if candidate >= min(self._n_tried, MAX_PROOFS):
             raise BagError(
                 f"No likely draw of the bags ({candidate} tried) gives the sums that the booster's leaves store. "
@@ -143,11 +142,8 @@ class DrawnTrees(DistributedBags):
             raise self._not_likely(failed)
         guess = self._guess(RowSampler(1, self._subsample))
         chance = chance_of_false_match(guess, proof)
-        if chance > CHANCE:
-            n_trees, drawn = len(forest.trees), n_draws(self._draws)
-            raise (
-                too_weak(chance, CHANCE, n_trees) if drawn == n_trees else too_few_draws(chance, CHANCE, n_trees, drawn)
-            )
+        if chance > MAX_CHANCE:
+            raise too_weak(chance, forest.n_trees, n_draws(self._draws))
         by_tree = {tree: sums.of_tree(tree) for tree in checkable_trees(forest)}
         return BagProof(target=judge_target(forest, by_tree))
 
@@ -156,7 +152,7 @@ class DrawnTrees(DistributedBags):
         return not_likely(self._forest, self._share.mean, self._n_rows, failed, fits)
 
     def _guess(self, sampler: RowSampler) -> Guess:
-        stretch = np.zeros(len(self._forest.trees), dtype=np.int64)
+        stretch = np.zeros(self._forest.n_trees, dtype=np.int64)
         return Guess(self._draws, sampler, stretch, {0: self._n_tried})
 
 
@@ -214,7 +210,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             n_labels = 2 if shape.objective in _TWO_LABELS else shape.n_groups
             classes = np.asarray(getattr(self.model, "classes_", np.arange(n_labels)))
         # One round's trees are read now, to raise errors early; most boosters of more rounds are only refused.
-        n_members = len(self.forest.trees) // shape.n_groups if shape.n_rounds == 1 else shape.n_trees
+        n_members = self.forest.n_trees // shape.n_groups if shape.n_rounds == 1 else shape.n_trees
         return EnsembleInfo(
             task="regression" if classes is None else "classification",
             classes=classes,
@@ -232,7 +228,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Return rows that become a DMatrix block by block; `X` may be a DMatrix itself, with training weights."""
         rows = Rows(X, self.booster, getattr(self.model, "missing", np.nan))
         if self._shape.n_rounds == 1:
-            self.forest.walk.compare(rows, self._own_nodes)
+            self.forest.walk.compare(rows, self._own_leaves(rows))
         return rows
 
     @property
@@ -240,9 +236,16 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Whether the compiled walk reads the outputs."""
         return self.forest.walk.is_by_bits
 
-    def _own_nodes(self, rows: Rows) -> NDArray[Any]:
-        """Return the node that XGBoost itself finds for each row in each tree, shape (n_rows, n_trees)."""
-        return np.asarray(self.booster.predict(rows.matrix(), pred_leaf=True)).reshape(rows.shape[0], -1)
+    def _own_leaves(self, rows: Rows) -> Callable[[Any], NDArray[Any]]:
+        """Return what finds the leaves that XGBoost itself finds, (n_trees, n_rows), for such rows or for an array."""
+
+        def find(part: Any) -> NDArray[Any]:
+            own = rows.with_table(part) if isinstance(part, np.ndarray) else part
+            nodes = np.asarray(self.booster.predict(own.matrix(), pred_leaf=True)).reshape(own.shape[0], -1)
+            pairs = zip(self.forest.table.numbers, nodes.T.astype(np.intp), strict=True)
+            return np.stack([number.take(found) for number, found in pairs])
+
+        return find
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the members' mean is what the booster, and the model, predict."""
@@ -283,14 +286,14 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Return sums of the margins of rows up to the tree that settles each; None without the compiled walk."""
         if features.base_margin is not None:
             return None
-        return self.forest.walk.stopped_sums(features, lambda: self._leaf_margins, stops)
+        return self.forest.walk.stopped_sums(features, stops)
 
     def value_sums(self, features: Rows, bags: Bags | None) -> NDArray[np.float64] | None:
         """Return sums of margins or values over the trees of each row; None without the compiled walk."""
         if features.leaves is not None or features.base_margin is not None or self.forest.n_groups > 1:
             return None
         known = None if features.sums is None else features.sums.read(bags)
-        return known if known is not None else self.forest.walk.value_sums(features, lambda: self._leaf_margins, bags)
+        return known if known is not None else self.forest.walk.value_sums(features, bags)
 
     def margin_sums(self, features: Rows, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return sums of margins over the members that :meth:`block` forms; None without the compiled walk."""
@@ -321,7 +324,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         is_oob, leaves = self._by_class(by_tree), self._byte_leaves(features, by_tree)
         # By leaf where leaves are bytes, which takes an eighth of the memory, else by row.
         margins = self._leaf_table if leaves is not None else self._by_class(self._tree_values(features, by_tree))
-        return form_members(margins, is_oob, leaves, self.forest.walk.move_values)
+        return form_members(margins, is_oob, leaves)
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
         """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""
@@ -333,7 +336,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             self._keep_leaves(features)
             features.kept = None if features.leaves is not None else KeptLeaves(KEPT_BYTES)
         elif self.forest.n_groups == 1 and features.base_margin is None and features.shape[0] <= SUMMED_ROWS:
-            features.sums = KeptSums(lambda: self._leaf_margins, features.shape[0])
+            features.sums = KeptSums(features.shape[0])
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
 
@@ -347,30 +350,30 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         known = None if target is None else target.astype(np.float64)
         return judge_origin(
             are_confirmed(self.forest, features, known)
-            or hold_split_values(features.table, self._split_values(), np.float32),
+            or hold_split_values(features.table, split_conditions(self.forest.table), np.float32),
             self._leaf_counts(features),
             features.shape[0],
-            lambda: show_split_values(features.table, self._split_values(), np.float32),
+            lambda: show_split_values(features.table, split_conditions(self.forest.table), np.float32),
         )
 
     def fingerprint(self) -> tuple[bytes, ...]:
         """Return the values of the first nodes of three trees, as UBJSON has them."""
-        trees = self.forest.trees
+        trees = self.forest.document["learner"]["gradient_booster"]["model"]["trees"]
         chosen = sorted({0, len(trees) // 2, len(trees) - 1})
-        return tuple(trees[tree].values[:FIRST_NODES].astype(">f4").tobytes() for tree in chosen)
+        return tuple(trees[tree]["split_conditions"][:FIRST_NODES].astype(">f4").tobytes() for tree in chosen)
 
     def column_splits(self, features: Rows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
-        return features.table, self._split_values()
+        return features.table, split_conditions(self.forest.table)
 
     def _leaf_counts(self, features: Rows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield, for each tree, the numbers of training rows (1 if weighted) and of given rows in its leaves."""
         self._keep_leaves(features)
-        one, trees = hessian_of_a_row(self.forest), self.forest.trees
+        one, covers = hessian_of_a_row(self.forest), self.forest.table.leaf_covers
         if one is None or features.leaves is None:
             return
-        counted = [tree.leaf_covers / one[group] for tree, group in zip(trees, self.forest.group, strict=True)]
-        found = [np.bincount(own, minlength=tree.n_leaves) for own, tree in zip(features.leaves, trees, strict=True)]
+        counted = [own / one[group] for own, group in zip(covers, self.forest.group, strict=True)]
+        found = [np.bincount(leaves, minlength=own.size) for leaves, own in zip(features.leaves, covers, strict=True)]
         # With weights, sums are not counts, so that fewer rows than a sum do not show fresh rows.
         are_counts = all(
             np.abs(own - np.round(own)).max() <= WHOLE * own.max() and bool((reached >= np.round(own)).all())
@@ -378,16 +381,6 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         )
         for own, reached in zip(counted, found, strict=True):
             yield (np.round(own) if are_counts else np.ones_like(own)).astype(np.int64), reached
-
-    def _split_values(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Return the position of each column with numerical splits, and all its thresholds."""
-        nodes = self.forest.document["learner"]["gradient_booster"]["model"]["trees"]
-        column, value, kind = (
-            np.concatenate([tree[key] for tree in nodes]) for key in ("split_indices", "split_conditions", "split_type")
-        )
-        is_leaf = np.concatenate([tree["left_children"] for tree in nodes]) == LEAF
-        is_number = ~is_leaf & (kind == 0)
-        return splits_by_column(column[is_number], value[is_number])
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each member drew each row, 0 or 1 times, with the proof of :meth:`bags`."""
@@ -438,21 +431,10 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return {}
 
     @cached_property
-    def _leaf_values(self) -> list[NDArray[np.float64]]:
-        """Return the margin of each leaf, as if its tree were the whole booster, without the base margin."""
-        return [tree.leaf_values * self.forest.n_parallel for tree in self.forest.trees]
-
-    @cached_property
-    def _leaf_margins(self) -> list[NDArray[np.float64]]:
-        """Return the margin of each leaf, as if its tree were the whole booster, with the forest's base margin."""
-        pairs = zip(self._leaf_values, self.forest.group, strict=True)
-        return [values + self.forest.base_margin[group] for values, group in pairs]
-
-    @cached_property
     def _leaf_table(self) -> NDArray[np.float64]:
-        """Return the margins of :attr:`_leaf_margins` by class, member and leaf, filled up with zeros."""
-        table = np.zeros((len(self.forest.trees), max(own.size for own in self._leaf_margins)))
-        for row, own in zip(table, self._leaf_margins, strict=True):
+        """Return the margins of all leaves by class, member and leaf, filled up with zeros."""
+        table = np.zeros((self.forest.n_trees, int(self.forest.table.n_leaves.max())))
+        for row, own in zip(table, self.forest.member_margins, strict=True):
             row[: own.size] = own
         return self._by_class(table)
 
@@ -468,11 +450,11 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
         if features.leaves is None and features.base_margin is None:
-            walked = self.forest.walk.values(features, lambda: self._leaf_margins)
+            walked = self.forest.walk.values(features) if self.reads_few_rows_fast else None
             if walked is not None:
                 return walked
         leaves = self._reader.read(features, wanted) if features.leaves is None else features.leaves
-        return self._tree_outputs(range(len(self.forest.trees)), leaves, features)
+        return self._tree_outputs(range(self.forest.n_trees), leaves, features)
 
     def _tree_outputs(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:
         """Return the outputs of some trees, by the leaves that rows reach, shape (n_trees, n_rows)."""
@@ -480,13 +462,17 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         for own, tree, reached in zip(outputs, trees, leaves, strict=True):
             if features.base_margin is None:
                 # Clipping never applies; without it, NumPy copies to check that all leaves are there.
-                self._leaf_margins[tree].take(reached, out=own, mode="clip")
+                self.forest.member_margins[tree].take(reached, out=own, mode="clip")
             else:
-                np.add(self._leaf_values[tree].take(reached), features.base_margin.T[self.forest.group[tree]], out=own)
+                np.add(
+                    self.forest.member_values[tree].take(reached),
+                    features.base_margin.T[self.forest.group[tree]],
+                    out=own,
+                )
         return outputs
 
     def _keep_leaves(self, features: Rows) -> None:
-        n_cells = len(self.forest.trees) * features.shape[0]
+        n_cells = self.forest.n_trees * features.shape[0]
         if features.leaves is None and n_cells * self._reader.dtype.itemsize <= KEPT_BYTES:
             features.leaves = self._reader.read(features)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -229,3 +230,12 @@ def test_rows_of_another_type_are_compared_before_the_walk_is_used_on_them(outco
     adapter.prepare(rows.astype(np.float64))
     assert outcomes == [True, True]
     np.testing.assert_allclose(adapter.outputs(wider).mean(axis=0), expected / N_TREES)
+
+
+@pytest.mark.parametrize("name", ["pure leaves", "lightgbm", "xgboost"])
+def test_an_adapter_is_pickled_with_its_walk(name: str) -> None:
+    model, rows, y = MODELS[name]()
+    adapter = find_adapter(model.fit(rows, y))
+    outputs = adapter.outputs(adapter.prepare(rows))
+    loaded = pickle.loads(pickle.dumps(adapter))
+    np.testing.assert_array_equal(loaded.outputs(loaded.prepare(rows)), outputs)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.sklearn.forest import TreeWalk
 from ens_plugin.adapters.trees import count_leaves
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.stopping import StoppingTable
@@ -24,16 +23,14 @@ def walk_of(model: Any, rows: Any) -> tuple[Any, Any, Any]:
     adapter = find_adapter(model)
     features = adapter.prepare(rows)
     walk: Any = adapter.forest.walk if hasattr(adapter, "forest") else getattr(adapter, "_walk")  # noqa: B009
-    assert walk._walk.is_used
+    assert walk.is_used
     return adapter, features, walk
 
 
 def walked_leaves(model: Any, rows: Any) -> Any:
     """Return the leaves that the walk finds in all trees."""
-    adapter, features, walk = walk_of(model, rows)
-    if isinstance(walk, TreeWalk):
-        return walk._walk.leaves(features)
-    return walk.leaves(features, range(adapter.n_members))
+    _, features, walk = walk_of(model, rows)
+    return walk.leaves(features)
 
 
 @pytest.mark.long
@@ -76,20 +73,14 @@ def test_nothing_differs_in_random_models_by_bits(library: str, monkeypatch: pyt
             _, features, walk = walk_of(model, rows)
         expected = own()
         in_bag = rng.random(expected.shape) < 0.6
-        bag_of = [] if library == "xgboost" else [np.arange(expected.shape[0])]
-        counted = walk.count(features, Bags.from_mask(in_bag), *bag_of)
+        counted = walk.count(features, Bags.from_mask(in_bag), np.arange(expected.shape[0]))
         if counted is None:
             continue
         n_counted += 1
-        np.testing.assert_array_equal(walk.leaves(features, range(expected.shape[0])), expected)
-        n_leaves = [np.count_nonzero(np.asarray(tree.left) < 0) for tree in walk._walk.forest.trees]
-        by_tree = [
-            count_leaves(*pair, most) for pair, most in zip(zip(expected, in_bag, strict=True), n_leaves, strict=True)
-        ]
+        np.testing.assert_array_equal(walk.leaves(features), expected)
+        by_tree = [count_leaves(*own) for own in zip(expected, in_bag, walk.table.n_leaves.tolist(), strict=True)]
         for found, parts in zip(counted, zip(*by_tree, strict=True), strict=True):
-            np.testing.assert_array_equal(
-                np.concatenate(found if library == "lightgbm" else [found]), np.concatenate(parts)
-            )
+            np.testing.assert_array_equal(found, np.concatenate(parts))
     assert n_counted > N_COUNTED / 4
 
 
@@ -104,11 +95,10 @@ def test_sums_of_trees_in_turn_are_those_of_the_leaves_of_random_models(library:
             model, rows, own = MODELS[library](rng)
             adapter, features, walk = walk_of(model, rows)
         leaves, most = own(), adapter.n_members
-        of_leaf = getattr(adapter, "_values" if library == "lightgbm" else "_leaf_margins")
-        values = of_leaf if library == "lightgbm" else lambda own=of_leaf: own
-        sums = np.cumsum([own.take(reached) for own, reached in zip(of_leaf, leaves, strict=True)], axis=0)
+        pairs = zip(walk.table.leaf_values, leaves, strict=True)
+        sums = np.cumsum([own.take(reached) for own, reached in pairs], axis=0)
         bound = np.append(np.quantile(np.abs(sums), rng.random(most - 1)), 0.0)
-        totals, queries = walk.stopped_sums(features, values, StoppingTable(np.arange(most) + 1, -bound, bound))
+        totals, queries = walk.stopped_sums(features, StoppingTable(np.arange(most) + 1, -bound, bound))
         settled = np.abs(sums) >= bound[:, None]
         settled[-1] = True
         np.testing.assert_array_equal(queries, settled.argmax(axis=0) + 1)

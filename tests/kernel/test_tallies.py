@@ -136,7 +136,7 @@ def test_sums_of_labels_with_trees_of_their_own_are_those_of_members_that_are_fo
     in_bag[1, :, : n_rows // 8] = True
     in_bag[:, :, n_rows // 2 : n_rows // 2 + 4] = False
     target = rng.integers(0, n_labels, n_rows)
-    outputs, counted = form_members(values, ~in_bag, leaves, None)
+    outputs, counted = form_members(values, ~in_bag, leaves)
     expected = margin_sums(RowBlock(outputs, counted, target, n_labels))
     # The bits of these rows among those of more.
     padded = np.zeros((n_labels * N_MEMBERS, n_rows + 40), dtype=bool)

@@ -7,7 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.lightgbm.bags import Sampling, bag_sizes, draw_rounds, draw_rows, log_chance, read_sampling
+from ens_plugin._kernel.tree import FlatTree
+from ens_plugin.adapters.lightgbm.bags import Sampling, bag_sizes, draw_rounds, draw_rows, log_chances, read_sampling
+from ens_plugin.adapters.tree_table import TreeTable
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError
 from tests.adapters.lightgbm.lightgbm_draws import drawn_bags
@@ -74,7 +76,9 @@ def test_chance_of_a_false_match_is_the_share_of_masks_with_these_counts() -> No
     counts, reached = np.array([2, 1, 2]), np.bincount(leaves)
     masks = [np.bincount(leaves[list(rows)], minlength=3) for rows in combinations(range(9), int(counts.sum()))]
     share = np.mean([np.array_equal(mask, counts) for mask in masks])
-    assert np.exp(log_chance(counts, reached)) == pytest.approx(share, rel=1e-12)
+    tree = FlatTree(*np.array([[1, 2, -1, -1, -1], [4, 3, -1, -1, -1], *np.zeros((3, 5))]))
+    table = TreeTable([tree] * 2, [], [], [np.concatenate([[0, 0], counts])] * 2, n_features=1)
+    np.testing.assert_allclose(np.exp(log_chances(table, np.tile(reached, 2))), [share, share], rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_rows", [5, 1024, 1025, 5000])

@@ -123,7 +123,7 @@ def test_forest_with_trees_of_one_leaf_counts_them() -> None:
 
 def test_mean_that_is_not_the_prediction_is_refused() -> None:
     adapter: Any = find_adapter(regressor())
-    adapter._values[3] = adapter._values[3] * 1.01
+    adapter._text.table.values[3] *= 1.01
     with pytest.raises(UnsupportedModelError, match=r"differs by .* from what LightGBM"):
         adapter.prepare(XR)
 

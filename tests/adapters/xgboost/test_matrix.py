@@ -117,14 +117,14 @@ def test_every_tree_is_proved(how: dict[str, Any], tmp_path: Any) -> None:
     booster = carried(booster, how.get("carry", ""), tmp_path)
     mask = ens_plugin.in_bag(booster, X if weight is None else matrix, y if how.get("rounds", 1) == 1 else None)
     forest = read_forest(booster)
-    assert mask.shape == (len(forest.trees), len(y))
+    assert mask.shape == (forest.n_trees, len(y))
     if "objective" in options or weight is not None:
         assert abs(mask[:, 2:].mean() - options["subsample"]) < 0.05
         return
     leaves = booster.predict(matrix, pred_leaf=True).reshape(len(y), -1).astype(int)
-    for tree, own in enumerate(forest.trees):
-        counts = np.bincount(leaves[mask[tree], tree], minlength=own.is_leaf.size)
-        np.testing.assert_array_equal(counts[own.is_leaf], own.covers[own.is_leaf])
+    for tree, is_leaf in enumerate(forest.table.is_leaf):
+        counts = np.bincount(leaves[mask[tree], tree], minlength=is_leaf.size)
+        np.testing.assert_array_equal(counts[is_leaf], forest.table.leaf_covers[tree])
 
 
 def stopped_by(options: dict[str, Any], n_rows: int) -> Any:
@@ -138,6 +138,7 @@ def test_methods(method: str) -> None:
     X, booster = table("", 300), stopped_by({"tree_method": method}, 300)
     mask = ens_plugin.in_bag(booster, X)
     leaves = booster.predict(xgboost.DMatrix(X), pred_leaf=True).astype(int)
-    for tree, own in enumerate(read_forest(booster).trees):
-        counts = np.bincount(leaves[mask[tree], tree], minlength=own.is_leaf.size)
-        np.testing.assert_array_equal(counts[own.is_leaf], own.covers[own.is_leaf])
+    found = read_forest(booster).table
+    for tree, is_leaf in enumerate(found.is_leaf):
+        counts = np.bincount(leaves[mask[tree], tree], minlength=is_leaf.size)
+        np.testing.assert_array_equal(counts[is_leaf], found.leaf_covers[tree])

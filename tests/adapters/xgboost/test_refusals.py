@@ -160,16 +160,15 @@ def test_members_that_do_not_add_up_to_the_prediction_are_refused() -> None:
     adapter = XGBoostTreesAdapter(train(BINARY))
     features = adapter.prepare(X2)
     adapter.check_members(features)
-    adapter.forest.trees[4].values[adapter.forest.trees[4].is_leaf] += 0.01
+    adapter.forest.table.leaf_values[4] += 0.01
     with pytest.raises(UnsupportedModelError, match="differs from the booster's own prediction"):
         unread(adapter).check_members(features)
 
 
 def unread(adapter: XGBoostTreesAdapter) -> XGBoostTreesAdapter:
-    """The adapter without the leaf values it has read."""
-    for name in ("_leaf_values", "_leaf_margins"):
-        adapter.__dict__.pop(name, None)
-    adapter.forest.__dict__.pop("walk", None)  # keeps a table of these values
+    """The adapter without what it has computed of the leaf values it has read."""
+    for name in ("member_values", "member_margins", "walk"):
+        adapter.forest.__dict__.pop(name, None)
     return adapter
 
 

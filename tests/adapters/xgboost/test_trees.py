@@ -127,7 +127,7 @@ def test_leaves_are_the_library_s_own(depth: int, bits: int, monkeypatch: pytest
     booster = train({**MULTI, "max_depth": depth, "min_child_weight": 0}, X3, Y3, rounds=2)
     expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1).T
     forest, rows = read_forest(booster), Rows(X3, booster)
-    nodes = [np.flatnonzero(tree.is_leaf) for tree in forest.trees]
+    nodes = [np.flatnonzero(is_leaf) for is_leaf in forest.table.is_leaf]
     leaves = LeafReader(forest).read(rows)
     np.testing.assert_array_equal([own[leaf] for own, leaf in zip(nodes, leaves, strict=True)], expected)
     chosen = [7, 3]
@@ -269,9 +269,10 @@ def test_boosters_trained_in_turns_are_untangled() -> None:
         second.update(matrix, iteration)
     for booster in (first, second):
         mask, leaves = ens_plugin.in_bag(booster, X2), booster.predict(matrix, pred_leaf=True)
-        for tree, own in enumerate(read_forest(booster).trees):
-            counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=own.is_leaf.size)
-            np.testing.assert_array_equal(counts[own.is_leaf], own.covers[own.is_leaf])
+        found = read_forest(booster).table
+        for tree, is_leaf in enumerate(found.is_leaf):
+            counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=is_leaf.size)
+            np.testing.assert_array_equal(counts[is_leaf], found.leaf_covers[tree])
 
 
 def test_trained_in_another_thread() -> None:
@@ -281,9 +282,10 @@ def test_trained_in_another_thread() -> None:
     thread.start()
     thread.join()
     mask, leaves = ens_plugin.in_bag(booster, X2), booster.predict(matrix, pred_leaf=True)
-    for tree, own in enumerate(read_forest(booster).trees):
-        counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=own.is_leaf.size)
-        np.testing.assert_array_equal(counts[own.is_leaf], own.covers[own.is_leaf])
+    found = read_forest(booster).table
+    for tree, is_leaf in enumerate(found.is_leaf):
+        counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=is_leaf.size)
+        np.testing.assert_array_equal(counts[is_leaf], found.leaf_covers[tree])
 
 
 # ---- proof

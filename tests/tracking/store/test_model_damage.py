@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -191,6 +192,18 @@ def test_a_text_of_lightgbm_that_leads_astray(line: str, value: str | None, tmp_
     old = next(found for found in text.split("\n") if found.startswith("tree_sizes="))
     (tmp_path / "model.txt").write_text(text.replace(old, "tree_sizes=" + " ".join(map(str, sizes))))
     with pytest.raises(ModelLoadError, match="begins like a model file of LightGBM"):
+        load_model(tmp_path / "model.txt")
+
+
+def test_a_leaf_of_lightgbm_under_the_number_of_a_split(tmp_path: Path) -> None:
+    """Leaves come after splits where trees are read, but LightGBM would look for a split of that number."""
+    text = re.sub("tree_sizes=.*\n", "", lightgbm_text())
+    children = re.search("right_child=(.*)", text)
+    assert children is not None
+    numbers = [int(child) for child in children.group(1).split()]
+    changed = [len(numbers) + ~child if child < 0 else child for child in numbers]
+    (tmp_path / "model.txt").write_text(text.replace(children.group(1), " ".join(map(str, changed)), 1))
+    with pytest.raises(ModelLoadError, match="tree 0 leads to a split that it does not have"):
         load_model(tmp_path / "model.txt")
 
 
