@@ -213,7 +213,7 @@ def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_900_times() ->
         assert "evaluated up to about 900 times" in page(name)
 
 
-def test_the_other_tools_in_the_readme() -> None:
+def test_the_other_tools() -> None:
     of_rivals = [row for row in rows("rivals.comparison") if len(row) == 7 and not row[0].startswith("-")]
     second = [row[0] for row in of_rivals].index("tool", 1)
     curves, sizes = of_rivals[1:second], of_rivals[second + 1 :]
@@ -221,7 +221,8 @@ def test_the_other_tools_in_the_readme() -> None:
         [curve[0], *(cell.split()[0] for cell in (curve[1], curve[3], *size[3:]))]
         for curve, size in zip(curves, sizes, strict=True)
     ]
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Beside other tools")[2].partition("## ")[0]
+    text = (ROOT / "docs" / "explanations" / "other-tools.md").read_text(encoding="utf-8")
+    table = text.partition("| tool |")[1] + text.partition("| tool |")[2]
     shown = [
         line.replace("\N{EN DASH}", "-").strip("| ").split(" | ") for line in table.splitlines() if line[:1] == "|"
     ]

@@ -25,9 +25,9 @@ TITLES = {
 # Levels of intervals, tolerances, and what follows by arithmetic; by page, with the figure as it stands there.
 EVERYWHERE = {"95", "99"}
 DEFINITIONS: dict[str, set[str]] = {
-    "README.md": {"0.5", "1"},
     "docs/explanations/importance.md": {"68"},  # Of a normal error.
     "docs/explanations/metrics.md": {"0 of 160"},  # A sum over cells, which test_figures.py compares.
+    "docs/explanations/other-tools.md": {"1", "37"},
     "docs/explanations/papers.md": {"90"},
     "docs/explanations/prediction-intervals.md": {"37"},
     "docs/explanations/pruning.md": {"1"},
