@@ -41,6 +41,11 @@ def test_a_guide_has_at_most_350_words(page: Path) -> None:
     assert len(words) <= 350
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "methods").glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_of_methods_has_at_most_1500_words(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) <= 1500
+
+
 READERS_OWN = {
     *("X", "y", "X_new", "X_held_out", "y_held_out", "test", "rows", "features"),
     *("forest", "model", "pipeline_model", "report", "session", "spark", "run"),
@@ -135,9 +140,9 @@ def test_the_examples_of_a_page_run(page: Path) -> None:
     assert doctest.testfile(str(page), module_relative=False, optionflags=options).failed == 0
 
 
-def test_the_papers_have_the_same_titles_on_the_page_of_methods_and_in_the_citation() -> None:
+def test_the_papers_have_the_same_titles_on_the_pages_of_methods_and_in_the_citation() -> None:
     titles = re.findall(
-        r"^- \*\*\d{4}\*\* .*, \*(.*?)\*\.?$", (DOCS / "methods.md").read_text(encoding="utf-8"), re.MULTILINE
+        r"^- \*\*\d{4}\*\* .*, \*(.*?)\*\.?$", (DOCS / "methods" / "index.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     references = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("references:")[2]
     cited = re.findall(r"^    title: (.*)$", references, re.MULTILINE)
