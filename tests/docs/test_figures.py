@@ -87,7 +87,9 @@ def test_the_log_losses_near_0(metrics: str) -> None:
         whole(measured("metrics.log_loss", measure)) for measure in ("default forests with an answer (%)", "both (%)")
     )
     assert f"{answered} % of the default forests have an answer" in metrics
-    assert f"{answered} % of the forests have an answer, and {held} % of the intervals hold both" in page("methods/log-loss.md")
+    assert f"{answered} % of the forests have an answer, and {held} % of the intervals hold both" in page(
+        "methods/log-loss.md"
+    )
 
 
 def test_the_metrics_cost(metrics: str) -> None:
@@ -143,7 +145,9 @@ def test_the_variance_over_training_sets() -> None:
     few, many = (
         row[-2] for row in rows("hard_data.training_variance") if "without replacement" in row[0] and len(row) == 5
     )
-    assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page("methods/training-variance.md")
+    assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page(
+        "methods/training-variance.md"
+    )
 
 
 def test_the_intervals_of_groups() -> None:
