@@ -83,7 +83,7 @@ LEAST_RANGE = 1e-6
 N_MATRICES = 6
 METRIC_ROUNDING = 1e-9
 # The draws of a curve are of distributions of one smooth form; their deviations are multiplied by this for the size, so
-# that its interval holds (docs/methods.md, section 7).
+# that its interval holds (docs/methods/metrics.md).
 SPREAD_OF_FORM = 1.4
 
 

@@ -284,7 +284,7 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
     differ as those of two seeds at half the size; the variance at the whole size is
     :math:`\mathrm{E}(\theta' - \theta'')^2 / 4`.  Where all rows have the same halves, this is the variance v on these
     rows.  Where each row or group has halves of its own, what rows have in common cancels, and the rest is the rows'
-    own luck u.  On new rows the variance is as in section 6 of ``docs/methods.md``,
+    own luck u.  On new rows the variance is as in ``docs/methods/uncertainty.md``,
     :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share of the members that are out of bag for a row.
     """
     n_members = rows.sample.block.counted.shape[0]
@@ -494,7 +494,7 @@ def training_variance(
 
     Notes
     -----
-    ``docs/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
+    ``docs/methods/training-variance.md``.  The variance of each row of `X_new` needs about as many members as there are
     training rows; their mean needs fewer.  Memory: one byte for each member and training row.
 
     Examples

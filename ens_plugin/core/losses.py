@@ -843,7 +843,7 @@ def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> Flo
     Notes
     -----
     The mean square of residuals of m members, about their mean, is :math:`s^2 + v/m` with v the variance of a member
-    (``docs/methods.md``, section 4), and a row has fewer out-of-bag members, :math:`m_i`, than the ensemble has
+    (``docs/methods/squared-loss.md``), and a row has fewer out-of-bag members, :math:`m_i`, than the ensemble has
     members, B.  Each residual's distance from the weighted mean residual is therefore multiplied by
     :math:`\sqrt{(s^2 + v/B) / (s^2 + v/m_i)}`, with :math:`s^2` 0 where its estimate is negative: the spread is then
     that of B members, the shape is kept.

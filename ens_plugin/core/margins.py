@@ -4,7 +4,7 @@ A member's margin on a row is its support for the true label minus its support f
 rival; the ensemble is wrong where the mean margin is negative.  The spread of one member's margin
 depends on the row's mean margin, and is estimated from all rows together.  On a scale on which the
 spread is constant, the true mean margins are deconvolved from the observed ones
-(``docs/methods.md``, section 3).
+(``docs/methods/margins.md``).
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def fit_margins(
     -----
     One member's margin has variance :math:`V(\mu)` on rows of mean margin :math:`\mu`, a running mean of the rows'
     own variances.  On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}` the mean of n members has variance 1/n about
-    everywhere, so :math:`t(m_i) \sim N(t_i, 1/n_i)` with :math:`t_i` from a density as in section 2 of
-    ``docs/methods.md``, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`.
+    everywhere, so :math:`t(m_i) \sim N(t_i, 1/n_i)` with :math:`t_i` from a density as in
+    ``docs/methods/votes.md``, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`.
 
     Examples
     --------
