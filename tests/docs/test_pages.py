@@ -150,6 +150,18 @@ def test_the_papers_have_the_same_titles_on_the_pages_of_methods_and_in_the_cita
     assert [title.lower() for title in titles] == [title.lower() for title in cited]
 
 
+def test_the_index_for_language_models_has_every_page_with_its_title_and_a_line() -> None:
+    lines = re.findall(r"^- \[(.*)\]\((.*)\): .+\.$", (DOCS / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    titles = {
+        page.relative_to(DOCS).as_posix(): re.findall(r"^# (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)[0]
+        for page in PAGES
+    }
+    assert len(lines) == len(PAGES)
+    assert {address: title for title, address in lines} == {
+        address: title.replace("`", "") for address, title in titles.items()
+    }
+
+
 def test_the_gallery_has_at_least_twelve_pictures() -> None:
     scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").rglob("*.py")]
     assert sum("plt.subplots" in text or "plot" in text for text in scripts) >= 12
