@@ -28,7 +28,6 @@ DEFINITIONS: dict[str, set[str]] = {
     "docs/explanations/importance.md": {"68"},  # Of a normal error.
     "docs/explanations/metrics.md": {"0 of 160"},  # A sum over cells, which test_figures.py compares.
     "docs/explanations/other-tools.md": {"1", "37"},
-    "docs/explanations/papers.md": {"90"},
     "docs/explanations/prediction-intervals.md": {"37"},
     "docs/explanations/pruning.md": {"1"},
     "docs/explanations/spark.md": {"4"},  # The width of a cell.
