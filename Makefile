@@ -32,7 +32,7 @@ slow: $(READY) ## the repeated and large tests, and those with Spark, trackers a
 
 docs: $(READY_FOR_DOCS) ## the site, into docs/_build/html; warnings are errors
 	cd docs && MPLBACKEND=agg ../$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html . _build/html
-	@echo "docs/_build/html/index.html"
+	@echo "docs/_build/html/index.html; with excerpts in the search: python3 -m http.server -d docs/_build/html"
 
 screenshots: $(READY) ## the pictures of MLflow and notebooks in docs/images; needs Chromium
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser

@@ -21,6 +21,7 @@ project = "ens_plugin"
 author = "the ens_plugin developers"
 copyright = f"{author}; licensed under Apache-2.0"
 release = installed_version("ens-plugin")
+version = release.partition("+")[0]
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -87,14 +88,21 @@ highlight_language = "text"
 html_theme = "pydata_sphinx_theme"
 html_title = "ens_plugin"
 html_static_path = ["_static"]
+html_favicon = "_static/logo-light.svg"
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": "ens_plugin"},
+    "logo": {
+        "text": "ens_plugin",
+        "image_light": "_static/logo-light.svg",
+        "image_dark": "_static/logo-dark.svg",
+        "alt_text": "",
+    },
+    "navbar_start": ["navbar-logo", "site-version"],
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "header_links_before_dropdown": 5,
-    "footer_start": ["copyright"],
+    "footer_start": ["copyright", "site-version"],
     "footer_end": [],
     "pygments_light_style": "tango",
 }
@@ -147,6 +155,13 @@ def _write_findings(app: Any) -> None:
     path.write_text("\n".join(table), encoding="utf-8")
 
 
+def _write_llms(app: Any, error: Exception | None) -> None:
+    """Write the index of the pages for language models, with the addresses of the site."""
+    if error is None and app.builder.name == "html":
+        text = (HERE / "llms.txt").read_text(encoding="utf-8")
+        (Path(app.outdir) / "llms.txt").write_text(text.replace(".md)", ".html)"), encoding="utf-8")
+
+
 def _check_search(app: Any, error: Exception | None) -> None:
     """Fail if the search of the site does not find what newcomers look for."""
     if error is not None or app.builder.name != "html":
@@ -177,5 +192,6 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", _write_schema)
     app.connect("builder-inited", _write_findings)
     app.connect("sphinx-click-process-epilog", _show_example)
+    app.connect("build-finished", _write_llms)
     app.connect("build-finished", _check_search)
     app.connect("build-finished", _check_options)

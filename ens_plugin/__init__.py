@@ -4,7 +4,7 @@ From one trained ensemble, without further training and without validation data,
 curve, how many members are needed, and the bias and variance over seeds, given this training set; on request
 also the variance of the predictions over training sets.
 
-Some docstrings name pages of the documentation by their paths in the source code, such as ``docs/methods.md``; an
+Some docstrings name pages of the documentation by their paths in the source code, such as ``docs/methods/votes.md``; an
 installed package does not contain them.
 
 Importing this package imports no model library, no MLflow and no plotting: each public name is

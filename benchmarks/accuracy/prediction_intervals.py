@@ -27,7 +27,7 @@ LEVEL = 0.95
 FRESH_ROWS = 500
 COMMON_ROWS = 100
 LOW, HIGH = 90.0, 97.0
-# Of the standard error: docs/methods.md, section 15, has what it falls short by.
+# Of the standard error: docs/methods/training-variance.md has what it falls short by.
 RATIO = (0.8, 1.3)
 
 

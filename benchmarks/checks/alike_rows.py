@@ -37,7 +37,7 @@ MADE_FROM = ((300, 0.3), (800, 0.1), (3000, 0.02))
 MADE_COLUMNS = (3, 6, 20)
 TABLES_MADE_FROM = ", ".join(f"{n} rows with {100 * share:g} % positives" for n, share in MADE_FROM)
 NOTES = f"""\
-The first two signs of section 17 of the methods, in random order. Tables without copies: {len(KINDS)} kinds of
+The first two signs of docs/methods/alike-rows.md, in random order. Tables without copies: {len(KINDS)} kinds of
 {", ".join(map(str, ROWS))} rows and {", ".join(map(str, COLUMNS))} columns, {SEEDS} draws of each. Subjects:
 {N_SUBJECT_ROWS} rows of normal columns in which each subject has as many rows, and a random label; the change is in
 standard deviations of a column. Oversamplers of imbalanced-learn: tables of {TABLES_MADE_FROM},

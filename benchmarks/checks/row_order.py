@@ -26,7 +26,7 @@ N_ROWS = 600
 N_COLUMNS = 8
 LENGTH, AHEAD = 1200, 10
 NOTES = f"""\
-The third sign of section 17 of the methods; forests of {N_TREES} trees. Independent rows: 400 rows of four normal
+The third sign of docs/methods/alike-rows.md; forests of {N_TREES} trees. Independent rows: 400 rows of four normal
 columns, a label with little or much noise, bags of all rows or of 30 %; a sorted table may get a warning, no doubt.
 Subjects: {N_ROWS} rows in {N_COLUMNS} normal columns, the rows of a subject one after the other, its label drawn at
 random; their change is in standard deviations of a column. Windows: {LENGTH} windows of consecutive values of a

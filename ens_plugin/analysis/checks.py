@@ -631,7 +631,7 @@ def chance_share(step: SupervisedStep, n_rows: int) -> float:
     r"""Return the share of the target's variance that a step explains in its own rows if all columns are noise.
 
     :math:`2 p z \varphi(z) / n` for a selection of k of p columns, :math:`P(|Z| > z) = k/p`; p/n for a projection or an
-    encoder with p parameters (``docs/methods.md``, section 17).
+    encoder with p parameters (``docs/methods/copies.md``).
     """
     if step.n_chosen is None:
         return min(step.n_parameters / n_rows, 1.0)

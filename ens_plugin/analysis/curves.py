@@ -435,7 +435,7 @@ def combine_estimates(
 
     Errors and agreements add up by their shares.  An end of the interval lies
     :math:`\sqrt{\sum_s (w_s (u_s - e_s))^2 + z^2 \sum_s w_s (e_s - e)^2 / N}` from the estimate (Zou and Donner 2008;
-    ``docs/methods.md``, section 16).  The algorithmic standard deviation adds up as if the parts were fully correlated,
+    ``docs/methods/uneven-bags.md``).  The algorithmic standard deviation adds up as if the parts were fully correlated,
     an upper bound.
     """
     curve = _curve([part.error_curve for part in estimates], share, n_effective, settings)

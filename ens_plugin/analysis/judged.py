@@ -65,7 +65,7 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
     """Return by how much the candidate is worse than the baseline, at their own sizes, on the rows that both predict.
 
     The interval is from bootstrap samples of the rows, and includes the variance over seeds of both ensembles.  Why the
-    variance may double out of bag is in section 10 of ``docs/methods.md``.
+    variance may double out of bag is in ``docs/methods/comparison.md``.
     """
     if math.isnan(candidate.shift) or math.isnan(baseline.shift):
         raise InputError(

@@ -84,7 +84,7 @@ LEAST_RANGE = 1e-6
 N_MATRICES = 6
 METRIC_ROUNDING = 1e-9
 # The draws of a curve are of distributions of one smooth form; their deviations are multiplied by this for the size, so
-# that its interval holds (docs/methods.md, section 7).
+# that its interval holds (docs/methods/metrics.md).
 SPREAD_OF_FORM = 1.4
 
 
@@ -860,8 +860,8 @@ def metric_size(
 ) -> SizeRecommendation:
     """Return the smallest size from which on the metric is at most `tolerance` away from its value at infinity.
 
-    Beyond the largest subset the metric is a line in 1/size; what a draw for the interval varies is in section 7 of
-    ``docs/methods.md``.
+    Beyond the largest subset the metric is a line in 1/size; what a draw varies is in
+    ``docs/methods/metrics.md``.
     """
     metric = settings.metric
     assert metric is not None

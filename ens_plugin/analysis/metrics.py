@@ -102,7 +102,7 @@ class Ranking:
 
         With k the variance of a member in that of the limits, the metric m(d) is a line in :math:`1/(B + ck)` up to
         :math:`B^{-3}`, :math:`c = \tfrac34 + \tfrac14 d\,m''/m'`, for the area :math:`\tfrac34 - \tfrac18 d^2`
-        (``docs/methods.md``, section 7).
+        (``docs/methods/metrics.md``).
         """
         below, here, above = (self.kind.of_normal(distance + step, share) for step in (-STEP, 0.0, STEP))
         slope, curvature = (above - below) / (2.0 * STEP), (above - 2.0 * here + below) / STEP**2

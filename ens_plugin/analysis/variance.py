@@ -277,7 +277,7 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
     For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.  The
     variance is :math:`v = \mathrm{E}(\theta' - \theta'')^2 / 4`, of the metrics of two halves of the members.  Halves
     of each row's own give its own luck u.  On new rows it is :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share
-    of the members that are out of bag for a row (``docs/methods.md``, section 7, over seeds).
+    of the members that are out of bag for a row (``docs/methods/metrics.md``, over seeds).
     """
     n_members = rows.sample.block.counted.shape[0]
     if n_members < FEWEST_MEMBERS_OF_METRIC or rows.combine is not None:
@@ -486,7 +486,7 @@ def training_variance(
 
     Notes
     -----
-    ``docs/methods.md``, section 15.  The variance of each row of `X_new` needs about as many members as there are
+    ``docs/methods/training-variance.md``.  The variance of each row of `X_new` needs about as many members as there are
     training rows; their mean needs fewer.  Memory: one byte for each member and training row.
 
     Examples

@@ -201,7 +201,7 @@ def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -
     """Return the estimated chance that a member's label is not the infinite ensemble's, for each sampled row.
 
     :math:`(1 - r)(1 - a) + r(1 - b)`, of shares a and b of the members for the first of two labels and the second, and
-    the chance r that the infinite ensemble predicts the second (``docs/methods.md``, section 6).  It needs no relation
+    the chance r that the infinite ensemble predicts the second (``docs/methods/uncertainty.md``).  It needs no relation
     of the mean of the outputs to the shares of the labels.  For more than two labels, `contests` are used in place of
     `model`.
     """
@@ -222,7 +222,7 @@ def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: Fl
 
     Subset and other members are disjoint, so that their labels are independent draws given the row.  Ensembles of B and
     C members differ as often as one of :math:`1/(1/B + 1/C)` members differs from the infinite one, which is the size
-    assigned to a ratio (``docs/methods.md``, section 5).
+    assigned to a ratio (``docs/methods/size.md``).
     """
     predicted, size = np.full((2, *rates.apart.shape), np.nan)
     for n_members in np.unique(rates.members):
@@ -531,7 +531,7 @@ class LowChances:
     r"""What is known of the chances p that a member gives a row's label a probability above 0, of low rows.
 
     Near 0 they have a density in proportion to :math:`p^{a-1}`: k of n members are then in proportion to
-    :math:`\Gamma(k + a)/k!`, and p given k is :math:`\mathrm{Beta}(k + a, n - k + 1)` (``docs/methods.md``, section 7,
+    :math:`\Gamma(k + a)/k!`, and p given k is :math:`\mathrm{Beta}(k + a, n - k + 1)` (``docs/methods/log-loss.md``,
     probabilities of 0).
 
     Attributes

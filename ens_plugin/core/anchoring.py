@@ -268,7 +268,7 @@ def fit_label_shares(votes: LabelVotes, weight: FloatArray) -> LabelShares:
     """Return the distribution, fitted to votes, of the shares of members that predict each label for a row.
 
     The wrong votes of a row follow a Dirichlet distribution, of which a part belongs to one main rival
-    (``docs/methods.md``, section 3).  Of the pairs of part and mass with which two members' wrong votes are for the
+    (``docs/methods/margins.md``).  Of the pairs of part and mass with which two members' wrong votes are for the
     same label as often as in the data, the one with the largest likelihood is taken (Minka 2000).
     """
     target = votes.target
@@ -531,8 +531,8 @@ def even_size_shift(model: Mixture, sample: Sample, sizes: ArrayLike) -> FloatAr
     r"""Return the error at even sizes if the first label wins ties, minus the error if a tie is half an error.
 
     :math:`(s_2 \bar t_2 - s_1 \bar t_1) / 2`, with s the shares of the two labels among the rows and :math:`\bar t` the
-    mean probability of a tie among the rows of each, under a distribution of their own (``docs/methods.md``, section
-    2); for fewer than 30 rows, of their posteriors under `model`.  An odd size is replaced by the even one above it.
+    mean probability of a tie among the rows of each, under a distribution of their own (``docs/methods/votes.md``); for
+    fewer than 30 rows, of their posteriors under `model`. An odd size is replaced by the even one above it.
     """
     even = np.asarray(sizes, dtype=np.float64)
     even = even + even % 2.0

@@ -233,7 +233,7 @@ def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
     """Return whether every row matches a training row of its own that all members wrong about the row left out.
 
     Training rows do, in any order and number, if members are right about the rows in their bags (fully grown trees).
-    What else has to hold, so that fresh rows hardly ever do, is in section 14 of ``docs/methods.md``.
+    What else has to hold, so that fresh rows hardly ever do, is in ``docs/methods/held-out-rows.md``.
     """
     counts, left_out = wrong.sum(axis=0), _left_out(bags)
     chance = chance_to_match(counts, left_out, bags.n_members)
@@ -296,7 +296,7 @@ def are_records_of(sample: NDArray[np.integer], table: NDArray[np.integer]) -> b
 
     Where :math:`f_c` records of the n rows occur c times, a fresh row's record occurs c times in the table with a
     chance of :math:`(c + 1) f_{c + 1} / n` (Good and Turing), and that of a row of the table with :math:`c f_c / n`.
-    They are compared for c = 1, 2 and 3 (``docs/methods.md``, section 14, stored rows).
+    They are compared for c = 1, 2 and 3 (``docs/methods/held-out-rows.md``, stored rows).
     """
     occurring = np.bincount(_counts(table, np.unique(sample)))
     return any(_are_too_many(occurring, count, odds) for count, odds in _odds_of_fresh_rows(table))

@@ -513,7 +513,7 @@ def fit_tail(
 ) -> FittedTail | None:
     """Fit a generalised Pareto distribution to the excesses of the largest values over a threshold.
 
-    The tail, the priors and their cuts are in section 4 of ``docs/methods.md``, long tails.  Without the cut of the
+    The tail, the priors and their cuts are in ``docs/methods/squared-loss.md``, long tails.  Without the cut of the
     scale, the limit of a long tail would be up to twice as far from the mean.  None if there are too few values, or too
     few that differ.
     """

@@ -616,7 +616,7 @@ def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: 
     The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, c the
     :func:`relative_variance`, so that :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`; the loss with all n members is
     moved by its difference between B and n.  In the first term, :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, 1/p is the
-    :func:`inverse_probability`, because :math:`1/\bar p` errs high (``docs/methods.md``, section 7).
+    :func:`inverse_probability`, because :math:`1/\bar p` errs high (``docs/methods/log-loss.md``).
     """
     sizes = np.asarray(size, dtype=np.float64)[..., None]
     if share <= 0.0:
@@ -671,7 +671,7 @@ def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> Flo
 
     A row has fewer out-of-bag members, :math:`m_i`, than the ensemble has members, B.  Each residual's distance from
     the weighted mean is therefore multiplied by :math:`\sqrt{(s^2 + v/B) / (s^2 + v/m_i)}`, with v the variance of a
-    member and :math:`s^2` 0 where its estimate is negative (``docs/methods.md``, section 4); the shape is kept.  Each
+    member and :math:`s^2` 0 where its estimate is negative (``docs/methods/squared-loss.md``); the shape is kept.  Each
     row has a member, and two rows with weight have two.
     """
     several = (tally.trials >= 2) & (weight > 0)

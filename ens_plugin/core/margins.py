@@ -4,7 +4,7 @@ A member's margin on a row is its support for the true label minus its support f
 rival; the ensemble is wrong where the mean margin is negative.  The spread of one member's margin
 depends on the row's mean margin, and is estimated from all rows together.  On a scale on which the
 spread is constant, the true mean margins are deconvolved from the observed ones
-(``docs/methods.md``, section 3).
+(``docs/methods/margins.md``).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def fit_margins(
 
     On the scale :math:`t(\mu) = \int_0^\mu V^{-1/2}`, V the running mean of the rows' own variances,
     :math:`t(m_i) \sim N(t_i, 1/n_i)`, and the error at B is :math:`\mathrm{E}\,\Phi(-t_i \sqrt B)`
-    (``docs/methods.md``, section 3).
+    (``docs/methods/margins.md``).
     """
     m = as_values(mean, "mean")
     d = as_values(sd, "sd", m.size)

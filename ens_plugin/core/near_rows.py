@@ -101,7 +101,7 @@ def companions(distances: FloatArray) -> PlaceArray:
 
     Where rows are evenly dense, the steps :math:`k \log(d_{k+1} / d_k)` between ascending distances are independent
     exponential variables, so that the share of the largest in their sum does not depend on the dimension (Fisher 1929;
-    ``docs/methods.md``, section 17).  A row has companions where it is too large among the first 4, 12 or 47 steps and
+    ``docs/methods/alike-rows.md``).  A row has companions where it is too large among the first 4, 12 or 47 steps and
     the distance is half as large again.  By chance few rows have some.
     """
     n_queries, n_nearest = distances.shape
@@ -560,10 +560,10 @@ def end_at_a_tie(lead: FloatArray, is_right: NDArray[np.bool_]) -> bool:
     """Return whether rows with close votes are right so often that labels must follow from the votes.
 
     The density of the true label's lead, negative where it loses, passes smoothly through 0, and that of predicted
-    labels ends there (``docs/methods.md``, section 14, predicted targets).  A rising density is followed from the next
+    labels ends there (``docs/methods/held-out-rows.md``, predicted targets). A rising density is followed from the next
     rows, whose leads are up to twice as large, as an exponential and twice as steep; where it falls, nothing is
-    concluded.  The rows are too often right where so few losses have a chance below :math:`10^{-5}`, with six losses
-    for ten expected ones.
+    concluded. The rows are too often right where so few losses have a chance below :math:`10^{-5}`, with six losses for
+    ten expected ones.
     """
     order = np.argsort(lead, kind="stable")
     lead, right = lead[order], is_right[order]

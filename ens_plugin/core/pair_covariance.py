@@ -160,12 +160,12 @@ def shared_variance(
 ) -> float:
     r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
 
-    It is :math:`(\kappa c + 0.8 d / N) / B`, at least :math:`0.25 \, d / (N B)`, with c the mean of
-    :math:`w_i w_j C_{ij}` over pairs of different rows, d the mean of :math:`w_i^2 C_{ii}`, and
-    :math:`\kappa = S / (S + \tau^2)`, :math:`\tau^2` the variance of c, :math:`S = (d/N)^2 + [c^2 - \tau^2]^+`
-    (``docs/methods.md``, section 6).  The slopes :math:`w_i` are the derivative of each row's expected loss in the mean
-    output, times its relative weight.  The outputs determine the loss, of a random subset of the N rows; `variance`
-    (ddof 1) is that of each row's outputs that count, where known.
+    It is :math:`(\kappa c + 0.8 d / N) / B`, at least :math:`0.25 \, d / (N B)`, with c the mean of :math:`w_i w_j
+    C_{ij}` over pairs of different rows, d the mean of :math:`w_i^2 C_{ii}`, and :math:`\kappa = S / (S + \tau^2)`,
+    :math:`\tau^2` the variance of c, :math:`S = (d/N)^2 + [c^2 - \tau^2]^+` (``docs/methods/uncertainty.md``). The
+    slopes :math:`w_i` are the derivative of each row's expected loss in the mean output, times its relative weight. The
+    outputs determine the loss, of a random subset of the N rows; `variance` (ddof 1) is that of each row's outputs that
+    count, where known.
     """
     own = _own_variance(outputs, is_oob) if variance is None else variance
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)

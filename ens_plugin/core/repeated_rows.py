@@ -80,7 +80,7 @@ def copied_rows(records: AnyIntArray, halves: Hashes, labels: AnyIntArray | None
 
     A repeated record counts as drawn if most splits of the columns show near misses in both halves, and otherwise as
     copied, as all are where they are :func:`too_even`, among all records or those of a label.  Up to 50 records that
-    occur ten times or more on average are the cells of discrete data, however even (``docs/methods.md``, section 17).
+    occur ten times or more on average are the cells of discrete data, however even (``docs/methods/copies.md``).
     Records are of the features and the target; `halves`, shape (n_halves, n_rows), are over the :func:`column_halves`
     of the features.
     """
@@ -100,7 +100,7 @@ def is_of_few_cells(counts: AnyIntArray) -> bool:
 def point_masses(records: AnyIntArray, labels: AnyIntArray | None = None) -> NDArray[np.bool_]:
     """Return which rows are of a few records that occur far more often than the others, as a blank form does.
 
-    Unlike copies they hide no error (``docs/methods.md``, section 17).  Up to ten records may occur ten times as often
+    Unlike copies they hide no error (``docs/methods/copies.md``).  Up to ten records may occur ten times as often
     as the median record of their label; all rows are False where more do.
     """
     counts = np.bincount(records)
@@ -136,7 +136,7 @@ def too_even(counts: AnyIntArray, level: float = EVENNESS_LEVEL) -> bool:
     r"""Return whether the numbers of copies of the records vary less than random drawing of rows can explain.
 
     Drawing allows means :math:`k \mu_k^2 \le (k + 1) \mu_{k-1} \mu_{k+1}` of the numbers :math:`f_k` of records that
-    occur k times (``docs/methods.md``, section 17).  The most likely ones are
+    occur k times (``docs/methods/copies.md``).  The most likely ones are
     :math:`f_{k-1} + t, f_k - 2t, f_{k+1} + t`, because the condition is linear in the logarithms of the means of
     Poisson variables.  The counts are too even where a ratio of the likelihoods is below the level, divided by the
     number of ratios.

@@ -2,12 +2,12 @@ r"""How many members a row needs until the others cannot change its label, for v
 
 Tables of when the counting of votes may stop, for ensembles whose members vote for one of two labels. Members are
 exchangeable: of T members, K of which vote for the second label, every order is equally likely. The prior of a row is
-therefore the distribution of K, and the tables follow from drawing members without replacement (``docs/methods.md``,
-section 13).
+therefore the distribution of K, and the tables follow from drawing members without replacement
+(``docs/methods/pruning.md``).
 
 Tables of when a row's label is settled, for probabilities, raw scores and more than two labels. Hard votes on two
 labels have exact tables, :func:`stopping_table`. The tables of this module are approximations, of any number
-of labels by the leader against the runner-up; ``docs/methods.md``, section 13, has their assumptions.
+of labels by the leader against the runner-up; ``docs/methods/pruning.md`` has their assumptions.
 """
 
 from __future__ import annotations

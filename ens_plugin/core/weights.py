@@ -261,7 +261,7 @@ def represent(
     r"""Return the weights by which the rows with enough members represent all rows, and the share of rows they miss.
 
     A row's factor is :math:`1 / \max(P_i, 0.05)`, :math:`P_i = P[\mathrm{Bin}(M, q_i) \geq \mathrm{needed}]`, scaled so
-    that the usable rows of its label carry the whole weight of the label (``docs/methods.md``, section 16).  The chance
+    that the usable rows of its label carry the whole weight of the label (``docs/methods/uneven-bags.md``).  The chance
     :math:`q_i` that one member leaves the row out is `chance`, or the row's own frequency where the library reports
     none.  For regression all labels are 0.
     """
@@ -379,7 +379,7 @@ def bounds_by_members(trials: FloatArray, rows: FloatArray | None = None) -> Flo
     r"""Return the numbers of members at which to split rows into parts that bags leave out about equally often.
 
     One distribution for all rows assumes that their numbers of members are unrelated to their difficulty
-    (``docs/methods.md``, section 16).  The parts' means of :math:`2 \sqrt n`, whose spread by chance is at most 1, lie
+    (``docs/methods/uneven-bags.md``).  The parts' means of :math:`2 \sqrt n`, whose spread by chance is at most 1, lie
     at least 3 apart; chance alone would part one population by about 1.6.  There are at most three bounds, none of them
     a number of members.
     """

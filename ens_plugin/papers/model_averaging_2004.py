@@ -4,7 +4,7 @@ Bounds on how far T bootstrap models are from infinitely many, for averages of s
 T models, fitted to independent bootstrap samples, has a sample mean and a sample standard deviation. Each is within
 the bound of its limit for infinitely many models except with chance :math:`\delta`. The bounds do not cover the
 distance of that limit from the posterior, which does not depend on T. Where the paper's bound is exceeded more often,
-a valid one is given, and the paper's is kept as ``published_...`` (``docs/methods.md``, section 8).
+a valid one is given, and the paper's is kept as ``published_...`` (``docs/methods/averages.md``).
 
 Regions of the class scores of averaged models, and which labels are settled at T models (2004 section 8.2). A model
 has the joint score P(y, x | theta_t) for each label y; T models predict the label of the largest mean. Around each

@@ -244,7 +244,7 @@ def test_groups_of_many_rows_hold_equal_or_nearly_equal_ones(soft: bool) -> None
     k = n * rng.beta(1.0, 3.0, n.size) if soft else np.floor(n * rng.beta(1.0, 3.0, n.size))
     weight = rng.lognormal(size=n.size)
     k_group, n_group, counts, group = group_counts(k, n, weight, None, 1.5 if soft else 1.0)
-    # Cells as docs/methods.md defines them: an angle of pi/512, and eighths of the numbers of votes.
+    # Cells as docs/methods/votes.md defines them: an angle of pi/512, and eighths of the numbers of votes.
     votes = 1.5 * n
     edges = np.quantile(votes, np.arange(1, 8) / 8)
     cells = np.floor(np.arcsin(np.sqrt(k * 1.5 / votes)) * (512 / np.pi)) * 8 + np.searchsorted(edges, votes)

@@ -122,7 +122,7 @@ def test_without_pairs_a_rows_own_variance_is_left() -> None:
 
 
 def by_formula(outputs: Floats, is_oob: Mask, slopes: Floats) -> tuple[float, float, float]:
-    """The mean over pairs times what is kept of it, the rows' own part, and what is kept; as docs/methods.md has it."""
+    """The mean over pairs times what is kept of it, its own part, and what is kept; see docs/methods/uncertainty.md."""
     mean, variance = by_pairs(outputs, is_oob, slopes)
     own = [
         slope**2 * np.var(outputs[counts, row], ddof=1)

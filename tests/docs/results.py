@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["ROOT", "cells", "extremes", "listed", "measured", "page", "rows", "section", "signed", "values", "whole"]
+__all__ = [
+    "ROOT",
+    "cells",
+    "extremes",
+    "listed",
+    "measured",
+    "methods",
+    "page",
+    "rows",
+    "section",
+    "signed",
+    "values",
+    "whole",
+]
 
 ROOT = Path(__file__).parents[2]
 
@@ -12,6 +25,11 @@ ROOT = Path(__file__).parents[2]
 def page(name: str) -> str:
     """Return the text of a page of docs, with each line break as a space."""
     return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+
+
+def methods() -> str:
+    """Return the text of all pages of methods, with each line break as a space."""
+    return " ".join(page(f"methods/{path.name}") for path in sorted((ROOT / "docs" / "methods").glob("*.md")))
 
 
 def section(script: str) -> str:

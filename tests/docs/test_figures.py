@@ -58,7 +58,7 @@ def test_the_metrics_sizes(metrics: str) -> None:
     assert f"off by {by_name(f'accuracy: {SIZE}')} for accuracy" in metrics
     known = by_name("accuracy: the same of 600 fresh rows")
     assert f"would be off by {known} for it" in metrics
-    assert f"miss the size by {known} doublings for accuracy" in page("methods.md")
+    assert f"miss the size by {known} doublings for accuracy" in page("methods/metrics.md")
     *stated, absolute = [by_name(f"{name}: a size is stated (%)") for name in PROBABILITIES_AND_VALUES]
     assert (
         "in {} % of reports by `roc_auc`, {} % by average precision, {} % by the log loss, {} % by the Brier score, "
@@ -87,7 +87,9 @@ def test_the_log_losses_near_0(metrics: str) -> None:
         whole(measured("metrics.log_loss", measure)) for measure in ("default forests with an answer (%)", "both (%)")
     )
     assert f"{answered} % of the default forests have an answer" in metrics
-    assert f"{answered} % of the forests have an answer, and {held} % of the intervals hold both" in page("methods.md")
+    assert f"{answered} % of the forests have an answer, and {held} % of the intervals hold both" in page(
+        "methods/log-loss.md"
+    )
 
 
 def test_the_metrics_cost(metrics: str) -> None:
@@ -125,11 +127,11 @@ def test_the_standard_deviation_over_seeds() -> None:
     assert (
         f"{twonorm} on twonorm, {ringnorm} on ringnorm, {logistic} on the noisy logistic problem, {circle} on circle "
         f"and {mixture} on the hard/easy mixture"
-    ) in page("methods.md")
+    ) in page("methods/uncertainty.md")
 
 
 def test_the_variance_over_training_sets() -> None:
-    methods = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    methods = (ROOT / "docs" / "methods" / "training-variance.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\| ([25]00) \| (all|a third).*? \| (\d) \| ([\d.]+) \| ([\d.]+) \|$", methods, re.MULTILINE)
     found = [
         (row[0], row[-2], row[-1])
@@ -143,7 +145,9 @@ def test_the_variance_over_training_sets() -> None:
     few, many = (
         row[-2] for row in rows("hard_data.training_variance") if "without replacement" in row[0] and len(row) == 5
     )
-    assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page("methods.md")
+    assert f"{few} times the truth with bags of 30 % of the rows and {many} times with 63 %" in page(
+        "methods/training-variance.md"
+    )
 
 
 def test_the_intervals_of_groups() -> None:
@@ -154,7 +158,7 @@ def test_the_intervals_of_groups() -> None:
     assert (
         f"in {fewest:.0f} % of cases for 20 groups of ten rows, in {squared:.0f} % for squared loss, and in "
         f"{min(held.values()):.0f} to {max(held.values()):.0f} % for"
-    ) in page("methods.md")
+    ) in page("methods/groups.md")
 
 
 def test_the_settled_labels() -> None:
@@ -166,7 +170,7 @@ def test_the_settled_labels() -> None:
     ]
     assert len(differing) == 6
     assert {*differing} == {"0.0000 ± 0.0000"}
-    for name in ("explanations/model_averaging.md", "methods.md"):
+    for name in ("explanations/model_averaging.md", "methods/averages.md"):
         assert "no settled label differed from that of 4000 models" in page(name)
 
 
@@ -213,7 +217,7 @@ def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_900_times() ->
         assert "evaluated up to about 900 times" in page(name)
 
 
-def test_the_other_tools_in_the_readme() -> None:
+def test_the_other_tools() -> None:
     of_rivals = [row for row in rows("rivals.comparison") if len(row) == 7 and not row[0].startswith("-")]
     second = [row[0] for row in of_rivals].index("tool", 1)
     curves, sizes = of_rivals[1:second], of_rivals[second + 1 :]
@@ -221,7 +225,8 @@ def test_the_other_tools_in_the_readme() -> None:
         [curve[0], *(cell.split()[0] for cell in (curve[1], curve[3], *size[3:]))]
         for curve, size in zip(curves, sizes, strict=True)
     ]
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Beside other tools")[2].partition("## ")[0]
+    text = (ROOT / "docs" / "explanations" / "other-tools.md").read_text(encoding="utf-8")
+    table = text.partition("| tool |")[1] + text.partition("| tool |")[2]
     shown = [
         line.replace("\N{EN DASH}", "-").strip("| ").split(" | ") for line in table.splitlines() if line[:1] == "|"
     ]

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tests.docs.results import ROOT, cells, listed, measured, page, rows, section, signed, whole
+from tests.docs.results import ROOT, cells, listed, measured, methods, page, rows, section, signed, whole
 
 
-@pytest.fixture(scope="module")
-def methods() -> str:
-    return page("methods.md")
+@pytest.fixture(scope="module", name="methods")
+def methods_text() -> str:
+    return methods()
 
 
 def test_copies(methods: str) -> None:
@@ -38,12 +38,12 @@ def test_tables_without_copies(methods: str) -> None:
 
 
 def test_the_table_of_subjects() -> None:
-    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "methods" / "alike-rows.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\| (\d+) \| (\.\d+) \| (\d+ \| \d+ \| \d+ \| \d+ \| \d+) \|$", text, re.MULTILINE)
     found = [row for row in rows("checks.alike_rows") if " rows of each, change " in row[0]]
     assert len(found) == 9
     assert {cell.split(" of ")[1] for row in found for cell in row[1:]} == {"20"}
-    assert "of 20 tables each (normal columns" in page("methods.md")
+    assert "of 20 tables each (normal columns" in page("methods/alike-rows.md")
     assert shown == [
         (row[0].split()[0], row[0].split()[-1].lstrip("0"), " | ".join(cell.split()[0] for cell in row[1:]))
         for row in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import csv
 import doctest
 import os
 import re
@@ -35,8 +36,15 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda path: path.stem)
-def test_a_guide_has_fewer_than_600_words(page: Path) -> None:
-    assert len(page.read_text(encoding="utf-8").split()) < 600
+def test_a_guide_has_at_most_350_words(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    words = [word for word in prose.split() if re.search(r"\w", word)]
+    assert len(words) <= 350
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "methods").glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_of_methods_has_at_most_1500_words(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) <= 1500
 
 
 READERS_OWN = {
@@ -133,14 +141,40 @@ def test_the_examples_of_a_page_run(page: Path) -> None:
     assert doctest.testfile(str(page), module_relative=False, optionflags=options).failed == 0
 
 
-def test_the_papers_have_the_same_titles_on_the_page_of_methods_and_in_the_citation() -> None:
+def test_the_papers_have_the_same_titles_on_the_pages_of_methods_and_in_the_citation() -> None:
     titles = re.findall(
-        r"^- \*\*\d{4}\*\* .*, \*(.*?)\*\.?$", (DOCS / "methods.md").read_text(encoding="utf-8"), re.MULTILINE
+        r"^- \*\*\d{4}\*\* .*, \*(.*?)\*\.?$", (DOCS / "methods" / "index.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     references = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("references:")[2]
     cited = re.findall(r"^    title: (.*)$", references, re.MULTILINE)
     assert len(titles) == 5
     assert [title.lower() for title in titles] == [title.lower() for title in cited]
+
+
+def test_every_test_of_an_equation_exists() -> None:
+    with (DOCS / "explanations" / "equations.csv").open(encoding="utf-8", newline="") as file:
+        cells = [row["test"] for row in csv.DictReader(file)]
+    tests = [named.split("::") for named in re.findall(r"`([^`]*)`", " ".join(cells))]
+    missing = [
+        (path, function)
+        for path, *functions in tests
+        for function in functions or [""]
+        if f"def {function}" not in (ROOT / path).read_text(encoding="utf-8")
+    ]
+    assert len(cells) > 70
+    assert missing == []
+
+
+def test_the_index_for_language_models_has_every_page_with_its_title_and_a_line() -> None:
+    lines = re.findall(r"^- \[(.*)\]\((.*)\): .+\.$", (DOCS / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    titles = {
+        page.relative_to(DOCS).as_posix(): re.findall(r"^# (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)[0]
+        for page in PAGES
+    }
+    assert len(lines) == len(PAGES)
+    assert {address: title for title, address in lines} == {
+        address: title.replace("`", "") for address, title in titles.items()
+    }
 
 
 def test_the_gallery_has_at_least_twelve_pictures() -> None:

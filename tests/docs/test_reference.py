@@ -18,11 +18,19 @@ import ens_plugin
 from ens_plugin import adapters, testing
 from ens_plugin.adapters.sklearn import tools
 from ens_plugin.cli.main import NO_RESULT, NOT_MET
+from ens_plugin.papers import (
+    bagging_error_1996,
+    ensemble_size_2013,
+    error_curves_2007,
+    model_averaging_2004,
+    plots,
+    score_tables_2017,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 API = [
     word
-    for page in ("api.md", "adapters.md")
+    for page in ("api.md", "adapters.md", "papers.md")
     for word in (DOCS / "reference" / page).read_text(encoding="utf-8").replace("`", "").split()
 ]
 PUBLIC = sorted({*ens_plugin.__all__} - {"__version__", "errors"})
@@ -53,6 +61,15 @@ def test_what_an_adapter_is_written_with_has_a_page(module: Any) -> None:
     # Re-exported there for adapters that need nothing else.
     elsewhere = {*adapters.__all__} if module is tools else set()
     assert [name for name in module.__all__ if f"{path}.{name}" not in API and name not in elsewhere] == []
+
+
+PAPERS = [bagging_error_1996, model_averaging_2004, error_curves_2007, ensemble_size_2013, score_tables_2017, plots]
+
+
+@pytest.mark.parametrize("module", PAPERS, ids=lambda module: module.__name__)
+def test_what_a_paper_holds_has_a_page(module: Any) -> None:
+    path = module.__name__.removeprefix("ens_plugin.")
+    assert [name for name in module.__all__ if f"{path}.{name}" not in API] == []
 
 
 @pytest.mark.parametrize("module", [adapters, testing], ids=lambda module: module.__name__)

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from tests.docs.results import ROOT, cells, extremes, measured, page, rows, section, values, whole
+from tests.docs.results import ROOT, cells, extremes, measured, methods, page, rows, section, values, whole
 
 WIDTHS = ("one standard error", "two standard errors", "three standard errors")
 
 
-@pytest.fixture(scope="module")
-def methods() -> str:
-    return page("methods.md")
+@pytest.fixture(scope="module", name="methods")
+def methods_text() -> str:
+    return methods()
 
 
 def test_the_error_of_even_sizes(methods: str) -> None:
@@ -105,7 +105,7 @@ def test_the_losses_with_long_tails(methods: str) -> None:
 
 
 def test_the_sizes_by_agreement() -> None:
-    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "methods" / "size.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\| (digits|12 Gaussians) \| (\d+) \| (\S+ ± \S+) \| (\d+) \|$", text, re.MULTILINE)
     assert len(shown) == 4
     for data, trees, ratio, held in shown:

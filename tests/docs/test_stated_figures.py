@@ -25,10 +25,9 @@ TITLES = {
 # Levels of intervals, tolerances, and what follows by arithmetic; by page, with the figure as it stands there.
 EVERYWHERE = {"95", "99"}
 DEFINITIONS: dict[str, set[str]] = {
-    "README.md": {"0.5", "1"},
     "docs/explanations/importance.md": {"68"},  # Of a normal error.
     "docs/explanations/metrics.md": {"0 of 160"},  # A sum over cells, which test_figures.py compares.
-    "docs/explanations/papers.md": {"90"},
+    "docs/explanations/other-tools.md": {"1", "37"},
     "docs/explanations/prediction-intervals.md": {"37"},
     "docs/explanations/pruning.md": {"1"},
     "docs/explanations/spark.md": {"4"},  # The width of a cell.
@@ -40,8 +39,13 @@ DEFINITIONS: dict[str, set[str]] = {
     "docs/how-to/metrics.md": {"1"},
     "docs/how-to/oob.md": {"37"},
     "docs/how-to/size.md": {"1"},
-    # Of rows that have members, of rows in a bag, of rules, and the interval that test_paired_losses.py computes.
-    "docs/methods.md": {"0.5", "3", "63", "90", "94"},
+    "docs/methods/comparison.md": {"2.5", "94"},  # A nominal level, and the interval of test_paired_losses.py.
+    "docs/methods/held-out-rows.md": {"2"},  # Of a rule.
+    "docs/methods/limits.md": {"3", "63"},  # Of a rule, and of rows in a bag.
+    "docs/methods/metrics.md": {"1"},
+    "docs/methods/size.md": {"0.5", "2"},
+    "docs/methods/uneven-bags.md": {"0.5"},
+    "docs/methods/votes.md": {"90"},  # Of rows that have members.
     "docs/reference/gate-policy.md": {"1"},
 }
 

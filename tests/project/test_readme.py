@@ -19,46 +19,27 @@ pytestmark = pytest.mark.skipif(
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
-FIRST_SCRIPT, AFTER_IT = (code for language, code in BLOCKS if language == "python")
+(SCRIPT,) = (code for language, code in BLOCKS if language == "python")
 
 
-@pytest.fixture(scope="module")
-def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], set[str], str]:
-    """The names that the two scripts define, the files that they leave behind, and what the first one prints."""
+def test_the_readme_can_be_read_in_two_minutes() -> None:
+    assert len(README.split()) <= 500
+
+
+@pytest.mark.slow
+def test_summary_is_what_the_script_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {}
     printed = io.StringIO()
-    directory = tmp_path_factory.mktemp("first")
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
-        patch.chdir(directory)
-        exec(FIRST_SCRIPT + AFTER_IT, names)
-    return names, {path.name for path in directory.iterdir()}, printed.getvalue()
-
-
-Run = tuple[dict[str, Any], set[str], str]
-
-
-@pytest.mark.slow
-def test_values_beside_the_lines_of_the_scripts(first_run: Run) -> None:
-    shown = re.findall(r"^(report\S*)  # (\d+|\(.*\))$", AFTER_IT, flags=re.MULTILINE)
-    assert len(shown) == 2
-    for expression, value in shown:
-        assert eval(expression, first_run[0]) == eval(value)
-    size = first_run[0]["report"].recommended_size
-    assert len(first_run[0]["small"].estimators_) == size
-    assert f"with its first {size} trees" in AFTER_IT
-
-
-@pytest.mark.slow
-def test_git_ignores_what_the_scripts_leave_behind(first_run: Run) -> None:
-    ignored = (Path(__file__).parents[2] / ".gitignore").read_text(encoding="utf-8").splitlines()
-    assert first_run[1]
-    assert first_run[1] <= set(ignored)
-
-
-@pytest.mark.slow
-def test_summary_is_what_the_first_script_prints(first_run: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+    with redirect_stdout(printed):
+        exec(SCRIPT, names)
     (shown,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
-    assert first_run[2].startswith(shown.rstrip("\n"))
+    assert printed.getvalue().startswith(shown.rstrip("\n"))
+    size = names["report"].recommended_size
+    assert f"`truncate(forest, {size})`" in README
+    front_page = (Path(__file__).parents[2] / "docs" / "index.md").read_text(encoding="utf-8")
+    assert f"report.recommended_size  # {size}\n" in front_page
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_picture_and_text_have_the_same_numbers() -> None:

@@ -16,7 +16,7 @@ in the paper's sense: the mean probability) or ``"vote"`` (hard labels; 0-1 loss
 Shrunken rows: the distribution over rows of the members' mean score, without the noise of few members. With 25
 members a row's mean score has a standard error of a fifth of one member's spread; uncorrected, means vary more over
 rows than the true ones. This is the future work no. 1 of 2017 (section 7); the distribution over rows is deconvolved
-as for margins (``docs/methods.md``, section 3).
+as for margins (``docs/methods/margins.md``).
 
 Normal scores that match mean and variance of the probabilities, for ensembles that average probabilities. The
 distribution of the mean of many probabilities depends only on the mean and variance of one. Scores of trees are far
@@ -475,7 +475,7 @@ def shrink_beta_probabilities(
     Notes
     -----
     A member is worth as many votes as its probability is less variable than a vote
-    (``docs/methods.md``, section 2); a beta variable with alpha + beta = votes - 1 is just as variable.
+    (``docs/methods/votes.md``); a beta variable with alpha + beta = votes - 1 is just as variable.
     """
     mean, variance, trials = row_moments(probabilities, used, "probabilities")
     check_shares(as_outputs(probabilities, "probabilities"), "probabilities")
