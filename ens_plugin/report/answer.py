@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.report.result import RARE, ReportContent, SizeRecommendation, rarest_label
@@ -90,10 +91,20 @@ def _measured(report: ReportContent, here: float, there: float) -> tuple[str, st
     name, values = measure_name(report), [measure_of(report, error) for error in (here, there)]
     if report.error_curve.metric in SHARES:
         digits = 2 if 0.0 < min(here, there) < 0.005 else 1
-        first, second = (f"{100.0 * value:.{digits}f} %" for value in values)
-        return name.capitalize(), first, second
-    first, second = map(_three_digits, values)
-    return name, first, second
+        texts = [f"{100.0 * value:.{digits}f} %" for value in values]
+        return name.capitalize(), *_told_apart(texts, values, 10.0**-digits / 100.0)
+    largest = max(map(abs, values))
+    unit = 10.0 ** (math.floor(math.log10(largest)) - 2) if 0.0 < largest < math.inf else 0.0
+    return name, *_told_apart(list(map(_three_digits, values)), values, unit)
+
+
+def _told_apart(texts: Sequence[str], values: Sequence[float], unit: float) -> tuple[str, str]:
+    """Return both texts, or one of them twice where the values differ by less than half of the last digit.
+
+    Values next to a limit of rounding would differ by a whole digit.
+    """
+    first, second = texts
+    return (first, second) if abs(values[0] - values[1]) >= unit / 2.0 else (first, first)
 
 
 def _three_digits(value: float) -> str:
@@ -109,11 +120,11 @@ def _size_verdict(report: ReportContent) -> str:
         return _by_interval(report)
     if found.size is None and found.max_size < now:
         return (
-            f"it is not known whether {_are(report)} enough{_demand(found)}: more than {found.max_size} are needed, "
+            f"it is not known whether {_are(report)} enough{_demand(report)}: more than {found.max_size} are needed, "
             "the largest size considered."
         )
     if found.size is None:
-        return f"{_are(report)} too few: no size up to {found.max_size} is enough{_demand(found)}."
+        return f"{_are(report)} too few: no size up to {found.max_size} is enough{_demand(report)}."
     return _too_few(report, found.size) if now < found.size else _enough(report, found.size)
 
 
@@ -143,7 +154,7 @@ _FURTHER = {"probability": "Probabilities (predict_proba)", "excess_error": "An 
 def _further(report: ReportContent) -> str:
     """Return how many members probabilities, or the error, need beyond what the labels need."""
     found = report.recommendation
-    what, within = _FURTHER[found.criterion], f"within {wanted_text(found)} of the limit"
+    what, within = _FURTHER[found.criterion], f"at most {wanted_text(found)} above the limit"
     if not found.has_interval:
         return f"{what} {within}: not known."
     if not found.is_known:
@@ -158,7 +169,7 @@ def _by_interval(report: ReportContent) -> str:
     found, now = report.recommendation, report.n_members
     if not found.has_interval:
         return f"it is not known whether {_are(report)} enough."
-    (low, high), demand = found.interval, _demand(found)
+    (low, high), demand = found.interval, _demand(report)
     if now < low:
         return f"{_are(report)} too few{demand}: at least {low} are needed."
     if high is not None and now >= high:
@@ -174,18 +185,18 @@ def _too_few(report: ReportContent, size: int) -> str:
     found, low, price = report.recommendation, report.recommendation.interval[0], _price(report)
     labels_change = found.agreement is not None and found.criterion in _FURTHER and found.agreement < SETTLED
     if price is not None and price[1] == price[2] and not labels_change and report.n_members >= low:
-        return f"{_are(report)} about enough{_demand(found)}: {size} would be."
+        return f"{_are(report)} about enough{_demand(report)}: {size} would be."
     perhaps = "" if report.n_members < low else "perhaps "
-    needed = f"{_are(report)} {perhaps}too few{_demand(found)}: about {size} are needed."
+    needed = f"{_are(report)} {perhaps}too few{_demand(report)}: about {size} are needed."
     if not labels_change or found.agreement is None:
         return needed
-    return f"{needed} {100.0 * (1.0 - found.agreement):.2g} % of the labels would change with more."
+    return f"{needed} {100.0 * (1.0 - found.agreement):.2g} % of the predicted labels would change with more."
 
 
 def _enough(report: ReportContent, size: int) -> str:
-    """Return, for example, "800 trees are enough, and so are 673."."""
+    """Return, for example, "800 trees are enough for probabilities, and so are 673."."""
     found, now = report.recommendation, report.n_members
-    high, demand = found.interval[1], _demand(found)
+    high, demand = found.interval[1], _demand(report)
     if now == size:
         return f"{_are(report)} just enough{demand}."
     if high is None or now < high:
@@ -204,13 +215,17 @@ def _verb(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _demand(found: SizeRecommendation) -> str:
-    """Return what was asked of the size as a phrase; empty for the usual demands on a regressor."""
+def _demand(report: ReportContent) -> str:
+    """Return what was asked of the size as a phrase: what the members are enough, or too few, for."""
+    found = report.recommendation
     if found.confidence is not None:
         return f" for {wanted_text(found)} of the labels"
     if found.of_metric is not None:
         return f" for {printable(found.of_metric, 40)} within {wanted_text(found)} of its limit"
-    return ""
+    if found.criterion == "probability":
+        return " for probabilities"
+    error = "a mean squared error" if report.is_squared else "an error"
+    return f" for {error} at most {wanted_text(found)} above its limit"
 
 
 def markdown_verdict(report: ReportContent) -> str:
@@ -228,10 +243,13 @@ def summarize(report: ReportContent) -> str:
     errors = ["", title, *(table_row(*line) for line in error_lines(report))]
     # Sizes by figures that are not to be relied on are none, and each output has its own.
     sizes = [] if first_doubt(report) is not None or report.outputs else size_lines(report)
-    by_label = "errors by label, " if report.label_errors else ""
-    data = wrapped(
-        f"{origin_sentences(report)[0]} report.details() has {by_label}warnings in full, and how this is known."
-    )
+    parts = [
+        *(["errors by label"] if report.label_errors else []),
+        *(["warnings in full"] if report.findings else []),
+        "how this is known",
+    ]
+    listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    data = wrapped(f"{origin_sentences(report)[0]} report.details() has {listed}.")
     tables = [*errors, *sizes, *output_lines(report, OUTPUTS_ON_SCREEN)]
     warnings = _short_warnings(report, SCREEN - len(head) - len(tables) - len(data) - 1)
     return "\n".join([*head, *warnings, *tables, "", *data])

@@ -400,6 +400,7 @@ def _difference_sentence(name: str, first: str, found: ReportDifference, report:
     is_better = (found.estimate > 0.0) == report.error_curve.greater_is_better
     ends = sorted((abs(found.lower), abs(found.upper)))
     amount, low, high = (points_text(abs(value), metric) for value in (found.estimate, *ends))
+    low = low.removesuffix(" points")
     level = level_text(report.error_curve.interval_level)
     return (
         f"{own} is {'better' if is_better else 'worse'} than {other} by {amount}{unit} ({level} interval {low} to "

@@ -335,8 +335,8 @@ def criteria_rows(
     curve, chosen = report.error_curve, report.recommendation.criterion
     return [
         CriterionRow(
-            name=_purpose(found),
-            size=recommended_text(found),
+            name=_purpose(found, report),
+            size=_size_or_uncertain(found),
             interval=recommended_interval_text(found),
             error=error_text(curve.at(found.size), curve.metric) if found.size and curve.reaches(found.size) else "",
             is_chosen=found.criterion == chosen,
@@ -705,7 +705,10 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
         sizes.append((f"{number_text(report, recommended)} ({kind})", recommended))
         sizes.sort(key=lambda line: line[1])
     lines = [(label, *_measured(report, curve.at(size), curve.interval_at(size))) for label, size in sizes]
-    limit = (f"infinitely many {member_noun(report)}s", *_measured(report, curve.asymptote, curve.asymptote_interval))
+    limit = (
+        f"infinitely many {member_noun(report)}s (limit)",
+        *_measured(report, curve.asymptote, curve.asymptote_interval),
+    )
     return [*lines, limit]
 
 
@@ -742,7 +745,7 @@ def comparison_heads(reports: Mapping[str, ReportContent]) -> list[str]:
     first, nouns = next(iter(reports.values())), {member_noun(report) for report in reports.values()}
     noun = nouns.pop() if len(nouns) == 1 else "member"
     interval = f"{level_text(first.error_curve.interval_level)} interval"
-    return ["", f"{noun}s", measure_name(first), interval, "at infinity", "enough", "rows"]
+    return ["", f"{noun}s", measure_name(first), interval, "limit", "needed", "rows"]
 
 
 def comparison_rows(reports: Mapping[str, ReportContent]) -> list[list[str]]:
@@ -763,22 +766,29 @@ def _comparison_row(name: str, report: ReportContent) -> list[str]:
 def size_lines(report: ReportContent) -> list[str]:
     """Return a small table of how many members each purpose takes; no lines where no size was estimated."""
     found = report.criteria or (report.recommendation,)
-    rows = [(_purpose(each), recommended_text(each), recommended_interval_text(each)) for each in found]
+    rows = [(_purpose(each, report), _size_or_uncertain(each), recommended_interval_text(each)) for each in found]
     rows = [(purpose, size, interval if interval != NOT_KNOWN else "") for purpose, size, interval in rows]
+    level = level_text(report.error_curve.interval_level)
     return [
         "",
-        table_row(f"{member_noun(report).capitalize()}s needed for", "", ""),
+        table_row("Needed for", f"{member_noun(report)}s", f"{level} interval"),
         *(table_row(*row) for row in rows),
     ]
 
 
-def _purpose(found: SizeRecommendation) -> str:
+def _size_or_uncertain(found: SizeRecommendation) -> str:
+    """Return the size for a table, in which the interval stands beside one that cannot be told."""
+    return "uncertain" if found.has_interval and not found.is_known else recommended_text(found)
+
+
+def _purpose(found: SizeRecommendation, report: ReportContent) -> str:
     if found.confidence is not None:
-        return f"labels, {level_text(found.confidence)} of them final"
+        return f"{level_text(found.confidence)} of labels as at limit"
     if found.of_metric is not None:
         return f"{printable(found.of_metric, 14)} within {wanted_text(found)} of limit"
-    what = "probabilities" if found.criterion == "probability" else "error"
-    return f"{what} within {level_text(found.tolerance or math.nan)} of limit"
+    error = "mean squared error" if report.is_squared else "error"
+    what = "probabilities" if found.criterion == "probability" else error
+    return f"{what} {level_text(found.tolerance or math.nan)} above limit"
 
 
 def size_sentence(report: ReportContent) -> str:
@@ -850,15 +860,24 @@ def origin_sentences(report: ReportContent) -> list[str]:
         own.append(f"That of as many rows is finite {finite}; the curve begins there.")
     groups = group_words(report.basis.n_groups, report.n_rows)
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
+    rows = f"{counted(report.n_rows, kind)}{independence_words(report.basis.n_groups)}{left_out}"
     return [
-        f"Data: {counted(report.n_rows, kind)}{independence_words(report.basis.n_groups)}{left_out}, "
-        f"{report.mean_oob_members:.1f} {member_noun(report)}s per row on average.",
+        f"Data: {rows}, {_judges(report)}.",
         *own,
         *([f"Groups: {groups}."] if groups else []),
         f"In-bag rows: {bag_words(report)}.",
         f"Prediction: {aggregation_words(report)}.",
         f"Curve: {estimator_words(report)}.",
     ]
+
+
+def _judges(report: ReportContent) -> str:
+    """Return which members predict each row, in words."""
+    if report.data != "oob":
+        return f"each predicted by all {number_text(report, report.n_members)}"
+    return (
+        f"each predicted by {report.mean_oob_members:.1f} {member_noun(report)}s on average that were not trained on it"
+    )
 
 
 def table_row(label: str, error: str, interval: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -255,7 +256,7 @@ class TestReport:
 
     def test_report_survives_json(self) -> None:
         report = analyze(*digits())
-        assert content(EnsembleReport.from_json(report.to_json())) == content(report)
+        assert content(EnsembleReport.from_json(report.to_json())) == content(replace(report, judged_rows=None))
 
 
 class TestEvenSize:

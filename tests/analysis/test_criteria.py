@@ -192,13 +192,15 @@ def test_the_headline_tells_what_fewer_members_cost() -> None:
     size = report.recommended_size
     here, there = (f"{100 * (1 - report.error_curve.at(n)):.1f} %" for n in (500, size or 0))
     headline = " ".join(report.summary().split()[:22])
-    assert f"500 trees are enough, and so are {size}. Accuracy on new rows: {here} with 500" in headline
+    assert (
+        f"500 trees are enough for probabilities, and so are {size}. Accuracy on new rows: {here} with 500" in headline
+    )
     assert there in headline
 
 
 def test_the_summary_lists_every_criterion_within_80_columns() -> None:
     text = ens_plugin.analyze(*digits()).summary()
-    for name in ("labels, 99 % of them final", "error within 1 % of limit", "probabilities within 0.5 % of limit"):
+    for name in ("99 % of labels as at limit", "error 1 % above limit", "probabilities 0.5 % above limit"):
         assert name in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -209,7 +211,7 @@ def test_a_report_of_an_earlier_version_has_no_criteria() -> None:
     del content["criteria"]
     read = ens_plugin.EnsembleReport.from_json(json.dumps(content))
     assert read.criteria == ()
-    assert "labels, 99 % of them final" not in read.summary()
+    assert "99 % of labels as at limit" not in read.summary()
 
 
 def test_criteria_survive_the_round_trip() -> None:

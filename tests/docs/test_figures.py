@@ -185,7 +185,7 @@ def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> N
     guide = (ROOT / "docs" / "how-to" / "metrics.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```\n(RandomForestClassifier:.*?)```", guide, flags=re.DOTALL)
     assert printed.startswith(shown)
-    infinite = re.findall(r"infinitely many trees +([\d.]+)", printed)[0]
+    infinite = re.findall(r"infinitely many trees \(limit\) +([\d.]+)", printed)[0]
     assert f"asymptote  # {infinite}," in guide
     size, low, high = re.findall(r"average_preci… within \S+ of limit +(\d+) +(\d+) to (\d+)", printed)[0]
     assert f"# ({size}, 'metric')" in guide

@@ -11,7 +11,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.report.answer import headline, price_sentence, verdict
+from ens_plugin.report.answer import _measured, headline, price_sentence, verdict
 from ens_plugin.report.result import LabelBasis
 from ens_plugin.report.text import member_noun
 from tests import reports
@@ -35,7 +35,7 @@ def of_labels(n_members: int, size: int | None, interval: tuple[int, int | None]
         (59, 59, (29, 119), "59 trees are just enough {}.", "95.9 % with infinitely many."),
         (60, 59, (29, 119), "60 trees are probably enough {}: about 59 are needed.", "95.8 % with 60 and with 59."),
         (500, 59, (29, None), "500 trees are probably enough {}: about 59 are needed.", "95.8 % with 59."),
-        (119, 59, (29, 119), "119 trees are enough {}, and so are 59.", "95.9 % with 119, 95.8 % with 59."),
+        (119, 59, (29, 119), "119 trees are enough {}, and so are 59.", "95.9 % with 119 and with 59."),
         (200, 59, (29, 119), "200 trees are far more than needed {}: 59 are enough.", "95.8 % with 59."),
         (10, None, (20_001, None), "10 trees are too few: no size up to 20001 is enough {}.", "with infinitely many."),
         (10, None, (29, None), "10 trees are too few {}: at least 29 are needed.", "with infinitely many."),
@@ -60,8 +60,8 @@ def on_probabilities(n_members: int, agreement: float, size: int | None, interva
     return replace(CLASSIFICATION, n_members=n_members, recommendation=found)
 
 
-PREDICT = "60 trees are enough for predict. Probabilities (predict_proba) within 0.5 % of the limit"
-OPEN = "too few: about 319 are needed. 2.5 % of the labels would change with more."
+PREDICT = "60 trees are enough for predict. Probabilities (predict_proba) at most 0.5 % above the limit"
+OPEN = "too few for probabilities: about 319 are needed. 2.5 % of the predicted labels would change with more."
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ OPEN = "too few: about 319 are needed. 2.5 % of the labels would change with mor
         (0.995, None, (20_001, None), f"{PREDICT} need more than 20001."),
         (0.975, 319, (250, 400), f"60 trees are {OPEN}"),
         (0.975, 319, (50, 800), f"60 trees are perhaps {OPEN}"),
-        (0.995, 50, (40, 58), "60 trees are enough, and so are 50."),
+        (0.995, 50, (40, 58), "60 trees are enough for probabilities, and so are 50."),
     ],
 )
 def test_trees_that_settle_the_labels_are_not_called_too_few(
@@ -85,7 +85,7 @@ def test_labels_are_not_settled_by_an_agreement_that_a_rare_label_hardly_moves()
     report = on_probabilities(60, 0.995, 319, (250, 400))
     labels = tuple(LabelBasis(name, n_rows, n_rows, 20.0, 1.0) for name, n_rows in (("a", 990), ("b", 10)))
     rare = replace(report, basis=replace(report.basis, labels=labels))
-    assert verdict(rare).startswith("60 trees are too few: about 319 are needed.")
+    assert verdict(rare).startswith("60 trees are too few for probabilities: about 319 are needed.")
     settled = on_probabilities(60, 0.9995, 319, (250, 400))
     assert verdict(replace(settled, basis=rare.basis)).startswith("60 trees are enough for predict.")
 
@@ -103,7 +103,10 @@ def test_without_a_size_as_large_as_the_ensemble_nothing_is_known_of_it(n_member
 def test_a_regression_is_told_in_the_unit_of_its_target() -> None:
     recommendation = replace(REGRESSION.recommendation, size=59, interval=(29, 119))
     words = verdict(replace(REGRESSION, n_members=10, recommendation=recommendation))
-    assert words == "10 trees are too few: about 59 are needed. RMSE on new rows: 59.4 with 10, 56.5 with 59."
+    assert words == (
+        "10 trees are too few for a mean squared error at most 1 % above its limit: about 59 are needed. RMSE on new "
+        "rows: 59.4 with 10, 56.5 with 59."
+    )
 
 
 def test_a_metric_has_its_own_name_and_tolerance() -> None:
@@ -147,3 +150,23 @@ def test_the_accuracy_stands_beside_the_error_of_labels_alone() -> None:
     assert CLASSIFICATION.accuracy == 1.0 - CLASSIFICATION.error
     assert np.isnan(REGRESSION.accuracy)
     assert np.isnan(reports.score_report().accuracy)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "texts"),
+    [
+        (0.03649, 0.03651, ("96.4 %", "96.4 %")),
+        (0.0360, 0.0350, ("96.4 %", "96.5 %")),
+        (0.0360, 0.03551, ("96.4 %", "96.4 %")),
+        (0.0031, 0.0029, ("99.69 %", "99.71 %")),
+    ],
+)
+def test_values_next_to_a_limit_of_rounding_are_not_told_apart(
+    here: float, there: float, texts: tuple[str, str]
+) -> None:
+    assert _measured(reports.classification_report(), here, there) == ("Accuracy", *texts)
+
+
+def test_no_value_and_one_beside_it() -> None:
+    assert _measured(reports.score_report(), 0.0, 0.0)[1:] == ("0", "0")
+    assert _measured(reports.score_report(), 0.99049, 0.99051)[1:] == ("0.990", "0.990")

@@ -55,8 +55,8 @@ def test_summary_of_a_classification_states_the_verdict_the_accuracy_and_the_siz
         "On new rows accuracy 95 % interval",
         "one tree 91.74 %",
         "200 trees (this model) 95.90 % 93.93 to 97.24 %",
-        "infinitely many trees 95.92 %",
-        "labels, 99 % of them final 59 29 to 119",
+        "infinitely many trees (limit) 95.92 %",
+        "99 % of labels as at limit 59 29 to 119",
         "569 out-of-bag rows",
     ):
         assert part in text
@@ -78,7 +78,7 @@ def test_details_of_a_classification_state_the_rest() -> None:
 def test_summary_of_a_regression_is_in_the_unit_of_its_target() -> None:
     text = " ".join(summarize(REPORTS["regression"]).split())
     assert "100 trees (this model) 56.22 52.45 to 59.76" in text
-    assert "error within 1 % of limit" in text
+    assert "mean squared error 1 % above limit" in text
     assert "labels" not in text
     assert "percentage points" not in text
 
@@ -109,7 +109,7 @@ def test_summary_of_a_deviation_that_rounds_to_nothing_states_its_bound_once() -
 def test_summary_states_where_the_curve_ends() -> None:
     text = " ".join(summarize(REPORTS["short"]).split())
     assert "55 trees (of 200: the curve ends) 95.82 %" in text
-    assert "infinitely many trees not estimated" in text
+    assert "infinitely many trees (limit) not estimated" in text
 
 
 def test_details_show_every_warning_in_full() -> None:
@@ -205,7 +205,7 @@ def test_markdown_has_one_table_of_three_columns(name: str) -> None:
     others = [label for label in labels if label != recommended]
     assert others[0] == f"one {noun}"
     assert str(report.n_members) in others[1]
-    assert others[2:] == [f"infinitely many {noun}s"]
+    assert others[2:] == [f"infinitely many {noun}s (limit)"]
     differs = report.recommended_size not in (None, 1, report.n_members)
     assert (recommended in labels) == (differs and report.error_curve.reaches(report.recommended_size or 0))
     assert {row.count("|") for row in rows} == {4}
@@ -242,10 +242,10 @@ def test_columns_of_sizes_stay_apart_where_no_size_is_large_enough() -> None:
     above = [replace(found, size=None, interval=(found.max_size, None)) for found in report.criteria]
     wide = replace(report.criteria[0], size=None, interval=(19_001, None))
     lines = summarize(replace(report, criteria=(wide, *above))).splitlines()
-    start = lines.index("  Trees needed for") + 1
+    start = next(place for place, line in enumerate(lines) if line.startswith("  Needed for ")) + 1
     rows = lines[start : start + 1 + len(above)]
     assert [row.split("more than 20001")[0][-1:] for row in rows] == [" "] * len(rows)
-    assert rows[0].endswith("cannot be told  19001 to more than 20001")
+    assert rows[0].endswith("uncertain  19001 to more than 20001")
     assert max(map(len, lines)) <= 80
 
 
