@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -570,7 +570,8 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
     assert isinstance(tally, (ValueTally, GroupedValues))
     weight = as_row_weight(data.weight, tally.trials.size)
     moments = _moments(tally, weight)
-    loss = replace(fit_moments(moments), luck=_luck_of_members(sample, weight))
+    luck = _luck_of_members(sample, weight)
+    loss = replace(fit_moments(moments), luck=luck.member_sd)
     rows = tally_values(sample.block)
     slopes = 2.0 * (rows.mean - rows.target)
     own_variance = slopes**2 * rows.variance / n_members
@@ -589,21 +590,31 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
         recommendation=excess_size(loss, "excess_error", "mean squared error", None, n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
-        seed_variance=shared_luck_variance(outputs, sample.block.counted, slopes, weight.n_rows),
+        seed_variance=luck.seed_variance,
         findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
     )
 
 
-def _luck_of_members(sample: Sample, weight: RowWeight) -> float:
-    """Return the standard deviation of the members' mean variance by which members were trained, over all rows alike.
+class _Luck(NamedTuple):
+    """What depends on by which members rows were judged, for all rows alike.
 
-    Members of small bags differ: one that drew an outlier errs on all rows.
+    `member_sd` is the standard deviation of the members' mean variance: members of small bags differ, and one that drew
+    an outlier errs on all rows.  `seed_variance` is the variance over seeds of the mean squared error, without what is
+    independent from row to row.
     """
+
+    member_sd: float
+    seed_variance: float
+
+
+def _luck_of_members(sample: Sample, weight: RowWeight) -> _Luck:
     part = sample.some_rows(ROWS_OF_LUCK)
-    rows = tally_values(part.block)
-    deviations = np.square(part.block.outputs - rows.mean) * influence_on_variance(rows.trials)
+    block, rows = part.block, tally_values(part.block)
+    deviations = np.square(block.outputs - rows.mean) * influence_on_variance(rows.trials)
     relative = part.weight / part.weight.mean()
-    return math.sqrt(shared_luck_variance(deviations, part.block.counted, relative, weight.n_rows))
+    of_variance = shared_luck_variance(deviations, block.counted, relative, weight.n_rows)
+    slopes = 2.0 * (rows.mean - rows.target)
+    return _Luck(math.sqrt(of_variance), shared_luck_variance(block.outputs, block.counted, slopes, weight.n_rows))
 
 
 def _concentration(moments: LossMoments) -> tuple[Finding, ...]:
