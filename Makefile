@@ -53,6 +53,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.metrics.cost
 	$(BIN)/python -m benchmarks.cost.speed
 	$(BIN)/python -m benchmarks.cost.profile
+	$(BIN)/python -m benchmarks.cost.shapes
 	$(BIN)/python -m benchmarks.cost.memory
 	$(BIN)/python -m benchmarks.cost.boosters
 	$(BIN)/python -m benchmarks.cost.walker
