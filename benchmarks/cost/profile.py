@@ -56,7 +56,8 @@ class Case:
     predict: Callable[[], object]
 
 
-def _labelled(n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
+def labelled(n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
+    """Draw rows of labels that are clusters."""
     features, target = make_classification(
         n_rows, N_FEATURES, n_informative=12, n_classes=n_labels, n_clusters_per_class=1, flip_y=0.05,
         random_state=seed,
@@ -66,7 +67,7 @@ def _labelled(n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
 
 def forest_case(n_labels: int, n_rows: int, n_trees: int, seed: int, leaf: int = 1) -> Case:
     """Train a forest of fully grown trees, or of trees with leaves of at least `leaf` rows."""
-    features, target = _labelled(n_rows, n_labels, seed)
+    features, target = labelled(n_rows, n_labels, seed)
     forest = RandomForestClassifier(n_trees, min_samples_leaf=leaf, random_state=seed, n_jobs=1).fit(features, target)
     leaves = f", leaves of {leaf} rows or more" if leaf > 1 else ""
     name = f"scikit-learn, {n_labels} labels{leaves}, {n_rows} x {n_trees}"
@@ -83,7 +84,7 @@ def regression_case(n_rows: int, n_trees: int, seed: int) -> Case:
 
 def booster_case(library: str, n_labels: int, n_rows: int, n_trees: int, seed: int) -> Case:
     """Train a forest of LightGBM or XGBoost."""
-    features, target = _labelled(n_rows, n_labels, seed)
+    features, target = labelled(n_rows, n_labels, seed)
     features = features.astype(np.float32)
     model = grown(library, features, target, n_trees)
     if library == "lightgbm":
@@ -179,7 +180,7 @@ def exponent_claims(options: Options) -> tuple[list[Claim], list[list[str]]]:
     labels = [3, 5] if options.smoke else [3, 10, 30, 100, 300]
 
     def quick(n_rows: int, n_trees: int) -> tuple[Any, Array, Array]:
-        features, target = _labelled(n_rows, 2, options.seed)
+        features, target = labelled(n_rows, 2, options.seed)
         forest = ExtraTreesClassifier(
             n_trees, max_depth=8, max_features=1, bootstrap=True, random_state=options.seed, n_jobs=1
         )

@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import make_classification, make_regression
+from sklearn.datasets import make_regression
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
 from benchmarks.cost.boosters import grown
-from benchmarks.cost.profile import processor_seconds
+from benchmarks.cost.profile import N_FEATURES, labelled, processor_seconds
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 
 Array = NDArray[Any]
 Rows = Callable[[int, int, int], "tuple[Array, Array]"]
 
-N_FEATURES = 20
 # An analysis is to cost at most a tenth of the fit, or .1 s, whichever is larger.
 SHARE, SECONDS = 0.1, 0.1
 METRICS = ("accuracy", "balanced_accuracy", "f1", "matthews_corrcoef", "roc_auc", "average_precision", "neg_log_loss")
@@ -38,15 +37,6 @@ class Shape(NamedTuple):
     name: str
     rows: Callable[[], tuple[Array, Array]]
     train: Callable[[Array, Array], Any]
-
-
-def clusters(n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
-    """Draw rows of labels that are clusters."""
-    features, y = make_classification(
-        n_rows, N_FEATURES, n_informative=12, n_classes=n_labels, n_clusters_per_class=1, flip_y=0.05,
-        random_state=seed,
-    )  # fmt: skip
-    return features, y
 
 
 def single(draw: Rows, n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
@@ -78,7 +68,7 @@ def shapes(options: Options) -> Iterator[Shape]:
         train: Callable[[Array, Array], Any] = empty.fit
         return train
 
-    def of_labels(n_rows: int, n_labels: int, n_trees: int, draw: Rows = clusters, **parameters: Any) -> Shape:
+    def of_labels(n_rows: int, n_labels: int, n_trees: int, draw: Rows = labelled, **parameters: Any) -> Shape:
         kind = "ordered" if draw is ordered else "clustered"
         settings = "".join(f", {name} {value}" for name, value in parameters.items())
         name = f"{n_rows} x {n_trees}, {n_labels} {kind} labels{settings}"
@@ -90,7 +80,7 @@ def shapes(options: Options) -> Iterator[Shape]:
     yield of_labels(5_000, 2, 200, max_depth=3)
     for n_labels in (2, 3, 10):
         yield of_labels(1_000, n_labels, 100)
-    for draw in (ordered, clusters):
+    for draw in (ordered, labelled):
         for leaf in (1, 5):
             yield of_labels(8_000, 10, 60, draw, min_samples_leaf=leaf)
     for leaf in (1, 5):
@@ -102,7 +92,7 @@ def shapes(options: Options) -> Iterator[Shape]:
     for library, shown in (("lightgbm", "LightGBM"), ("xgboost", "XGBoost")):
         for n_labels in (2, 10):
             few = min(n_labels, 5) if options.smoke else n_labels
-            draw_rows = partial(single, clusters, 20_000 // small, few, seed)
+            draw_rows = partial(single, labelled, 20_000 // small, few, seed)
             name = f"20000 x 200, {n_labels} labels, {shown}"
             yield Shape(name, draw_rows, partial(grown, library, n_trees=200 // small))
 
@@ -124,7 +114,7 @@ def measured(shape: Shape, repetitions: int) -> tuple[float, float]:
 def metric_rows(options: Options) -> list[list[str]]:
     """Return a line for each metric: its analysis over that without a metric, on the same model."""
     n_rows, n_trees = (300, 20) if options.smoke else (1_000, 100)
-    features, y = clusters(n_rows, 2, options.seed)
+    features, y = labelled(n_rows, 2, options.seed)
     forest = RandomForestClassifier(n_trees, random_state=options.seed, n_jobs=1).fit(features, y)
 
     def analysis(**arguments: Any) -> float:
