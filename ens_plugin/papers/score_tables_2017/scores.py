@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline, RectBivariateSpline
-from scipy.special import betainc, betaln, expit, log_expit, logit, logsumexp, ndtr, ndtri, softmax
+from scipy.special import betainc, expit, log_expit, logit, logsumexp, ndtr, ndtri, softmax
 from scipy.stats import binom
 
 from ens_plugin.core.margins import fit_margins
@@ -58,8 +58,10 @@ from ens_plugin.papers.score_tables_2017.score_tables import (
     MAX_MIXED_SPREAD,
     ScoreTables,
     load_score_tables,
+    log_laplace,
     log_mean_moments,
     mean_below_half,
+    moments_of_log_mean,
     score_quadrature,
 )
 
@@ -288,6 +290,10 @@ def score_of(probability: ArrayLike, floor: float = 1e-6) -> FloatArray:
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
 EDGE = 1e-6
 NODE_MASS = 38.0
+N_NODES = 160
+# A step of one half integrates the survival function of a logarithm's exponential to 1e-7.
+LOG_TIMES: FloatArray = np.arange(-48.0, 40.5, 0.5)
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 OCTAVES: FloatArray = np.arange(-6, 11).astype(np.float64)
 
 
@@ -335,7 +341,9 @@ class BetaProbabilities:
         _refuse_scores(aggregation)
         if np.isinf(size):
             return np.stack([np.log(self.alpha / (self.alpha + self.beta)), np.zeros(self.alpha.size)])
-        return self._by_distinct_row(lambda a, b: _log_moments(a, b, size))
+        transforms, inverse = self._log_transforms
+        moments = moments_of_log_mean(LOG_TIMES, np.exp(size * transforms), size)
+        return np.stack(moments)[:, inverse]
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
         """Return first to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
@@ -344,11 +352,15 @@ class BetaProbabilities:
         steps = np.stack([(self.beta + j) / (total + j) for j in range(4)])
         return moments_of_mean(np.asarray(np.cumprod(steps, axis=0), dtype=np.float64), size)
 
-    def _by_distinct_row(self, value: Callable[[float, float], tuple[float, float]]) -> FloatArray:
-        """Return two values for each row, shape (2, n_rows), computed once for equal rows, which trees often have."""
+    @cached_property
+    def _log_transforms(self) -> tuple[FloatArray, IntArray]:
+        """Logarithms of the Laplace transforms of distinct rows, which all sizes share, and which of them each row has.
+
+        Rows of trees often are equal.
+        """
         pairs, inverse = np.unique(np.stack([self.alpha, self.beta]), axis=1, return_inverse=True)
-        values = np.array([value(float(a), float(b)) for a, b in pairs.T])
-        return np.asarray(np.moveaxis(values, 0, -1)[..., inverse.ravel()])
+        transforms = [log_laplace(LOG_TIMES, *_score_nodes(float(a), float(b))) for a, b in pairs.T]
+        return np.stack(transforms), inverse.ravel()
 
 
 def _refuse_scores(aggregation: str) -> None:
@@ -398,23 +410,24 @@ def _beta_below_half(alpha: float, beta: float, size: float) -> float:
     return float(mean_below_half(lambda p: np.asarray(betainc(alpha, beta, p)), low, high, [size])[0])
 
 
-def _log_moments(alpha: float, beta: float, size: float) -> tuple[float, float]:
-    p, weights = _score_nodes(alpha, beta)
-    mean, variance = log_mean_moments(p, weights, [size])
-    return float(mean[0]), float(variance[0])
-
-
 def _score_nodes(alpha: float, beta: float) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights of a beta variable, equidistant in its log odds, whose density is smooth."""
+    """Return quadrature nodes and weights of a beta variable, equidistant in its log odds, whose density is smooth.
+
+    Probabilities beyond the first and the last node count as these: `SMALLEST_PROBABILITY`, as in scikit-learn's log
+    loss, and one.
+    """
     centre = np.log(alpha / beta)
     sd = float(np.sqrt(1.0 / alpha + 1.0 / beta))
-    low = max(centre - NODE_MASS * max(1.0 / alpha, sd / 4.0), -650.0)
-    high = min(centre + NODE_MASS * max(1.0 / beta, sd / 4.0), 650.0)
-    score = np.arange(low, high, min(0.4, sd / 3.0))
-    log_density = alpha * log_expit(score) + beta * log_expit(-score) - betaln(alpha, beta)
+    low = max(centre - NODE_MASS * max(1.0 / alpha, sd / 4.0), logit(SMALLEST_PROBABILITY))
+    high = min(centre + NODE_MASS * max(1.0 / beta, sd / 4.0), -logit(SMALLEST_PROBABILITY))
+    score = np.linspace(low, high, N_NODES)
+    log_density = alpha * log_expit(score) + beta * log_expit(-score)
     weights = np.exp(log_density - log_density.max())
-    kept = weights > 1e-18
-    return np.maximum(np.exp(log_expit(score[kept])), 1e-300), weights[kept] / weights[kept].sum()
+    weights[[0, -1]] /= 2.0
+    below, above = betainc(alpha, beta, expit(low)), betainc(beta, alpha, expit(-high))
+    weights *= (1.0 - below - above) / weights.sum()
+    weights[[0, -1]] += below, above
+    return expit(score), weights
 
 
 def fit_beta_probabilities(
