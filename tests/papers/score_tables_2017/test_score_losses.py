@@ -18,6 +18,7 @@ from ens_plugin.papers.score_tables_2017.scores import (
     ScoreRows,
     expected_loss,
     loss_curve,
+    loss_variance,
     score_bias_variance,
     smallest_size_within,
 )
@@ -81,6 +82,11 @@ def test_loss_and_its_variance_against_simulation(rows: ScoreRows, aggregation: 
     found = expected_loss(rows, [size], tables(), loss=loss, aggregation=aggregation)[0]
     error = simulated.std(axis=1) / np.sqrt(DRAWS)
     assert (np.abs(found - simulated.mean(axis=1)) < 4.5 * error + 1e-4).all()
+    share = rows.weight / rows.weight.sum()
+    varied = loss_variance(rows, [size], tables(), loss=loss, aggregation=aggregation)[0]
+    squares = (simulated - simulated.mean(axis=1, keepdims=True)) ** 2
+    error = np.sqrt(share**2 @ squares.var(axis=1) / DRAWS)
+    assert abs(varied - share @ squares.mean(axis=1)) < 4.5 * error + 1e-4
 
 
 def test_the_logarithm_of_one_beta_variable_is_known() -> None:
