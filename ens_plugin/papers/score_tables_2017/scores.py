@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +40,6 @@ from scipy.stats import binom
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import effective_votes, is_close
 from ens_plugin.core.validation import (
-    BoolArray,
     FloatArray,
     IntArray,
     as_numbers,
@@ -52,23 +51,17 @@ from ens_plugin.core.validation import (
     counted,
 )
 from ens_plugin.core.votes import fit_mixture, majority_error
-from ens_plugin.errors import EnsPluginWarning, InputError, TooFewMembersError, UnsupportedModelError, warn_user
-from ens_plugin.papers.members import label_probabilities, out_of_bag_members
+from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.score_tables_2017.score_tables import (
     EFFECT_MEANS,
-    MAX_LOG_SPREAD,
     MAX_MIXED_SPREAD,
     ScoreTables,
-    load_score_tables,
     log_laplace,
     log_mean_moments,
     mean_below_half,
     moments_of_log_mean,
     score_quadrature,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
     "AGGREGATIONS",
@@ -89,9 +82,6 @@ __all__ = [
     "match_probabilities",
     "row_moments",
     "score_bias_variance",
-    "score_components",
-    "score_errors",
-    "score_variances",
     "scores_of_truth",
     "shrink_beta_probabilities",
     "shrink_matched_scores",
@@ -833,7 +823,7 @@ def expected_loss(
            [0.0228, 0.    ]])
     """
     wanted = as_sizes(sizes)
-    _check(loss, aggregation)
+    check_loss(loss, aggregation)
     return np.stack([_mean_loss(rows, size, tables, loss, aggregation) for size in wanted])
 
 
@@ -880,7 +870,7 @@ def score_bias_variance(
     :math:`2(1-\bar p)^2`, variance :math:`2\,\mathrm{Var}\,p`.
     """
     wanted = as_sizes(sizes)
-    _check(loss, aggregation)
+    check_loss(loss, aggregation)
     if loss == "zero_one":
         raise InputError("loss must be 'log' or 'squared': 2017 has no bias and variance for the 0-1 loss.")
     split = _log_split if loss == "log" else _squared_split
@@ -920,7 +910,7 @@ def loss_variance(
     array([0.0911, 0.0111])
     """
     wanted = as_sizes(sizes)
-    _check(loss, aggregation)
+    check_loss(loss, aggregation)
     share = rows.weight / rows.weight.sum()
     return np.array([_variance_of_loss(rows, size, tables, loss, aggregation) @ share for size in wanted])
 
@@ -1003,7 +993,8 @@ def _first_within(within: Callable[[int], bool], bad: int, good: int) -> int:
     return good
 
 
-def _check(loss: str, aggregation: str) -> None:
+def check_loss(loss: str, aggregation: str) -> None:
+    """Refuse an unknown loss or aggregation, and one that does not go with the other."""
     if loss not in LOSSES:
         raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}.")
     if aggregation not in AGGREGATIONS:
@@ -1260,278 +1251,3 @@ def _mean_score(mean: FloatArray, spread: FloatArray, score: FloatArray, tables:
         found = np.clip(tables.miss_moments(-score, spread)[0], 1e-9, 1.0 - 1e-9)
         score = score + np.clip(logit(mean) - logit(found), -2.0, 2.0) * slope
     return np.asarray(score)
-
-
-FEW_MEMBERS = 11
-SIZES = (1, 3, 5, 11, 21, 51, 101, 201, 501, 1001)
-
-
-def score_errors(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    sizes: ArrayLike = SIZES,
-    *,
-    loss: str = "zero_one",
-    aggregation: str = "mean_proba",
-) -> pd.DataFrame:
-    """Return an ensemble's estimated loss at each size, by the tables of Mahajan et al. (2017) and variants of them.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        Its members have probabilities; of two labels, or of any number for the log loss.
-    X, y : array-like
-        The training rows, in training order.
-    sizes : array-like of int or inf, shape (n_sizes,)
-    loss : {"zero_one", "log", "squared"}
-    aggregation : {"mean_proba", "mean_score", "vote"}
-        What the ensemble averages; "mean_score" averages the members' log odds, kept within 13.8.
-
-    Returns
-    -------
-    DataFrame
-        One row for each size, with the column size and one for each fit of the rows:
-
-        - normal: each row's log odds, uncorrected (Algorithm 1)
-        - plug_in: the same, with the normal matched to mean and variance of the probabilities
-        - shrunken: plug_in without the noise of few members (not in the paper); for "mean_score", normal without it
-        - shrunken_beta: beta probabilities in place of normal scores (section A.3), without the noise of few members
-
-        For "mean_score" there are normal and shrunken only.
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`ens_plugin.analyze`; UnsupportedModelError unless members have probabilities of two labels, or of
-        any number of labels for the log loss.
-
-    Warns
-    -----
-    EnsPluginWarning
-        If the tables do not reach some of the rows, so that part of a loss is a limit of the tables; it says which
-        column to trust.
-
-    Notes
-    -----
-    With three or more labels, the log loss of the mean probability needs the probability of the true label only, and
-    that of the mean score is linearised (section A.1).
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.papers import score_tables_2017
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> forest = RandomForestClassifier(30, min_samples_leaf=5, random_state=0).fit(X, y)
-    >>> found = score_tables_2017.score_errors(forest, X, y, sizes=[1, 11, 101])
-    >>> list(found.columns)
-    ['size', 'normal', 'plug_in', 'shrunken', 'shrunken_beta']
-    """
-    return _by_fit(loss_curve, model, X, y, sizes, loss, aggregation)
-
-
-def score_variances(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    sizes: ArrayLike = SIZES,
-    *,
-    loss: str = "zero_one",
-    aggregation: str = "mean_proba",
-) -> pd.DataFrame:
-    r"""Return S² at each size: how much a row's loss varies over ensembles of other seeds (2017 section 4.4).
-
-    Parameters, errors, warnings and columns are those of :func:`score_errors`.
-
-    Returns
-    -------
-    DataFrame
-        One row for each size.
-
-    Notes
-    -----
-    With :math:`G(x, y) = E_r L(y, p_r(x))`, the expected loss of one row,
-
-    .. math:: S^2 = E_{(x,y)} E_r (L(y, p_r(x)) - G(x, y))^2 = E_{(x,y)} E_r L^2(y, p_r(x)) - E_{(x,y)} G^2(x, y).
-
-    The paper takes it for the variance of the error, as if the losses of different rows were independent: the mean loss
-    of n rows would then have the variance :math:`S^2 / n` over ensembles.  All rows share the members, so that this is
-    an approximation.  Nearest to simulations of forests are plug_in and shrunken, within about a tenth for the 0-1 and
-    the squared loss.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.papers import score_tables_2017
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> forest = RandomForestClassifier(30, min_samples_leaf=5, random_state=0).fit(X, y)
-    >>> found = score_tables_2017.score_variances(forest, X, y, sizes=[1, 11, 101])
-    >>> bool((found.shrunken_beta.diff().dropna() < 0).all())
-    True
-    """
-    return _by_fit(loss_variance, model, X, y, sizes, loss, aggregation)
-
-
-def score_components(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    sizes: ArrayLike = SIZES,
-    *,
-    loss: str = "log",
-    aggregation: str = "mean_proba",
-) -> pd.DataFrame:
-    r"""Return the bias and the variance of an ensemble's loss at each size, over its seeds (2017 section 5).
-
-    Parameters
-    ----------
-    model, X, y, sizes
-        See :func:`score_errors`; of two labels.
-    loss : {"log", "squared"}
-    aggregation : {"mean_proba", "mean_score"}
-
-    Returns
-    -------
-    DataFrame
-        One row for each size and each fit of :func:`score_errors`, with the columns size, fit, bias and variance.
-        Bias and variance have the expected loss as their sum.
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`score_errors`; InputError for the 0-1 loss, and UnsupportedModelError for three or more labels.
-
-    Warns
-    -----
-    EnsPluginWarning
-        As :func:`score_errors`.
-
-    Notes
-    -----
-    Log loss: :math:`\bar p \propto \exp E\log p`, bias :math:`-\log\bar p`, variance :math:`-\log Z`,
-    :math:`Z = e^{E\log p} + e^{E\log(1-p)}`.  Squared loss: :math:`\bar p = E\,p`, bias
-    :math:`2(1-\bar p)^2`, variance :math:`2\,\mathrm{Var}\,p`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.papers import score_tables_2017
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> forest = RandomForestClassifier(30, min_samples_leaf=5, random_state=0).fit(X, y)
-    >>> found = score_tables_2017.score_components(forest, X, y, sizes=[1, 101], loss="squared")
-    >>> found[found.fit == "shrunken_beta"].variance.is_monotonic_decreasing
-    True
-    """
-    import pandas as pd
-
-    if loss == "zero_one":
-        raise InputError("loss must be 'log' or 'squared': 2017 has no bias and variance for the 0-1 loss.")
-    _check(loss, aggregation)
-    wanted, tables = as_sizes(sizes), load_score_tables()
-    evidence = _evidence(model, X, y, most_labels=2)
-    _warn_of_limits(evidence, wanted, loss, aggregation)
-    parts = []
-    for name, rows in _fits(evidence, aggregation, tables).items():
-        curve = score_bias_variance(rows, wanted, tables, loss=loss, aggregation=aggregation)
-        parts.append(pd.DataFrame({"size": wanted, "fit": name, "bias": curve.bias, "variance": curve.variance}))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _by_fit(
-    curve: Callable[..., FloatArray], model: Any, X: Any, y: ArrayLike, sizes: ArrayLike, loss: str, aggregation: str
-) -> pd.DataFrame:
-    """Return a curve over sizes for each fit of an ensemble's rows."""
-    import pandas as pd
-
-    _check(loss, aggregation)
-    wanted, tables = as_sizes(sizes), load_score_tables()
-    evidence = _evidence(model, X, y, most_labels=np.inf if loss == "log" else 2)
-    _warn_of_limits(evidence, wanted, loss, aggregation)
-    found = {
-        name: curve(rows, wanted, tables, loss=loss, aggregation=aggregation)
-        for name, rows in _fits(evidence, aggregation, tables).items()
-    }
-    return pd.DataFrame({"size": wanted, **found})
-
-
-@dataclass(frozen=True, eq=False)
-class _Evidence:
-    """Members' probabilities of the true label, their log odds of it, and which of them are out of bag."""
-
-    probability: FloatArray
-    scores: FloatArray
-    used: BoolArray
-
-
-def _evidence(model: Any, X: Any, y: ArrayLike, most_labels: float) -> _Evidence:
-    members = out_of_bag_members(model, X, y).with_trials(2)
-    if members.output_kind != "probabilities" or not 2 <= members.n_labels <= most_labels:
-        raise UnsupportedModelError(
-            "The tables of 2017 need members with probabilities of two labels, or of any number of labels for the log "
-            f"loss; this ensemble's members have {members.output_kind}, and there are {members.n_labels or 'no'} "
-            "labels. Use ens_plugin.analyze instead."
-        )
-    by_label = label_probabilities(members.outputs, members)
-    codes = members.target.astype(np.intp)
-    truth: FloatArray = np.asarray(by_label[:, np.arange(codes.size), codes], dtype=np.float64)
-    if members.n_labels == 2:
-        return _Evidence(truth, score_of(truth), members.is_oob)
-    scores = linearized_scores(np.log(np.maximum(by_label, EDGE)), codes, members.is_oob)
-    return _Evidence(truth, scores, members.is_oob)
-
-
-def _fits(evidence: _Evidence, aggregation: str, tables: ScoreTables) -> dict[str, ScoreRows]:
-    normal = fit_normal_scores(evidence.scores, evidence.used)
-    if aggregation == "mean_score":
-        return {"normal": normal, "shrunken": shrink_normal_scores(evidence.scores, evidence.used)}
-    variance = np.minimum(normal.variance, MAX_LOG_SPREAD**2)
-    return {
-        "normal": NormalScores(normal.mean, variance, normal.weight),
-        "plug_in": fit_matched_scores(evidence.probability, tables, evidence.used),
-        "shrunken": shrink_matched_scores(evidence.probability, tables, evidence.used),
-        "shrunken_beta": shrink_beta_probabilities(evidence.probability, evidence.used),
-    }
-
-
-def _warn_of_limits(evidence: _Evidence, sizes: FloatArray, loss: str, aggregation: str) -> None:
-    """Warn of rows that the tables do not reach, and say which column to trust."""
-    if aggregation == "mean_score":
-        doubts = _doubts_of_scores(evidence)
-    else:
-        doubts = _doubts_of_log_loss(evidence, sizes) if loss == "log" else []
-    if doubts:
-        warn_user(" ".join(doubts), EnsPluginWarning)
-
-
-def _doubts_of_scores(evidence: _Evidence) -> list[str]:
-    certain = evidence.used & (np.abs(evidence.probability - 0.5) >= 0.5 - EDGE)
-    if not certain.any():
-        return []
-    return [
-        f"{certain.sum() / evidence.used.sum():.1%} of the members' probabilities are 0 or 1, and their log odds are "
-        "taken as 13.8: all columns depend on this limit, and none is to be trusted. Use aggregation='mean_proba', or "
-        "members with larger leaves."
-    ]
-
-
-def _doubts_of_log_loss(evidence: _Evidence, sizes: FloatArray) -> list[str]:
-    p, used = evidence.probability, evidence.used
-    hopeless = int(np.count_nonzero(np.mean(p, axis=0, where=used) <= EDGE))
-    doubts = []
-    if hopeless:
-        share = -np.log(EDGE) * hopeless / p.shape[1]
-        doubts.append(
-            f"{hopeless} of {counted(p.shape[1], 'row')} got no probability of the true label from any member out of "
-            "bag. The tables end there: normal, plug_in and shrunken have a loss of about 13.8 for each such row, "
-            f"{share:.3f} of their values. Trust shrunken_beta, which draws such rows towards the others, or train "
-            "more members."
-        )
-    if sizes.min() < FEW_MEMBERS and np.any(used & (p <= 0.0)):
-        doubts.append(
-            "Some members give the true label a probability of 0, whose logarithm is not finite: losses of fewer than "
-            f"about {FEW_MEMBERS} members are too low in all columns."
-        )
-    return doubts
