@@ -189,7 +189,7 @@ def test_mean_scores_have_normal_fits_alone_and_say_that_certain_members_have_no
 ) -> None:
     with pytest.warns(errors.EnsPluginWarning, match=r"0 or 1.*none is to be trusted"):
         found = score_tables_2017.score_errors(leafy, *patients, sizes=[1, 60], aggregation="mean_score")
-    assert list(found.columns) == ["size", "normal", "shrunken"]
+    assert list(found.columns) == ["size", "normal", "normal_pair", "shrunken"]
 
 
 @pytest.mark.parametrize("size", [1, 11])

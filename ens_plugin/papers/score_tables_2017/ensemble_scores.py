@@ -21,6 +21,7 @@ from ens_plugin.papers.score_tables_2017.scores import (
     ScoreRows,
     check_loss,
     fit_matched_scores,
+    fit_normal_pair,
     fit_normal_scores,
     linearized_scores,
     loss_curve,
@@ -69,11 +70,12 @@ def score_errors(
         One row for each size, with the column size and one for each fit of the rows:
 
         - normal: each row's log odds, uncorrected (Algorithm 1)
+        - normal_pair: a mixture of two normals in place of one (section A.3); not for the 0-1 loss of "mean_proba"
         - plug_in: the same, with the normal matched to mean and variance of the probabilities
         - shrunken: plug_in without the noise of few members (not in the paper); for "mean_score", normal without it
         - shrunken_beta: beta probabilities in place of normal scores (section A.3), without the noise of few members
 
-        For "mean_score" there are normal and shrunken only.
+        For "mean_score" there are normal, normal_pair and shrunken only.
 
     Raises
     ------
@@ -210,7 +212,7 @@ def score_components(
     evidence = _evidence(model, X, y, most_labels=2)
     _warn_of_limits(evidence, wanted, loss, aggregation)
     parts = []
-    for name, rows in _fits(evidence, aggregation, tables).items():
+    for name, rows in _fits(evidence, loss, aggregation, tables).items():
         curve = score_bias_variance(rows, wanted, tables, loss=loss, aggregation=aggregation)
         parts.append(_as_frame(curve, name))
     if loss == "squared":
@@ -237,7 +239,7 @@ def _by_fit(
     _warn_of_limits(evidence, wanted, loss, aggregation)
     found = {
         name: curve(rows, wanted, tables, loss=loss, aggregation=aggregation)
-        for name, rows in _fits(evidence, aggregation, tables).items()
+        for name, rows in _fits(evidence, loss, aggregation, tables).items()
     }
     return pd.DataFrame({"size": wanted, **found})
 
@@ -268,13 +270,21 @@ def _evidence(model: Any, X: Any, y: ArrayLike, most_labels: float) -> _Evidence
     return _Evidence(truth, scores, members.is_oob)
 
 
-def _fits(evidence: _Evidence, aggregation: str, tables: ScoreTables) -> dict[str, ScoreRows]:
+def _fits(evidence: _Evidence, loss: str, aggregation: str, tables: ScoreTables) -> dict[str, ScoreRows]:
     normal = fit_normal_scores(evidence.scores, evidence.used)
+    pair = fit_normal_pair(evidence.scores, evidence.used)
     if aggregation == "mean_score":
-        return {"normal": normal, "shrunken": shrink_normal_scores(evidence.scores, evidence.used)}
+        return {
+            "normal": normal,
+            "normal_pair": pair,
+            "shrunken": shrink_normal_scores(evidence.scores, evidence.used),
+        }
     variance = np.minimum(normal.variance, MAX_LOG_SPREAD**2)
+    # The sign of a mean of probabilities has no table for pairs, and would take minutes of Fourier transforms.
+    pairs = {} if (loss, aggregation) == ("zero_one", "mean_proba") else {"normal_pair": pair}
     return {
         "normal": NormalScores(normal.mean, variance, normal.weight),
+        **pairs,
         "plug_in": fit_matched_scores(evidence.probability, tables, evidence.used),
         "shrunken": shrink_matched_scores(evidence.probability, tables, evidence.used),
         "shrunken_beta": shrink_beta_probabilities(evidence.probability, evidence.used),
@@ -310,7 +320,7 @@ def _doubts_of_log_loss(evidence: _Evidence, sizes: FloatArray) -> list[str]:
         share = -np.log(EDGE) * hopeless / p.shape[1]
         doubts.append(
             f"{hopeless} of {counted(p.shape[1], 'row')} got no probability of the true label from any member out of "
-            "bag. The tables end there: normal, plug_in and shrunken have a loss of about 13.8 for each such row, "
+            "bag. The tables end there: all columns but shrunken_beta have a loss of about 13.8 for each such row, "
             f"{share:.3f} of their values. Trust shrunken_beta, which draws such rows towards the others, or train "
             "more members."
         )

@@ -57,7 +57,6 @@ from ens_plugin.papers.score_tables_2017.score_tables import (
     MAX_MIXED_SPREAD,
     ScoreTables,
     log_laplace,
-    log_mean_moments,
     mean_below_half,
     moments_of_log_mean,
     score_quadrature,
@@ -557,7 +556,10 @@ class NormalPair:
         if aggregation == "mean_score":
             first, second = self._over_counts(lambda rows: tables.log_loss_moments(rows.mean, rows.spread), size)
             return np.stack([-first, np.maximum(second - first**2, 0.0)])
-        return np.stack([self._log_mean(row, size) for row in range(self.share.size)], axis=1)
+        if np.isinf(size):
+            right = self._over_counts(lambda rows: tables.miss_moments(-rows.mean, rows.spread), 1)[0]
+            return np.stack([np.log(np.maximum(right, SMALLEST_PROBABILITY)), np.zeros(right.size)])
+        return np.stack(moments_of_log_mean(LOG_TIMES, np.exp(size * self._log_transforms), size))
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
         """Return first to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
@@ -596,18 +598,21 @@ class NormalPair:
 
         return float(mean_below_half(cumulative, float(low), float(high), [size])[0])
 
-    def _log_mean(self, row: int, size: float) -> FloatArray:
-        parts = [score_quadrature(float(np.sqrt(self.variance[index, row]))) for index in range(2)]
-        scores = [
-            self.mean[index, row] + np.sqrt(self.variance[index, row]) * nodes for index, (nodes, _) in enumerate(parts)
-        ]
-        shares = (self.share[row], 1.0 - self.share[row])
-        p = expit(np.concatenate(scores))
-        weights = np.concatenate([share * part[1] for share, part in zip(shares, parts, strict=True)])
-        if np.isinf(size):
-            return np.array([float(np.log(weights @ p)), 0.0])
-        mean, variance = log_mean_moments(p, weights, [size])
-        return np.array([mean[0], variance[0]])
+    @cached_property
+    def _log_transforms(self) -> FloatArray:
+        """Logarithms of the Laplace transforms of rows, which all sizes share, shape (n_rows, n_times)."""
+        return np.stack([log_laplace(LOG_TIMES, *self._nodes(row)) for row in range(self.share.size)])
+
+    def _nodes(self, row: int) -> tuple[FloatArray, FloatArray]:
+        """Return quadrature nodes of a row's probability, at least `SMALLEST_PROBABILITY`, and their weights."""
+        scores, weights = [], []
+        for share, mean, spread in zip(
+            (self.share[row], 1.0 - self.share[row]), self.mean[:, row], np.sqrt(self.variance[:, row]), strict=True
+        ):
+            nodes, masses = score_quadrature(float(spread))
+            scores.append(mean + spread * nodes)
+            weights.append(share * masses)
+        return np.maximum(expit(np.concatenate(scores)), SMALLEST_PROBABILITY), np.concatenate(weights)
 
 
 def fit_normal_pair(scores: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None) -> NormalPair:
