@@ -29,8 +29,7 @@ from ens_plugin.papers.score_tables_2017.scores import (
     score_bias_variance,
     score_of,
     shrink_beta_probabilities,
-    shrink_matched_scores,
-    shrink_normal_scores,
+    shrink_rows,
 )
 
 if TYPE_CHECKING:
@@ -272,21 +271,23 @@ def _evidence(model: Any, X: Any, y: ArrayLike, most_labels: float) -> _Evidence
 
 def _fits(evidence: _Evidence, loss: str, aggregation: str, tables: ScoreTables) -> dict[str, ScoreRows]:
     normal = fit_normal_scores(evidence.scores, evidence.used)
+    trials = evidence.used.sum(axis=0)
     pair = fit_normal_pair(evidence.scores, evidence.used)
     if aggregation == "mean_score":
         return {
             "normal": normal,
             "normal_pair": pair,
-            "shrunken": shrink_normal_scores(evidence.scores, evidence.used),
+            "shrunken": shrink_rows(normal, trials),
         }
+    matched = fit_matched_scores(evidence.probability, tables, evidence.used)
     variance = np.minimum(normal.variance, MAX_LOG_SPREAD**2)
     # The sign of a mean of probabilities has no table for pairs, and would take minutes of Fourier transforms.
     pairs = {} if (loss, aggregation) == ("zero_one", "mean_proba") else {"normal_pair": pair}
     return {
         "normal": NormalScores(normal.mean, variance, normal.weight),
         **pairs,
-        "plug_in": fit_matched_scores(evidence.probability, tables, evidence.used),
-        "shrunken": shrink_matched_scores(evidence.probability, tables, evidence.used),
+        "plug_in": matched,
+        "shrunken": shrink_rows(matched, trials),
         "shrunken_beta": shrink_beta_probabilities(evidence.probability, evidence.used),
     }
 
