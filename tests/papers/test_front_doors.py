@@ -184,6 +184,16 @@ def test_a_log_loss_of_rows_beyond_the_tables_is_said(leafy: RandomForestClassif
     assert (found.iloc[1, 1:] < found.iloc[0, 1:]).all()
 
 
+def test_a_log_loss_of_few_members_beyond_the_widest_spread_is_said(patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    forest = RandomForestClassifier(25, min_samples_leaf=5, random_state=0).fit(X, y)
+    with pytest.warns(errors.EnsPluginWarning, match=r"29 rows vary more.*spread of 8"):
+        score_tables_2017.score_errors(forest, X, y, sizes=[1], loss="log")
+    with pytest.warns(errors.EnsPluginWarning, match="2 of 569 rows") as said:
+        score_tables_2017.score_errors(forest, X, y, sizes=[101], loss="log")
+    assert "few" not in str(said[0].message)
+
+
 def test_mean_scores_have_normal_fits_alone_and_say_that_certain_members_have_none(
     leafy: RandomForestClassifier, patients: tuple[Any, Any]
 ) -> None:
@@ -236,6 +246,7 @@ def test_the_log_loss_of_2017_takes_many_labels() -> None:
         found = score_tables_2017.score_errors(forest, X, y, sizes=[11, np.inf], loss="log")
         scores = score_tables_2017.score_errors(forest, X, y, sizes=[11], loss="log", aggregation="mean_score")
     assert found.plug_in[1] == pytest.approx(limit, rel=1e-3)
+    assert found.normal[1] == pytest.approx(limit, rel=0.3)
     assert (found.shrunken_beta[0] > found.shrunken_beta)[1]
     assert np.isfinite(scores.to_numpy()).all()
     with pytest.raises(errors.UnsupportedModelError, match="3 labels"):

@@ -13,7 +13,12 @@ from ens_plugin.core.validation import BoolArray, FloatArray, as_sizes, counted
 from ens_plugin.errors import EnsPluginWarning, InputError, UnsupportedModelError, warn_user
 from ens_plugin.papers.members import label_probabilities, out_of_bag_members
 from ens_plugin.papers.score_tables_2017.closed_forms import closed_form_bias_variance
-from ens_plugin.papers.score_tables_2017.score_tables import MAX_LOG_SPREAD, ScoreTables, load_score_tables
+from ens_plugin.papers.score_tables_2017.score_tables import (
+    MAX_LOG_SPREAD,
+    MAX_MIXED_SPREAD,
+    ScoreTables,
+    load_score_tables,
+)
 from ens_plugin.papers.score_tables_2017.scores import (
     EDGE,
     BiasVarianceCurve,
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["score_components", "score_errors", "score_variances"]
 
 FEW_MEMBERS = 11
+WIDEST = MAX_MIXED_SPREAD - 1e-3
 SIZES = (1, 3, 5, 11, 21, 51, 101, 201, 501, 1001)
 
 
@@ -208,10 +214,11 @@ def score_components(
         raise InputError("loss must be 'log' or 'squared': 2017 has no bias and variance for the 0-1 loss.")
     check_loss(loss, aggregation)
     wanted, tables = as_sizes(sizes), load_score_tables()
-    evidence = _evidence(model, X, y, most_labels=2)
-    _warn_of_limits(evidence, wanted, loss, aggregation)
+    evidence = _evidence(model, X, y, aggregation, most_labels=2)
+    fits = _fits(evidence, loss, aggregation, tables)
+    _warn_of_limits(evidence, fits, wanted, loss)
     parts = []
-    for name, rows in _fits(evidence, loss, aggregation, tables).items():
+    for name, rows in fits.items():
         curve = score_bias_variance(rows, wanted, tables, loss=loss, aggregation=aggregation)
         parts.append(_as_frame(curve, name))
     if loss == "squared":
@@ -234,12 +241,10 @@ def _by_fit(
 
     check_loss(loss, aggregation)
     wanted, tables = as_sizes(sizes), load_score_tables()
-    evidence = _evidence(model, X, y, most_labels=np.inf if loss == "log" else 2)
-    _warn_of_limits(evidence, wanted, loss, aggregation)
-    found = {
-        name: curve(rows, wanted, tables, loss=loss, aggregation=aggregation)
-        for name, rows in _fits(evidence, loss, aggregation, tables).items()
-    }
+    evidence = _evidence(model, X, y, aggregation, most_labels=np.inf if loss == "log" else 2)
+    fits = _fits(evidence, loss, aggregation, tables)
+    _warn_of_limits(evidence, fits, wanted, loss)
+    found = {name: curve(rows, wanted, tables, loss=loss, aggregation=aggregation) for name, rows in fits.items()}
     return pd.DataFrame({"size": wanted, **found})
 
 
@@ -252,7 +257,7 @@ class _Evidence:
     used: BoolArray
 
 
-def _evidence(model: Any, X: Any, y: ArrayLike, most_labels: float) -> _Evidence:
+def _evidence(model: Any, X: Any, y: ArrayLike, aggregation: str, most_labels: float) -> _Evidence:
     members = out_of_bag_members(model, X, y).with_trials(2)
     if members.output_kind != "probabilities" or not 2 <= members.n_labels <= most_labels:
         raise UnsupportedModelError(
@@ -263,7 +268,7 @@ def _evidence(model: Any, X: Any, y: ArrayLike, most_labels: float) -> _Evidence
     by_label = label_probabilities(members.outputs, members)
     codes = members.target.astype(np.intp)
     truth: FloatArray = np.asarray(by_label[:, np.arange(codes.size), codes], dtype=np.float64)
-    if members.n_labels == 2:
+    if members.n_labels == 2 or aggregation != "mean_score":
         return _Evidence(truth, score_of(truth), members.is_oob)
     scores = linearized_scores(np.log(np.maximum(by_label, EDGE)), codes, members.is_oob)
     return _Evidence(truth, scores, members.is_oob)
@@ -281,7 +286,7 @@ def _fits(evidence: _Evidence, loss: str, aggregation: str, tables: ScoreTables)
         }
     matched = fit_matched_scores(evidence.probability, tables, evidence.used)
     variance = np.minimum(normal.variance, MAX_LOG_SPREAD**2)
-    # The sign of a mean of probabilities has no table for pairs, and would take minutes of Fourier transforms.
+    # The sign of a mean of probabilities has no table for pairs, and would need a Fourier transform for each row.
     pairs = {} if (loss, aggregation) == ("zero_one", "mean_proba") else {"normal_pair": pair}
     return {
         "normal": NormalScores(normal.mean, variance, normal.weight),
@@ -292,12 +297,15 @@ def _fits(evidence: _Evidence, loss: str, aggregation: str, tables: ScoreTables)
     }
 
 
-def _warn_of_limits(evidence: _Evidence, sizes: FloatArray, loss: str, aggregation: str) -> None:
+def _warn_of_limits(evidence: _Evidence, fits: dict[str, ScoreRows], sizes: FloatArray, loss: str) -> None:
     """Warn of rows that the tables do not reach, and say which column to trust."""
-    if aggregation == "mean_score":
-        doubts = _doubts_of_scores(evidence)
-    else:
-        doubts = _doubts_of_log_loss(evidence, sizes) if loss == "log" else []
+    doubts: list[str] = []
+    if "plug_in" not in fits:
+        doubts += _doubts_of_scores(evidence)
+    elif loss == "log":
+        doubts += _doubts_of_hopeless_rows(evidence)
+        if sizes.min() < FEW_MEMBERS:
+            doubts += _doubts_of_few_members(evidence, fits["plug_in"])
     if doubts:
         warn_user(" ".join(doubts), EnsPluginWarning)
 
@@ -313,21 +321,31 @@ def _doubts_of_scores(evidence: _Evidence) -> list[str]:
     ]
 
 
-def _doubts_of_log_loss(evidence: _Evidence, sizes: FloatArray) -> list[str]:
-    p, used = evidence.probability, evidence.used
-    hopeless = int(np.count_nonzero(np.mean(p, axis=0, where=used) <= EDGE))
+def _doubts_of_hopeless_rows(evidence: _Evidence) -> list[str]:
+    n_rows = evidence.probability.shape[1]
+    hopeless = int(np.count_nonzero(np.mean(evidence.probability, axis=0, where=evidence.used) <= EDGE))
+    if not hopeless:
+        return []
+    return [
+        f"{hopeless} of {counted(n_rows, 'row')} got no probability of the true label from any member out of bag. The "
+        "tables end there: all columns but shrunken_beta have a loss of about 13.8 for each such row, "
+        f"{-np.log(EDGE) * hopeless / n_rows:.3f} of their values. Trust shrunken_beta, which draws such rows towards "
+        "the others, or train more members."
+    ]
+
+
+def _doubts_of_few_members(evidence: _Evidence, matched: ScoreRows) -> list[str]:
     doubts = []
-    if hopeless:
-        share = -np.log(EDGE) * hopeless / p.shape[1]
-        doubts.append(
-            f"{hopeless} of {counted(p.shape[1], 'row')} got no probability of the true label from any member out of "
-            "bag. The tables end there: all columns but shrunken_beta have a loss of about 13.8 for each such row, "
-            f"{share:.3f} of their values. Trust shrunken_beta, which draws such rows towards the others, or train "
-            "more members."
-        )
-    if sizes.min() < FEW_MEMBERS and np.any(used & (p <= 0.0)):
+    if np.any(evidence.used & (evidence.probability <= 0.0)):
         doubts.append(
             "Some members give the true label a probability of 0, whose logarithm is not finite: losses of fewer than "
             f"about {FEW_MEMBERS} members are too low in all columns."
+        )
+    wide = isinstance(matched, NormalScores) and np.count_nonzero(matched.spread > WIDEST)
+    if wide:
+        doubts.append(
+            f"{counted(int(wide), 'row varies', 'rows vary')} more over members than scores with a spread of "
+            f"{MAX_MIXED_SPREAD:g}, where the tables of plug_in and shrunken end: there the losses of few members are "
+            "too low. Trust shrunken_beta."
         )
     return doubts
