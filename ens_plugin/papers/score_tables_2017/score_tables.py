@@ -348,13 +348,13 @@ class ScoreTables:
     def _log_splines(self) -> tuple[CubicSpline, CubicSpline]:
         return CubicSpline(LOG_SIZES, self.log_gain[:-1]), CubicSpline(LOG_SIZES, self.log_variance)
 
-    def miss_moments(self, mean: FloatArray, spread: FloatArray) -> FloatArray:
-        """Return first to fourth moment of one member's probability of the wrong label, shape (4, n_rows)."""
+    def miss_moments(self, mean: FloatArray, spread: FloatArray, highest: int = 4) -> FloatArray:
+        """Return first to `highest` moment of one member's probability of the wrong label, shape (highest, n_rows)."""
         place, width = _place(mean, spread, SINGLE_MEANS, MAX_SPREAD)
-        moments = np.stack([np.clip(spline.ev(place, width), 0.0, 1.0) for spline in self._single_splines[:4]])
+        moments = np.stack([np.clip(spline.ev(place, width), 0.0, 1.0) for spline in self._single_splines[:highest]])
         narrow = spread < NARROW_SPREAD
         miss = expit(-_narrow_scores(mean[narrow], spread[narrow]))
-        moments[:, narrow] = np.stack([miss**power @ NARROW_WEIGHTS for power in range(1, 5)])
+        moments[:, narrow] = np.stack([miss**power @ NARROW_WEIGHTS for power in range(1, highest + 1)])
         return moments
 
     def log_loss_moments(self, mean: FloatArray, spread: FloatArray) -> FloatArray:

@@ -1241,7 +1241,7 @@ def match_probabilities(
     for _ in range(SPREAD_STEPS):
         spread = (low + high) / 2.0
         score = _mean_score(m, spread, score, tables)
-        moments = tables.miss_moments(score, spread)
+        moments = tables.miss_moments(score, spread, highest=2)
         wide = moments[1] - moments[0] ** 2 > v
         high, low = np.where(wide, spread, high), np.where(wide, low, spread)
     spread = (low + high) / 2.0
@@ -1253,6 +1253,6 @@ def _mean_score(mean: FloatArray, spread: FloatArray, score: FloatArray, tables:
     """Return the rows' mean scores at which the expected probability is `mean`, iterated from `score`."""
     slope = np.sqrt(1.0 + np.pi * spread**2 / 8.0)
     for _ in range(MEAN_STEPS):
-        found = np.clip(tables.miss_moments(-score, spread)[0], 1e-9, 1.0 - 1e-9)
+        found = np.clip(tables.miss_moments(-score, spread, highest=1)[0], 1e-9, 1.0 - 1e-9)
         score = score + np.clip(logit(mean) - logit(found), -2.0, 2.0) * slope
     return np.asarray(score)
