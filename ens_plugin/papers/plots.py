@@ -1,4 +1,4 @@
-"""Figures of the papers of 2007 and 2013 for the user's data (matplotlib).
+"""Figures of the papers of 2007, 2013 and 2017 for the user's data (matplotlib).
 
 Every function draws on the given axes and returns them, as those of :mod:`ens_plugin.report.plots`.  On axes that show
 such a figure already, lines have the next colours of the axes' property cycle and other dashes, and one legend has all.
@@ -6,7 +6,7 @@ such a figure already, lines have the next colours of the axes' property cycle a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ from ens_plugin.papers.error_curves_2007 import expected_plugin_error
 from ens_plugin.report.plots import axes_or_new, inks_of, label_in_percent, legend_label, merge_legend
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
@@ -36,6 +37,7 @@ LineStyle = Literal["-"] | tuple[int, tuple[int, ...]]
 SOLID: Literal["-"] = "-"
 DASHES = ((0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)), (0, (5, 1, 1, 1, 1, 1)))
 BINS_PER_DECADE = 4
+QUANTITIES = {"zero_one": "0-1 error (%)", "log": "Log loss", "squared": "Squared loss"}
 OVERLAID = 0.55  # opacity of a histogram in front of another
 
 # What the values of a line or a bar are of.  The artists know their axes, so that what a user clears is forgotten.
@@ -86,18 +88,20 @@ def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax
 
 
 def plot_estimated_curves(
-    sizes: ArrayLike, test_error: ArrayLike, estimates: Mapping[str, ArrayLike], *, ax: Axes | None = None
+    curves: pd.DataFrame, test_error: ArrayLike | None = None, *, loss: str = "zero_one", ax: Axes | None = None
 ) -> Axes:
-    """Draw estimated error curves beside the error on test rows (2007 Fig. 1, right, and Fig. 2).
+    """Draw estimated error curves, beside the error on test rows if there is one (2007 Fig. 1, right, and Fig. 2).
 
     Parameters
     ----------
-    sizes : array-like, shape (n_sizes,)
-        Ensemble sizes.
-    test_error : array-like of float, shape (n_sizes,)
-        Error on test rows, a share; the solid line.
-    estimates : mapping of str to array-like of float, shape (n_sizes,)
-        Estimates by name, dashed lines.
+    curves : DataFrame
+        Ensemble sizes in the column size, and an estimate in each other column, a dashed line: as from
+        :func:`ens_plugin.papers.error_curves_2007.curves`, whose column plug_in_bias is not drawn, or from
+        :func:`ens_plugin.papers.score_tables_2017.score_errors`.  An infinite size is left out.
+    test_error : array-like of float, shape (n_sizes,), optional
+        Error on test rows at the same sizes; the solid line.
+    loss : {"zero_one", "log", "squared"}
+        What the values are of; the 0-1 loss is drawn in percent.
     ax : matplotlib Axes, optional
         Axes to draw on; those of a new figure if None.
 
@@ -108,37 +112,46 @@ def plot_estimated_curves(
     Raises
     ------
     InputError
-        If shapes differ, a size is below 1 or infinite, an error is outside [0, 1], or there are more
-        than six estimates.
+        If there is no column size, or more than six estimates, a size is below 1, or an error is below 0, or above 1
+        for the 0-1 loss.
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from ens_plugin.core.error_curve import binomial_curve
-    >>> sizes = [1, 11, 101]
-    >>> estimate = binomial_curve([1, 4, 9], [10, 10, 10], sizes)
-    >>> ax = plot_estimated_curves(sizes, [0.45, 0.4, 0.35], {"M = 27": estimate}, ax=Figure().subplots())
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.papers import error_curves_2007
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(40, random_state=0).fit(X, y)
+    >>> ax = plot_estimated_curves(error_curves_2007.curves(forest, X, y), ax=Figure().subplots())
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['test rows', 'M = 27']
+    ['plug_in', 'unbiased', 'deconvolved']
     """
-    at = _as_finite_sizes(sizes)
-    _check_count(len(estimates), "estimates")
-    error = _as_shares(test_error, "test_error", at.size)
-    curves = {name: _as_shares(values, f"estimates[{name!r}]", at.size) for name, values in estimates.items()}
-    quantity = "0-1 error (%)"
+    if loss not in QUANTITIES:
+        raise InputError(f"loss must be one of {', '.join(QUANTITIES)}, got {loss!r}.")
+    if "size" not in curves:
+        raise InputError("curves must have the ensemble sizes in a column named size.")
+    sizes = as_sizes(curves["size"])
+    drawn, quantity = np.isfinite(sizes), QUANTITIES[loss]
+    estimates = [str(name) for name in curves if name not in ("size", "plug_in_bias")]
+    _check_count(len(estimates), "curves")
+    lines = {name: _as_losses(curves[name], name, sizes.size, loss)[drawn] for name in estimates}
+    error = None if test_error is None else _as_losses(test_error, "test_error", sizes.size, loss)[drawn]
     ax = _axes_for(quantity, ax)
-    _add_reference(ax, quantity, at, error, "test rows", SOLID)
-    for place, (name, curve) in enumerate(curves.items()):
-        _add_line(ax, quantity, at, curve, name, DASHES[place])
+    if error is not None:
+        _add_reference(ax, quantity, sizes[drawn], error, "test rows", SOLID)
+    for place, (name, curve) in enumerate(lines.items()):
+        _add_line(ax, quantity, sizes[drawn], curve, name, DASHES[place])
     ax.set_xscale("log")
     ax.set_xlabel("Ensemble size (members)")
     ax.set_ylabel(quantity)
-    label_in_percent(ax.yaxis)
+    if loss == "zero_one":
+        label_in_percent(ax.yaxis)
     return _finished(ax)
 
 
 def plot_row_sizes(
-    probability: ArrayLike,
+    probability: ArrayLike | pd.DataFrame,
     *,
     weight: ArrayLike | None = None,
     confidence: float = 0.99,
@@ -149,8 +162,9 @@ def plot_row_sizes(
 
     Parameters
     ----------
-    probability : array-like of float, shape (n_rows,)
-        Probability of one vote: of each row, or of the points of a fitted distribution.
+    probability : array-like of float, shape (n_rows,), or DataFrame
+        Probability of one vote: of each row, or of the points of a fitted distribution; or what
+        :func:`ens_plugin.papers.ensemble_size_2013.row_sizes` returns.
     weight : array-like, shape (n_rows,), optional
     confidence : float, default=0.99
         Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.
@@ -176,7 +190,7 @@ def plot_row_sizes(
     >>> float(sum(bar.get_height() for bar in ax.patches))
     0.75
     """
-    p = as_probability(probability, "probability")
+    p = as_probability(_votes_of(probability), "probability")
     w = as_weight(weight, p.size)
     own = row_size(p, confidence)
     quantity = f"Votes that settle a row\nwith {100 * confidence:g} % confidence"
@@ -204,7 +218,7 @@ def plot_row_sizes(
 
 
 def plot_row_size_tail(
-    probability: ArrayLike,
+    probability: ArrayLike | pd.DataFrame,
     density: float,
     *,
     weight: ArrayLike | None = None,
@@ -244,7 +258,7 @@ def plot_row_size_tail(
     'log'
     """
     sizes = np.asarray(2.0 * np.unique(np.round(np.geomspace(0.5, 5e4, 120))) + 1.0, dtype=np.float64)
-    tail = row_size_tail(probability, sizes, confidence, weight)
+    tail = row_size_tail(_votes_of(probability), sizes, confidence, weight)
     law = limiting_row_size_tail(density, sizes, confidence)
     quantity = f"Rows not settled with\n{100 * confidence:g} % confidence (%)"
     ax = _axes_for(quantity, ax)
@@ -375,6 +389,11 @@ def _finished(ax: Axes) -> Axes:
     return ax
 
 
+def _votes_of(probability: ArrayLike | pd.DataFrame) -> ArrayLike:
+    """Return the probabilities of one vote, which row_sizes has in a column."""
+    return np.asarray(getattr(probability, "probability", probability))
+
+
 def _check_count(count: int, name: str) -> None:
     if count > len(DASHES):
         raise InputError(
@@ -387,6 +406,17 @@ def _as_finite_sizes(sizes: ArrayLike) -> FloatArray:
     if np.isinf(at).any():
         raise InputError("sizes holds infinity, which the axis cannot show; draw the limit with ax.axhline.")
     return at
+
+
+def _as_losses(values: ArrayLike, name: str, length: int, loss: str) -> FloatArray:
+    """Return losses, NaN where there is none."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (length,):
+        raise InputError(f"{name} must have length {length}, got shape {array.shape}.")
+    known = array[~np.isnan(array)]
+    if known.min(initial=0.0) < 0.0 or (loss == "zero_one" and known.max(initial=0.0) > 1.0):
+        raise InputError(f"{name} must hold losses, from 0 to 1 for the 0-1 loss.")
+    return array
 
 
 def _as_shares(values: ArrayLike, name: str, length: int) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -149,21 +150,107 @@ def test_bounds_of_probabilities_stand_label_by_label() -> None:
     np.testing.assert_allclose(found["mean"].to_numpy().reshape(4, 3), forest.predict_proba(X[:4]))
 
 
-@pytest.mark.fast_cases("squared")
-@pytest.mark.parametrize("loss", ["zero_one", "log", "squared"])
-def test_tables_of_2017_meet_the_members_own_loss_at_size_one(loss: str, patients: tuple[Any, Any]) -> None:
-    X, y = patients
-    forest = RandomForestClassifier(60, min_samples_leaf=8, random_state=0).fit(X, y)
-    found = score_tables_2017.score_errors(forest, X, y, sizes=[1, 60], loss=loss)
+@pytest.fixture(scope="module")
+def leafy(patients: tuple[Any, Any]) -> RandomForestClassifier:
+    return RandomForestClassifier(60, min_samples_leaf=8, random_state=0).fit(*patients)
+
+
+def out_of_bag_truth(forest: RandomForestClassifier, X: Any, y: Any) -> tuple[Any, Any]:
+    """Each tree's probabilities of the true labels, and which rows are out of bag for it."""
     truth = np.stack([tree.predict_proba(X)[np.arange(y.size), y] for tree in forest.estimators_])
-    oob = ~ens_plugin.in_bag(forest, X, y)
-    # The log loss of a member with probability 0 is infinite, so only the other two have a value to meet.
-    own = {"zero_one": truth < 0.5, "squared": 2.0 * (1.0 - truth) ** 2}.get(loss)
-    if own is not None:
-        mean = float(np.mean((own * oob).sum(axis=0) / oob.sum(axis=0)))
-        assert found.shrunken_beta[0] == pytest.approx(mean, rel=0.15)
-    for name in ("plug_in", "shrunken", "shrunken_beta"):
+    return truth, ~ens_plugin.in_bag(forest, X, y)
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "squared"])
+def test_tables_of_2017_meet_the_members_own_loss_at_size_one(
+    loss: str, leafy: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    found = score_tables_2017.score_errors(leafy, *patients, sizes=[1, 60], loss=loss)
+    truth, oob = out_of_bag_truth(leafy, *patients)
+    own = truth < 0.5 if loss == "zero_one" else 2.0 * (1.0 - truth) ** 2
+    mean = float(np.mean((own * oob).sum(axis=0) / oob.sum(axis=0)))
+    assert found.shrunken_beta[0] == pytest.approx(mean, rel=0.15)
+    for name in ("normal", "plug_in", "shrunken", "shrunken_beta"):
         assert found[name][1] < found[name][0]
+
+
+def test_a_log_loss_of_rows_beyond_the_tables_is_said(leafy: RandomForestClassifier, patients: tuple[Any, Any]) -> None:
+    with pytest.warns(errors.EnsPluginWarning, match=r"1 of 569 rows got no probability.*Trust shrunken_beta") as said:
+        found = score_tables_2017.score_errors(leafy, *patients, sizes=[1, 60], loss="log")
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    assert "fewer than about 11 members are too low" in str(said[0].message)
+    assert (found.shrunken_beta < found.plug_in)[1]
+    assert (found.iloc[1, 1:] < found.iloc[0, 1:]).all()
+
+
+def test_a_log_loss_of_few_members_beyond_the_widest_spread_is_said(patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    forest = RandomForestClassifier(25, min_samples_leaf=5, random_state=0).fit(X, y)
+    with pytest.warns(errors.EnsPluginWarning, match=r"29 rows vary more.*spread of 8"):
+        score_tables_2017.score_errors(forest, X, y, sizes=[1], loss="log")
+    with pytest.warns(errors.EnsPluginWarning, match="2 of 569 rows") as said:
+        score_tables_2017.score_errors(forest, X, y, sizes=[101], loss="log")
+    assert "few" not in str(said[0].message)
+
+
+def test_mean_scores_have_normal_fits_alone_and_say_that_certain_members_have_none(
+    leafy: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    with pytest.warns(errors.EnsPluginWarning, match=r"0 or 1.*none is to be trusted"):
+        found = score_tables_2017.score_errors(leafy, *patients, sizes=[1, 60], aggregation="mean_score")
+    assert list(found.columns) == ["size", "normal", "normal_pair", "shrunken"]
+
+
+@pytest.mark.parametrize("size", [1, 11])
+@pytest.mark.parametrize("loss", ["zero_one", "squared"])
+def test_the_variance_of_a_rows_loss_is_that_of_the_members_means(
+    loss: str, size: int, leafy: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    truth, oob = out_of_bag_truth(leafy, *patients)
+    rng = np.random.default_rng(size)
+    variances = []
+    for row in range(truth.shape[1]):
+        mean = rng.choice(truth[oob[:, row], row], (400, size)).mean(axis=1)
+        losses = (np.sign(0.5 - mean) + 1.0) / 2.0 if loss == "zero_one" else 2.0 * (1.0 - mean) ** 2
+        variances.append(losses.var())
+    found = score_tables_2017.score_variances(leafy, *patients, sizes=[size], loss=loss)
+    for name in ("plug_in", "shrunken"):
+        assert found[name][0] == pytest.approx(np.mean(variances), rel=0.15)
+
+
+@pytest.mark.parametrize("aggregation", ["mean_proba", "mean_score"])
+def test_bias_and_variance_of_2017_have_the_error_as_their_sum(
+    aggregation: str, leafy: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    options: dict[str, Any] = {"sizes": [1, 11, 101], "loss": "squared", "aggregation": aggregation}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.EnsPluginWarning)
+        found = score_tables_2017.score_components(leafy, *patients, **options)
+        total = score_tables_2017.score_errors(leafy, *patients, **options)
+    for name, part in found[found.fit != "closed_form"].groupby("fit"):
+        np.testing.assert_allclose(part.bias + part.variance, total[name], atol=1e-9)
+    closed = found[found.fit == "closed_form"]
+    np.testing.assert_allclose(closed.bias + closed.variance, total.normal, atol=0.06)
+    with pytest.raises(errors.InputError, match="0-1 loss"):
+        score_tables_2017.score_components(leafy, *patients, loss="zero_one")
+
+
+def test_the_log_loss_of_2017_takes_many_labels() -> None:
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(100, min_samples_leaf=15, random_state=0).fit(X, y)
+    truth, oob = out_of_bag_truth(forest, X, y)
+    limit = -np.log((truth * oob).sum(axis=0) / oob.sum(axis=0)).mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.EnsPluginWarning)
+        found = score_tables_2017.score_errors(forest, X, y, sizes=[11, np.inf], loss="log")
+        scores = score_tables_2017.score_errors(forest, X, y, sizes=[11], loss="log", aggregation="mean_score")
+    assert found.plug_in[1] == pytest.approx(limit, rel=1e-3)
+    assert found.normal[1] == pytest.approx(limit, rel=0.3)
+    assert (found.shrunken_beta[0] > found.shrunken_beta)[1]
+    assert np.isfinite(scores.to_numpy()).all()
+    with pytest.raises(errors.UnsupportedModelError, match="3 labels"):
+        score_tables_2017.score_components(forest, X, y)
 
 
 def test_what_a_paper_is_not_about_is_refused(forest: RandomForestClassifier, patients: tuple[Any, Any]) -> None:

@@ -7,13 +7,17 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.core.error_curve import agreement
 from ens_plugin.errors import InputError
+from ens_plugin.papers import ensemble_size_2013, error_curves_2007, score_tables_2017
 from ens_plugin.papers.ensemble_size_2013 import limiting_disagreement, row_size_tail
 from ens_plugin.papers.error_curves_2007 import expected_plugin_error
 from ens_plugin.papers.plots import (
@@ -28,13 +32,14 @@ from tests.report.test_plots import misplaced, new_axes
 RNG = np.random.default_rng(0)
 ROWS = RNG.beta(1.5, 3.0, size=500)
 SIZES = [1, 5, 21, 101, 501]
+TWO_SIZES = pd.DataFrame({"size": [1, 3], "estimate": [0.2, 0.1]})
 FOUND = 1 - agreement(ROWS, None, SIZES)
 
 FIGURES: dict[str, Callable[[Axes], Axes]] = {
     "expected plug-in": lambda ax: plot_expected_plugin_error([1, 18, 50, 135], ax=ax),
     "expected plug-in at infinity": lambda ax: plot_expected_plugin_error([18], np.inf, ax=ax),
     "estimated curves": lambda ax: plot_estimated_curves(
-        SIZES, [0.3, 0.2, 0.15, 0.12, 0.11], {"M = 50": [0.3, 0.25, 0.2, 0.18, 0.17]}, ax=ax
+        pd.DataFrame({"size": SIZES, "M = 50": [0.3, 0.25, 0.2, 0.18, 0.17]}), [0.3, 0.2, 0.15, 0.12, 0.11], ax=ax
     ),
     "row sizes": lambda ax: plot_row_sizes(np.append(ROWS, 0.5), ax=ax),
     "row size tail": lambda ax: plot_row_size_tail(ROWS, 0.9, ax=ax),
@@ -72,7 +77,7 @@ def test_axes_are_named_and_no_text_is_covered(name: str, inches: tuple[float, f
     "draw",
     [
         lambda: plot_expected_plugin_error([5]),
-        lambda: plot_estimated_curves([1, 3], [0.2, 0.1], {}),
+        lambda: plot_estimated_curves(TWO_SIZES, [0.2, 0.1]),
         lambda: plot_row_sizes(ROWS),
         lambda: plot_row_size_tail(ROWS, 0.9),
         lambda: plot_disagreement(SIZES, FOUND, 0.9),
@@ -98,8 +103,28 @@ def test_expected_plugin_lines_are_eq_10() -> None:
 
 
 def test_estimated_curves_are_drawn_as_given() -> None:
-    ax = plot_estimated_curves([1, 3], [0.2, 0.1], {"a": [0.3, 0.2], "b": [0.1, 0.1]}, ax=new_axes())
-    assert [drawn(line).tolist() for line in ax.get_lines()] == [[0.2, 0.1], [0.3, 0.2], [0.1, 0.1]]
+    curves = pd.DataFrame({"size": [1, 3, np.inf], "a": [0.3, 0.2, 0.1], "plug_in_bias": 0.1, "b": [0.1, np.nan, 0.1]})
+    ax = plot_estimated_curves(curves, [0.2, 0.1, 0.1], ax=new_axes())
+    lines = [drawn(line) for line in ax.get_lines()]
+    np.testing.assert_array_equal(lines, [[0.2, 0.1], [0.3, 0.2], [0.1, np.nan]])
+    assert len(plot_estimated_curves(curves, ax=new_axes()).get_lines()) == 2
+
+
+def test_figures_take_what_the_functions_return() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(40, min_samples_leaf=5, random_state=0).fit(X, y)
+    found = error_curves_2007.curves(forest, X, y)
+    ax = plot_estimated_curves(found, ax=new_axes())
+    np.testing.assert_array_equal(labelled(ax, "deconvolved"), found.deconvolved[np.isfinite(found["size"])])
+    losses = score_tables_2017.score_errors(forest, X, y, sizes=[1, 11, 101], loss="squared")
+    ax = plot_estimated_curves(losses, loss="squared", ax=new_axes())
+    np.testing.assert_array_equal(labelled(ax, "plug_in"), losses.plug_in)
+    assert ax.get_ylabel() == "Squared loss"
+    rows = ensemble_size_2013.row_sizes(forest, X, y)
+    for draw in (plot_row_sizes, lambda *given, ax: plot_row_size_tail(*given, 0.1, ax=ax)):
+        whole, column = (draw(given, ax=new_axes()) for given in (rows, rows.probability))
+        assert [bar.get_height() for bar in whole.patches] == [bar.get_height() for bar in column.patches]
+        assert [str(drawn(line)) for line in whole.get_lines()] == [str(drawn(line)) for line in column.get_lines()]
 
 
 def test_row_sizes_are_a_histogram_of_the_settled_rows() -> None:
@@ -133,9 +158,11 @@ def test_disagreement_and_law() -> None:
         (lambda: plot_expected_plugin_error(list(range(1, 9))), "n_votes has 8 lines"),
         (lambda: plot_expected_plugin_error([0]), "n_votes must be a whole number"),
         (lambda: plot_expected_plugin_error([3], 0), "sizes must hold whole numbers"),
-        (lambda: plot_estimated_curves([1, 3], [0.1], {}), "test_error must have length 2"),
-        (lambda: plot_estimated_curves([1, np.inf], [0.1, 0.1], {}), "sizes holds infinity"),
-        (lambda: plot_estimated_curves([1, 3], [0.1, 0.1], {"x": [0.1, 1.2]}), "estimates.*must lie in"),
+        (lambda: plot_estimated_curves(TWO_SIZES, [0.1]), "test_error must have length 2"),
+        (lambda: plot_estimated_curves(pd.DataFrame({"a": [0.1]})), "column named size"),
+        (lambda: plot_estimated_curves(TWO_SIZES.assign(a=[0.1, 1.2])), "a must hold losses"),
+        (lambda: plot_estimated_curves(TWO_SIZES.assign(a=[0.1, -1.2]), loss="log"), "a must hold losses"),
+        (lambda: plot_estimated_curves(TWO_SIZES, loss="hinge"), "loss must be one of"),
         (lambda: plot_row_sizes([1.2]), "probability must lie in"),
         (lambda: plot_row_sizes([0.2], confidence=0.2), "confidence must lie"),
         (lambda: plot_row_sizes([0.2], weight=[1, 1]), "weight must have length 1"),

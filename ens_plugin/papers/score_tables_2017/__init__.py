@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ens_plugin.papers.score_tables_2017.bites import BiteDesign, BiteOption, design_bites
+from ens_plugin.papers.score_tables_2017.ensemble_scores import score_components, score_errors, score_variances
 from ens_plugin.papers.score_tables_2017.score_tables import load_score_tables as tables
-from ens_plugin.papers.score_tables_2017.scores import score_errors
 
-__all__ = ["BiteDesign", "BiteOption", "design_bites", "score_errors", "tables"]
+__all__ = [
+    "BiteDesign",
+    "BiteOption",
+    "design_bites",
+    "score_components",
+    "score_errors",
+    "score_variances",
+    "tables",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+# Rows to train one member on, and their labels.
+Bite = tuple[Any, Array]
 
 MAX_DRAWS = 1000
 EDGE = 1e-6
@@ -115,24 +117,24 @@ def split_rows(X: Any, y: Any, test_size: float, random_state: int | None) -> Sp
     return Split(train, test, classes[y_train], np.asarray(y_test), classes)
 
 
-def probe_bites(estimator: Any, split: Split, n_rows: int, n_probe: int, rng: np.random.Generator) -> Probes:
-    """Return the test scores of members trained on random bites: rows drawn with replacement (2017 section 2).
+def probe_bites(
+    estimator: Any, split: Split, n_rows: int, n_probe: int, rng: np.random.Generator, sampling: str = "iid"
+) -> Probes:
+    """Return the test scores of members trained on bites, drawn with replacement or disjoint (2017 sections 2, 6.4).
 
-    A bite in which a label is missing is drawn again, since its classifier could not predict that label.
+    A bite in which a label is missing is left out, since its classifier could not predict that label.
 
     Raises
     ------
     InputError
-        If none of 1000 draws of a bite holds all labels.
+        If none of 1000 bites in succession holds all labels.
     UnsupportedModelError
         If the classifier has neither decision_function nor predict_proba.
     """
-    from sklearn.utils import resample
-
     scores, seconds = [], 0.0
+    bites = SAMPLINGS[sampling](split, n_rows, rng)
     for _ in range(n_probe):
-        seed = _bite_seed(split, n_rows, rng)
-        X_bite, y_bite = resample(split.X_train, split.y_train, n_samples=n_rows, random_state=seed)
+        X_bite, y_bite = next(bites)
         member = seeded_clone(estimator, rng)
         begun = time.perf_counter()
         member.fit(X_bite, y_bite)
@@ -151,6 +153,15 @@ def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
     return member
 
 
+def random_bites(split: Split, n_rows: int, rng: np.random.Generator) -> Iterator[Bite]:
+    """Draw bites with replacement, each independent of the others, without end."""
+    from sklearn.utils import resample
+
+    while True:
+        seed = _bite_seed(split, n_rows, rng)
+        yield tuple(resample(split.X_train, split.y_train, n_samples=n_rows, random_state=seed))
+
+
 def _bite_seed(split: Split, n_rows: int, rng: np.random.Generator) -> int:
     """Return the seed of a random bite that holds every label."""
     from sklearn.utils import resample
@@ -160,10 +171,35 @@ def _bite_seed(split: Split, n_rows: int, rng: np.random.Generator) -> int:
         labels = resample(split.y_train, n_samples=n_rows, random_state=seed)
         if np.unique(labels).size == split.classes.size:
             return seed
-    raise InputError(
+    raise _missing_labels(split, n_rows)
+
+
+def disjoint_bites(split: Split, n_rows: int, rng: np.random.Generator) -> Iterator[Bite]:
+    """Divide the rows into bites at random, and once all of them are used, divide the rows anew, without end."""
+    from sklearn.utils import shuffle
+
+    n_missed = 0
+    while True:
+        X, y = shuffle(split.X_train, split.y_train, random_state=int(rng.integers(2**31)))
+        for start in range(0, y.size - n_rows + 1, n_rows):
+            part = slice(start, start + n_rows)
+            if np.unique(y[part]).size == split.classes.size:
+                n_missed = 0
+                yield (X.iloc[part] if hasattr(X, "iloc") else X[part]), y[part]
+            elif n_missed == MAX_DRAWS:
+                raise _missing_labels(split, n_rows)
+            else:
+                n_missed += 1
+
+
+def _missing_labels(split: Split, n_rows: int) -> InputError:
+    return InputError(
         f"{MAX_DRAWS} random bites of {n_rows} rows never held all {split.classes.size} labels; "
         "use larger bite_fractions."
     )
+
+
+SAMPLINGS = {"iid": random_bites, "disjoint": disjoint_bites}
 
 
 def score_rows(member: Any, X: Any) -> FloatArray:
@@ -305,6 +341,7 @@ def design_bites(
     n_probe: int = 25,
     *,
     loss: str = "zero_one",
+    sampling: str = "iid",
     tolerance: float = 0.01,
     max_size: int = 20001,
     test_size: float = 0.25,
@@ -328,6 +365,9 @@ def design_bites(
         are extrapolations, and tend to be too small.
     loss : {"zero_one", "log", "squared"}
         With three or more labels: "zero_one" by margins or "log" by linearised scores.
+    sampling : {"iid", "disjoint"}
+        Whether a bite is drawn with replacement, or the training rows are divided into bites, as among the nodes of a
+        cluster (2017, sections 6.4 and A.4).  If there are fewer disjoint bites than probes, the rows are divided anew.
     tolerance : float, default=0.01
         The recommended size is the smallest with a loss within this share of that of infinitely many members.
     max_size : int, default=20001
@@ -366,7 +406,7 @@ def design_bites(
     """
     wanted = _whole_sizes(sizes)
     fractions = _fractions(bite_fractions)
-    _check_options(n_probe, max_size, loss, random_state)
+    _check_options(n_probe, max_size, loss, sampling, random_state)
     split = split_rows(X, y, test_size, random_state)
     if loss == "squared" and split.classes.size > 2:
         raise InputError("loss='squared' is for two labels; use 'log' or 'zero_one' for more.")
@@ -376,7 +416,7 @@ def design_bites(
     options: list[BiteOption] = []
     for fraction in fractions:
         n_rows = max(split.classes.size, round(fraction * split.y_train.size))
-        probes = probe_bites(estimator, split, n_rows, n_probe, rng)
+        probes = probe_bites(estimator, split, n_rows, n_probe, rng, sampling)
         for aggregation in MIXINGS:
             rows = _row_model(probes, split.y_test, aggregation, loss, tables)
             options.append(
@@ -484,10 +524,12 @@ def _fractions(bite_fractions: ArrayLike) -> Sequence[float]:
     return [float(value) for value in np.unique(values)]
 
 
-def _check_options(n_probe: int, max_size: int, loss: str, random_state: int | None) -> None:
+def _check_options(n_probe: int, max_size: int, loss: str, sampling: str, random_state: int | None) -> None:
     as_count(n_probe, "n_probe", 5, MOST_MEMBERS)
     as_count(max_size, "max_size")
     if loss not in ("zero_one", "log", "squared"):
         raise InputError(f"loss must be 'zero_one', 'log' or 'squared', got {loss!r}.")
+    if sampling not in SAMPLINGS:
+        raise InputError(f"sampling must be 'iid' or 'disjoint', got {sampling!r}.")
     if random_state is not None and (not isinstance(random_state, (int, np.integer)) or random_state < 0):
         raise InputError(f"random_state must be a non-negative integer or None, got {random_state!r}.")

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -39,10 +40,13 @@ from ens_plugin.files import write_whole
 
 __all__ = [
     "ScoreTables",
+    "build_effects",
     "build_score_tables",
     "load_score_tables",
+    "log_laplace",
     "log_mean_moments",
     "mean_below_half",
+    "moments_of_log_mean",
     "score_quadrature",
     "score_table_path",
 ]
@@ -52,6 +56,7 @@ LATTICES = ((4, 2**15), (16, 2**13), (np.inf, 2**9))
 REACH = 9.0
 NEGLIGIBLE = 1e-14
 LOG_STEP = 0.25
+LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
 EULER = float(np.euler_gamma)
 
 
@@ -145,11 +150,13 @@ def _tail(masses: FloatArray, first: int, length: int, sizes: FloatArray) -> Flo
     weight = _cotangents(length)
     squared = transform.real**2 + transform.imag**2
     result = np.empty(sizes.size)
+    power, reached = np.ones_like(transform), 0.0
     for index in np.argsort(sizes):
         visible = squared > NEGLIGIBLE ** (2.0 / sizes[index])
-        squared, transform, weight = squared[visible], transform[visible], weight[visible]
-        powers = squared ** (sizes[index] / 2.0) * np.sin(sizes[index] * np.angle(transform))
-        result[index] = 0.5 + powers @ weight
+        squared, transform, weight, power = squared[visible], transform[visible], weight[visible], power[visible]
+        step = sizes[index] - reached
+        power, reached = power * (transform if step == 1 else transform**step), sizes[index]
+        result[index] = 0.5 + power.imag @ weight
     return result
 
 
@@ -206,24 +213,40 @@ def log_mean_moments(probability: ArrayLike, weight: ArrayLike, sizes: ArrayLike
     start = -np.log(k.max() * typical) - 34.0
     stop = -np.log(p[w > 0].min()) + 3.7
     u = np.arange(start, stop + LOG_STEP, LOG_STEP)
-    log_transform = _log_laplace(p, w, np.exp(u))
-    survival = np.exp(k[:, None] * log_transform)
-    # U >= start always, so both moments above it are integrals of the survival function (trapezoid
-    # rule, with the Euler-Maclaurin term of the end where the second integrand has a slope).
-    above = LOG_STEP * survival.sum(axis=1) - LOG_STEP / 2.0
-    square = 2.0 * LOG_STEP * (survival @ (u - start)) + LOG_STEP**2 / 6.0
-    mean = -EULER - (start + above) - np.log(k)
+    return moments_of_log_mean(u, np.exp(k[:, None] * log_laplace(u, p, w)), k)
+
+
+def log_laplace(u: FloatArray, p: FloatArray, w: FloatArray) -> FloatArray:
+    """Return log E exp(-p e^u), shape (n_u, ...), p having values `p` with probabilities `w`, shape (n_nodes, ...)."""
+    blocks = np.array_split(np.exp(u), max(1, u.size * p.size // 2**21))
+    # The difference from 1, because for many members a transform very near 1 is raised to a high power.
+    missing = np.concatenate([-np.expm1(-block[:, None] * p) @ w for block in blocks])
+    return np.asarray(np.log1p(-np.minimum(missing, LARGEST_BELOW_ONE)))
+
+
+def moments_of_log_mean(u: FloatArray, survival: FloatArray, sizes: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the logarithm of the mean of K probabilities, shape (...).
+
+    Parameters
+    ----------
+    u : ndarray, shape (n_u,)
+        Equidistant; U is hardly ever below the first.
+    survival : ndarray, shape (..., n_u)
+        Probability that U is above `u`.
+    sizes : array-like, broadcast to shape (...)
+        Numbers of members K.
+    """
+    start, step = u[0], u[1] - u[0]
+    sums = survival @ np.stack([np.ones(u.size), u - start], axis=1)
+    # Both moments above the start are integrals of the survival function (trapezoid rule, with the
+    # Euler-Maclaurin term of the end where the second integrand has a slope).
+    above = step * sums[..., 0] - step / 2.0
+    square = 2.0 * step * sums[..., 1] + step**2 / 6.0
+    mean = -EULER - (start + above) - np.log(sizes)
     return mean, np.maximum(square - above**2 - np.pi**2 / 6.0, 0.0)
 
 
-def _log_laplace(p: FloatArray, w: FloatArray, t: FloatArray) -> FloatArray:
-    """Return the logarithm of E exp(-t p) at each t, in blocks of t that bound the memory."""
-    blocks = np.array_split(t, max(1, t.size * p.size // 2**21))
-    transform = np.concatenate([np.exp(-block[:, None] * p) @ w for block in blocks])
-    return np.asarray(np.log(np.maximum(transform, 1e-300)))
-
-
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 MAX_SPREAD = 64.0
 MAX_MIXED_SPREAD = 8.0
 MAX_LOG_SPREAD = 16.0
@@ -234,6 +257,7 @@ LOG_MEANS: FloatArray = np.linspace(-12.0, 12.0, 97, dtype=np.float64)
 LOG_SPREADS: FloatArray = np.linspace(0.0, np.arcsinh(MAX_LOG_SPREAD), 38)
 MIXED_SPREADS: FloatArray = np.linspace(0.0, np.arcsinh(MAX_MIXED_SPREAD), 19)
 LOG_SIZES: FloatArray = np.linspace(0.0, 20.0 * np.log(2.0), 61)
+OCTAVES_OF_SQUARES = 5
 # Effects are even in the mean; the first node stands for the limit at 0.
 EFFECT_MEANS: FloatArray = np.linspace(0.0, 5.0, 11, dtype=np.float64)
 NEAR_ZERO = 0.01
@@ -258,6 +282,7 @@ NARROW_SPREAD = 0.5
 NARROW_NODES, NARROW_WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 NARROW_WEIGHTS = NARROW_WEIGHTS / NARROW_WEIGHTS.sum()
 VISIBLE = 1e-11
+EFFECTS_FILE = Path(__file__).with_name("effects.npz")
 
 
 def score_quadrature(spread: float) -> tuple[FloatArray, FloatArray]:
@@ -323,13 +348,13 @@ class ScoreTables:
     def _log_splines(self) -> tuple[CubicSpline, CubicSpline]:
         return CubicSpline(LOG_SIZES, self.log_gain[:-1]), CubicSpline(LOG_SIZES, self.log_variance)
 
-    def miss_moments(self, mean: FloatArray, spread: FloatArray) -> FloatArray:
-        """Return first to fourth moment of one member's probability of the wrong label, shape (4, n_rows)."""
+    def miss_moments(self, mean: FloatArray, spread: FloatArray, highest: int = 4) -> FloatArray:
+        """Return first to `highest` moment of one member's probability of the wrong label, shape (highest, n_rows)."""
         place, width = _place(mean, spread, SINGLE_MEANS, MAX_SPREAD)
-        moments = np.stack([np.clip(spline.ev(place, width), 0.0, 1.0) for spline in self._single_splines[:4]])
+        moments = np.stack([np.clip(spline.ev(place, width), 0.0, 1.0) for spline in self._single_splines[:highest]])
         narrow = spread < NARROW_SPREAD
         miss = expit(-_narrow_scores(mean[narrow], spread[narrow]))
-        moments[:, narrow] = np.stack([miss**power @ NARROW_WEIGHTS for power in range(1, 5)])
+        moments[:, narrow] = np.stack([miss**power @ NARROW_WEIGHTS for power in range(1, highest + 1)])
         return moments
 
     def log_loss_moments(self, mean: FloatArray, spread: FloatArray) -> FloatArray:
@@ -390,7 +415,9 @@ class ScoreTables:
 
 
 def build_score_tables() -> ScoreTables:
-    """Return tables of expected losses of ensembles with normal scores, computed in some seconds.
+    """Return tables of expected losses of ensembles with normal scores, computed in about a second.
+
+    The effects, which would take some seconds more, are read from the package.
 
     Returns
     -------
@@ -409,7 +436,16 @@ def build_score_tables() -> ScoreTables:
     array([0.5, 0. ])
     """
     log_gain, log_variance = _log_tables()
-    return ScoreTables(_single_table(), _few_table(), _many_table(), log_gain, log_variance)
+    with EFFECTS_FILE.open("rb") as file, np.load(file, allow_pickle=False) as effects:
+        return ScoreTables(_single_table(), effects["few"], effects["many"], log_gain, log_variance)
+
+
+def build_effects() -> tuple[FloatArray, FloatArray]:
+    """Return the effects of few and of many members, which the package has in `EFFECTS_FILE`, in some seconds.
+
+    Write them with ``np.savez_compressed(EFFECTS_FILE, few=few, many=many)`` if their grids change.
+    """
+    return _few_table(), _many_table()
 
 
 def _narrow_scores(mean: FloatArray, spread: FloatArray) -> FloatArray:
@@ -434,9 +470,11 @@ def _single_table() -> FloatArray:
         scale = np.sqrt(1.0 + spread**2)
         score = SINGLE_MEANS[:, None] * scale + spread * nodes
         miss = expit(-score)
-        for power in range(4):
-            table[power, :, column] = miss ** (power + 1) @ weights
-        loss = np.logaddexp(0.0, -score)
+        power = miss
+        for layer in range(4):
+            table[layer, :, column] = power @ weights
+            power = power * miss
+        loss = np.log1p(np.exp(-np.abs(score))) + np.maximum(-score, 0.0)
         table[4, :, column] = loss @ weights / scale
         table[5, :, column] = loss**2 @ weights / scale**2
     return table
@@ -494,24 +532,41 @@ def _limiting_effect(spread: float) -> float:
 
 
 def _log_tables() -> tuple[FloatArray, FloatArray]:
-    gain = np.empty((LOG_SIZES.size + 1, LOG_MEANS.size, LOG_SPREADS.size))
-    variance = np.empty((LOG_SIZES.size, LOG_MEANS.size, LOG_SPREADS.size))
-    sizes = np.exp(LOG_SIZES)
-    for column, spread in enumerate(np.sinh(LOG_SPREADS)):
-        for row, mean in enumerate(LOG_MEANS * np.sqrt(1.0 + spread**2)):
-            # At b = 0 both are derivatives in b, computed by a very small spread.
-            used = max(spread, 1e-2)
-            gain[:, row, column], variance[:, row, column] = _log_gain(mean, used, sizes)
+    columns = [_log_column(spread) for spread in np.sinh(LOG_SPREADS)]
+    gain, variance = (np.stack(parts, axis=-1) for parts in zip(*columns, strict=True))
     return gain, variance
 
 
-def _log_gain(mean: float, spread: float, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    nodes, weights = score_quadrature(spread)
-    score = mean + spread * nodes
-    single = -(weights @ np.logaddexp(0.0, -score))
-    expected = float(np.log(weights @ expit(score)))
-    mixed, variance = log_mean_moments(expit(score), weights, sizes)
-    return (np.append(mixed, expected) - single) / spread**2, variance / spread**2
+def _log_column(spread: float) -> tuple[FloatArray, FloatArray]:
+    """Return gains by size and mean, and variances, for one spread; the quadrature nodes are those of all means."""
+    means = LOG_MEANS * np.sqrt(1.0 + spread**2)
+    # At b = 0 both are derivatives in b, computed by a very small spread.
+    used = max(spread, 1e-2)
+    step = min(0.25 * used, 0.36)
+    reach = means[-1] + QUADRATURE_REACH * used
+    half = int(np.ceil(reach / step))
+    scores: FloatArray = step * np.arange(-half, half + 1, dtype=np.float64)
+    weights = np.exp(-0.5 * ((scores[:, None] - means) / used) ** 2)
+    weights /= weights.sum(axis=0)
+    p = expit(scores)
+    u = np.arange(-LOG_SIZES[-1] - 34.0, reach + 4.0, LOG_STEP)
+    log_transform = log_laplace(u, p, weights).T
+    mixed, variance = _log_moments_by_size(u, log_transform)
+    single = np.logaddexp(0.0, -scores) @ weights
+    limit = np.log(p @ weights)
+    return (np.vstack([mixed, limit]) + single) / used**2, variance / used**2
+
+
+def _log_moments_by_size(u: FloatArray, log_transform: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the logarithm of the mean by size and row; three sizes of the table are an octave."""
+    mixed, variance = (np.empty((LOG_SIZES.size, log_transform.shape[0])) for _ in range(2))
+    survivals: deque[FloatArray] = deque(maxlen=3)
+    for index, size in enumerate(np.exp(LOG_SIZES)):
+        # A square is cheaper than a power, but doubles the rounding error: every fifth octave begins anew.
+        is_new = index % (3 * OCTAVES_OF_SQUARES) < 3
+        survivals.append(np.exp(size * log_transform) if is_new else survivals[0] ** 2)
+        mixed[index], variance[index] = moments_of_log_mean(u, survivals[-1], size)
+    return mixed, variance
 
 
 # What NumPy, zipfile and zlib raise for damaged archives; RuntimeError for one that seems to be encrypted.
@@ -531,7 +586,7 @@ def score_table_path(directory: Path | None = None) -> Path:
 
 
 def load_score_tables(directory: Path | None = None) -> ScoreTables:
-    """Return the tables of expected losses of 2017, from memory, from the disk, or built now (some seconds).
+    """Return the tables of expected losses of 2017, from memory, from the disk, or built now (about a second).
 
     Parameters
     ----------

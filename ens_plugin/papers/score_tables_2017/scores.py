@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import cached_property, lru_cache
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline, RectBivariateSpline
-from scipy.special import betainc, betaln, expit, log_expit, logit, logsumexp, ndtr, ndtri, softmax
+from scipy.special import betainc, expit, log_expit, logit, logsumexp, ndtr, ndtri, softmax
 from scipy.stats import binom
 
 from ens_plugin.core.margins import fit_margins
@@ -51,20 +51,16 @@ from ens_plugin.core.validation import (
     counted,
 )
 from ens_plugin.core.votes import fit_mixture, majority_error
-from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
-from ens_plugin.papers.members import Members, label_probabilities, out_of_bag_members
+from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.score_tables_2017.score_tables import (
     EFFECT_MEANS,
     MAX_MIXED_SPREAD,
     ScoreTables,
-    load_score_tables,
-    log_mean_moments,
+    log_laplace,
     mean_below_half,
+    moments_of_log_mean,
     score_quadrature,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
     "AGGREGATIONS",
@@ -81,10 +77,10 @@ __all__ = [
     "fit_normal_scores",
     "linearized_scores",
     "loss_curve",
+    "loss_variance",
     "match_probabilities",
     "row_moments",
     "score_bias_variance",
-    "score_errors",
     "scores_of_truth",
     "shrink_beta_probabilities",
     "shrink_matched_scores",
@@ -288,6 +284,10 @@ def score_of(probability: ArrayLike, floor: float = 1e-6) -> FloatArray:
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
 EDGE = 1e-6
 NODE_MASS = 38.0
+N_NODES = 160
+# A step of one half integrates the survival function of a logarithm's exponential to 1e-7.
+LOG_TIMES: FloatArray = np.arange(-48.0, 40.5, 0.5)
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
 OCTAVES: FloatArray = np.arange(-6, 11).astype(np.float64)
 
 
@@ -335,7 +335,9 @@ class BetaProbabilities:
         _refuse_scores(aggregation)
         if np.isinf(size):
             return np.stack([np.log(self.alpha / (self.alpha + self.beta)), np.zeros(self.alpha.size)])
-        return self._by_distinct_row(lambda a, b: _log_moments(a, b, size))
+        transforms, inverse = self._log_transforms
+        moments = moments_of_log_mean(LOG_TIMES, np.exp(size * transforms), size)
+        return np.stack(moments)[:, inverse]
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
         """Return first to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
@@ -344,11 +346,15 @@ class BetaProbabilities:
         steps = np.stack([(self.beta + j) / (total + j) for j in range(4)])
         return moments_of_mean(np.asarray(np.cumprod(steps, axis=0), dtype=np.float64), size)
 
-    def _by_distinct_row(self, value: Callable[[float, float], tuple[float, float]]) -> FloatArray:
-        """Return two values for each row, shape (2, n_rows), computed once for equal rows, which trees often have."""
+    @cached_property
+    def _log_transforms(self) -> tuple[FloatArray, IntArray]:
+        """Logarithms of the Laplace transforms of distinct rows, which all sizes share, and which of them each row has.
+
+        Rows of trees often are equal.
+        """
         pairs, inverse = np.unique(np.stack([self.alpha, self.beta]), axis=1, return_inverse=True)
-        values = np.array([value(float(a), float(b)) for a, b in pairs.T])
-        return np.asarray(np.moveaxis(values, 0, -1)[..., inverse.ravel()])
+        transforms = [log_laplace(LOG_TIMES, *_score_nodes(float(a), float(b))) for a, b in pairs.T]
+        return np.stack(transforms), inverse.ravel()
 
 
 def _refuse_scores(aggregation: str) -> None:
@@ -398,23 +404,24 @@ def _beta_below_half(alpha: float, beta: float, size: float) -> float:
     return float(mean_below_half(lambda p: np.asarray(betainc(alpha, beta, p)), low, high, [size])[0])
 
 
-def _log_moments(alpha: float, beta: float, size: float) -> tuple[float, float]:
-    p, weights = _score_nodes(alpha, beta)
-    mean, variance = log_mean_moments(p, weights, [size])
-    return float(mean[0]), float(variance[0])
-
-
 def _score_nodes(alpha: float, beta: float) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights of a beta variable, equidistant in its log odds, whose density is smooth."""
+    """Return quadrature nodes and weights of a beta variable, equidistant in its log odds, whose density is smooth.
+
+    Probabilities beyond the first and the last node count as these: `SMALLEST_PROBABILITY`, as in scikit-learn's log
+    loss, and one.
+    """
     centre = np.log(alpha / beta)
     sd = float(np.sqrt(1.0 / alpha + 1.0 / beta))
-    low = max(centre - NODE_MASS * max(1.0 / alpha, sd / 4.0), -650.0)
-    high = min(centre + NODE_MASS * max(1.0 / beta, sd / 4.0), 650.0)
-    score = np.arange(low, high, min(0.4, sd / 3.0))
-    log_density = alpha * log_expit(score) + beta * log_expit(-score) - betaln(alpha, beta)
+    low = max(centre - NODE_MASS * max(1.0 / alpha, sd / 4.0), logit(SMALLEST_PROBABILITY))
+    high = min(centre + NODE_MASS * max(1.0 / beta, sd / 4.0), -logit(SMALLEST_PROBABILITY))
+    score = np.linspace(low, high, N_NODES)
+    log_density = alpha * log_expit(score) + beta * log_expit(-score)
     weights = np.exp(log_density - log_density.max())
-    kept = weights > 1e-18
-    return np.maximum(np.exp(log_expit(score[kept])), 1e-300), weights[kept] / weights[kept].sum()
+    weights[[0, -1]] /= 2.0
+    below, above = betainc(alpha, beta, expit(low)), betainc(beta, alpha, expit(-high))
+    weights *= (1.0 - below - above) / weights.sum()
+    weights[[0, -1]] += below, above
+    return expit(score), weights
 
 
 def fit_beta_probabilities(
@@ -549,7 +556,10 @@ class NormalPair:
         if aggregation == "mean_score":
             first, second = self._over_counts(lambda rows: tables.log_loss_moments(rows.mean, rows.spread), size)
             return np.stack([-first, np.maximum(second - first**2, 0.0)])
-        return np.stack([self._log_mean(row, size) for row in range(self.share.size)], axis=1)
+        if np.isinf(size):
+            right = self._over_counts(lambda rows: tables.miss_moments(-rows.mean, rows.spread), 1)[0]
+            return np.stack([np.log(np.maximum(right, SMALLEST_PROBABILITY)), np.zeros(right.size)])
+        return np.stack(moments_of_log_mean(LOG_TIMES, np.exp(size * self._log_transforms), size))
 
     def miss_moments(self, size: float, aggregation: str, tables: ScoreTables) -> FloatArray:
         """Return first to fourth moment of the ensemble's probability of the wrong label, shape (4, n_rows)."""
@@ -588,18 +598,21 @@ class NormalPair:
 
         return float(mean_below_half(cumulative, float(low), float(high), [size])[0])
 
-    def _log_mean(self, row: int, size: float) -> FloatArray:
-        parts = [score_quadrature(float(np.sqrt(self.variance[index, row]))) for index in range(2)]
-        scores = [
-            self.mean[index, row] + np.sqrt(self.variance[index, row]) * nodes for index, (nodes, _) in enumerate(parts)
-        ]
-        shares = (self.share[row], 1.0 - self.share[row])
-        p = expit(np.concatenate(scores))
-        weights = np.concatenate([share * part[1] for share, part in zip(shares, parts, strict=True)])
-        if np.isinf(size):
-            return np.array([float(np.log(weights @ p)), 0.0])
-        mean, variance = log_mean_moments(p, weights, [size])
-        return np.array([mean[0], variance[0]])
+    @cached_property
+    def _log_transforms(self) -> FloatArray:
+        """Logarithms of the Laplace transforms of rows, which all sizes share, shape (n_rows, n_times)."""
+        return np.stack([log_laplace(LOG_TIMES, *self._nodes(row)) for row in range(self.share.size)])
+
+    def _nodes(self, row: int) -> tuple[FloatArray, FloatArray]:
+        """Return quadrature nodes of a row's probability, at least `SMALLEST_PROBABILITY`, and their weights."""
+        scores, weights = [], []
+        for share, mean, spread in zip(
+            (self.share[row], 1.0 - self.share[row]), self.mean[:, row], np.sqrt(self.variance[:, row]), strict=True
+        ):
+            nodes, masses = score_quadrature(float(spread))
+            scores.append(mean + spread * nodes)
+            weights.append(share * masses)
+        return np.maximum(expit(np.concatenate(scores)), SMALLEST_PROBABILITY), np.concatenate(weights)
 
 
 def fit_normal_pair(scores: ArrayLike, used: ArrayLike | None = None, weight: ArrayLike | None = None) -> NormalPair:
@@ -660,7 +673,7 @@ def _components(
     return (mass[0] + 1.0) / (trials + 2.0), means, variances
 
 
-def linearized_scores(scores: ArrayLike, target: ArrayLike) -> FloatArray:
+def linearized_scores(scores: ArrayLike, target: ArrayLike, used: ArrayLike | None = None) -> FloatArray:
     r"""Return every member's log odds of the true label, linearised at the mean scores.
 
     Parameters
@@ -669,6 +682,8 @@ def linearized_scores(scores: ArrayLike, target: ArrayLike) -> FloatArray:
         Scores whose softmax is the vector of label probabilities.
     target : array-like of int, shape (n_rows,)
         Code of the true label.
+    used : array-like of bool, shape (n_members, n_rows), optional
+        Members whose mean is linearised at; all if None.
 
     Returns
     -------
@@ -697,7 +712,10 @@ def linearized_scores(scores: ArrayLike, target: ArrayLike) -> FloatArray:
     if c.ndim != 3 or c.size == 0:
         raise InputError(f"scores must have shape (n_members, n_rows, n_labels), got {c.shape}.")
     check_finite(c, "scores")
-    mean = c.mean(axis=0)
+    mask = np.ones(c.shape[:2], dtype=bool) if used is None else np.asarray(used, dtype=bool)
+    if mask.shape != c.shape[:2] or not mask.any(axis=0).all():
+        raise InputError("used must have shape (n_members, n_rows), with at least one member for every row.")
+    mean = np.mean(c, axis=0, where=mask[..., None])
     if mean.shape[1] < 2:
         raise InputError(f"scores must have shape (n_rows, n_labels) with at least 2 labels, got {mean.shape}.")
     codes = _codes(target, *mean.shape)
@@ -810,7 +828,7 @@ def expected_loss(
            [0.0228, 0.    ]])
     """
     wanted = as_sizes(sizes)
-    _check(loss, aggregation)
+    check_loss(loss, aggregation)
     return np.stack([_mean_loss(rows, size, tables, loss, aggregation) for size in wanted])
 
 
@@ -857,13 +875,59 @@ def score_bias_variance(
     :math:`2(1-\bar p)^2`, variance :math:`2\,\mathrm{Var}\,p`.
     """
     wanted = as_sizes(sizes)
-    _check(loss, aggregation)
+    check_loss(loss, aggregation)
     if loss == "zero_one":
         raise InputError("loss must be 'log' or 'squared': 2017 has no bias and variance for the 0-1 loss.")
     split = _log_split if loss == "log" else _squared_split
+    sides = (rows, rows.flipped())
     share = rows.weight / rows.weight.sum()
-    parts = np.array([[part @ share for part in split(rows, size, aggregation, tables)] for size in wanted])
+    parts = np.array([[part @ share for part in split(sides, size, aggregation, tables)] for size in wanted])
     return BiasVarianceCurve(wanted, parts[:, 0], parts[:, 1], loss)
+
+
+def loss_variance(
+    rows: ScoreRows, sizes: ArrayLike, tables: ScoreTables, *, loss: str = "zero_one", aggregation: str = "mean_proba"
+) -> FloatArray:
+    r"""Return the mean over rows of the variance of a row's loss over ensembles of each size (2017 section 4.4).
+
+    Parameters and errors are those of :func:`expected_loss`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sizes,)
+
+    Notes
+    -----
+    With :math:`G(x, y) = E_r L(y, p_r(x))`, the expected loss of one row,
+
+    .. math:: S^2 = E_{(x,y)} E_r (L(y, p_r(x)) - G(x, y))^2 = E_{(x,y)} E_r L^2(y, p_r(x)) - E_{(x,y)} G^2(x, y).
+
+    The paper takes it for the variance of the error, as if the losses of different rows were independent: the mean loss
+    of n rows would then have the variance :math:`S^2 / n` over ensembles.  All rows share the members, so that this is
+    an approximation.
+
+    Examples
+    --------
+    >>> from ens_plugin.papers.score_tables_2017.scores import fit_normal_scores
+    >>> from ens_plugin.papers.score_tables_2017.score_tables import load_score_tables
+    >>> rows = fit_normal_scores([[0.0, 1.0], [2.0, 1.0]])
+    >>> loss_variance(rows, [1, 8], load_score_tables(), aggregation="mean_score").round(4)
+    array([0.0911, 0.0111])
+    """
+    wanted = as_sizes(sizes)
+    check_loss(loss, aggregation)
+    share = rows.weight / rows.weight.sum()
+    return np.array([_variance_of_loss(rows, size, tables, loss, aggregation) @ share for size in wanted])
+
+
+def _variance_of_loss(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, aggregation: str) -> FloatArray:
+    if loss == "zero_one":
+        wrong = rows.wrong(size, aggregation, tables)
+        return np.asarray(wrong * (1.0 - wrong))
+    if loss == "log":
+        return np.asarray(rows.log_moments(size, aggregation, tables)[1])
+    moments = rows.miss_moments(size, aggregation, tables)
+    return np.asarray(4.0 * np.maximum(moments[3] - moments[1] ** 2, 0.0))
 
 
 def smallest_size_within(
@@ -934,7 +998,8 @@ def _first_within(within: Callable[[int], bool], bad: int, good: int) -> int:
     return good
 
 
-def _check(loss: str, aggregation: str) -> None:
+def check_loss(loss: str, aggregation: str) -> None:
+    """Refuse an unknown loss or aggregation, and one that does not go with the other."""
     if loss not in LOSSES:
         raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r}.")
     if aggregation not in AGGREGATIONS:
@@ -953,27 +1018,30 @@ def _mean_loss(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, agg
     return np.asarray(-rows.log_moments(size, aggregation, tables)[0])
 
 
-def _log_split(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:
-    right, wrong = _log_means(rows, size, aggregation, tables)
+def _log_split(
+    sides: tuple[ScoreRows, ScoreRows], size: float, aggregation: str, tables: ScoreTables
+) -> tuple[FloatArray, FloatArray]:
+    right, wrong = _log_means(sides, size, aggregation, tables)
     log_z = np.logaddexp(right, wrong)
     if aggregation == "mean_proba":
         # For infinitely many members log_z is 0 up to the tables' error, which is nearly the same for many members.
-        log_z = log_z - np.logaddexp(*_log_means(rows, np.inf, aggregation, tables))
+        log_z = log_z - np.logaddexp(*_log_means(sides, np.inf, aggregation, tables))
     log_z = np.minimum(log_z, 0.0)
     return log_z - right, -log_z
 
 
-def _log_means(rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables) -> tuple[FloatArray, FloatArray]:
+def _log_means(
+    sides: tuple[ScoreRows, ScoreRows], size: float, aggregation: str, tables: ScoreTables
+) -> tuple[FloatArray, FloatArray]:
     """Return the mean logarithms of the mixed probabilities of the true label and of the other, by row."""
-    sides = (rows, rows.flipped())
     right, wrong = (side.log_moments(size, aggregation, tables)[0] for side in sides)
     return right, wrong
 
 
 def _squared_split(
-    rows: ScoreRows, size: float, aggregation: str, tables: ScoreTables
+    sides: tuple[ScoreRows, ScoreRows], size: float, aggregation: str, tables: ScoreTables
 ) -> tuple[FloatArray, FloatArray]:
-    moments = rows.miss_moments(size, aggregation, tables)
+    moments = sides[0].miss_moments(size, aggregation, tables)
     return 2.0 * moments[0] ** 2, 2.0 * np.maximum(moments[1] - moments[0] ** 2, 0.0)
 
 
@@ -1173,7 +1241,7 @@ def match_probabilities(
     for _ in range(SPREAD_STEPS):
         spread = (low + high) / 2.0
         score = _mean_score(m, spread, score, tables)
-        moments = tables.miss_moments(score, spread)
+        moments = tables.miss_moments(score, spread, highest=2)
         wide = moments[1] - moments[0] ** 2 > v
         high, low = np.where(wide, spread, high), np.where(wide, low, spread)
     spread = (low + high) / 2.0
@@ -1185,79 +1253,6 @@ def _mean_score(mean: FloatArray, spread: FloatArray, score: FloatArray, tables:
     """Return the rows' mean scores at which the expected probability is `mean`, iterated from `score`."""
     slope = np.sqrt(1.0 + np.pi * spread**2 / 8.0)
     for _ in range(MEAN_STEPS):
-        found = np.clip(tables.miss_moments(-score, spread)[0], 1e-9, 1.0 - 1e-9)
+        found = np.clip(tables.miss_moments(-score, spread, highest=1)[0], 1e-9, 1.0 - 1e-9)
         score = score + np.clip(logit(mean) - logit(found), -2.0, 2.0) * slope
     return np.asarray(score)
-
-
-SIZES = (1, 3, 5, 11, 21, 51, 101, 201, 501, 1001)
-
-
-def score_errors(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    sizes: ArrayLike = SIZES,
-    *,
-    loss: str = "zero_one",
-    aggregation: str = "mean_proba",
-) -> pd.DataFrame:
-    """Return an ensemble's estimated loss at each size, by the tables of Mahajan et al. (2017) and variants of them.
-
-    Parameters
-    ----------
-    model : fitted classifier of two labels
-        Its members have probabilities.
-    X, y : array-like
-        The training rows, in training order.
-    sizes : array-like of int or inf, shape (n_sizes,)
-    loss : {"zero_one", "log", "squared"}
-    aggregation : {"mean_proba", "mean_score", "vote"}
-        What the ensemble averages.
-
-    Returns
-    -------
-    DataFrame
-        One row for each size, with the columns size; plug_in, each row's uncorrected scores (Algorithm 1, with normal
-        scores matched to the probabilities); shrunken, not in the paper, without the noise of few members; and
-        shrunken_beta, with beta probabilities in place of normal scores (section A.3).
-
-    Raises
-    ------
-    EnsPluginError
-        As :func:`ens_plugin.analyze`; UnsupportedModelError unless members have probabilities of two labels.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.papers import score_tables_2017
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> forest = RandomForestClassifier(30, min_samples_leaf=5, random_state=0).fit(X, y)
-    >>> found = score_tables_2017.score_errors(forest, X, y, sizes=[1, 11, 101])
-    >>> list(found.columns)
-    ['size', 'plug_in', 'shrunken', 'shrunken_beta']
-    """
-    import pandas as pd
-
-    members = out_of_bag_members(model, X, y).with_trials(2)
-    truth = _probability_of_truth(members)
-    tables = load_score_tables()
-    wanted = as_sizes(sizes)
-    rows: dict[str, ScoreRows] = {
-        "plug_in": fit_matched_scores(truth, tables, members.is_oob),
-        "shrunken": shrink_matched_scores(truth, tables, members.is_oob),
-        "shrunken_beta": shrink_beta_probabilities(truth, members.is_oob),
-    }
-    found = {name: loss_curve(of, wanted, tables, loss=loss, aggregation=aggregation) for name, of in rows.items()}
-    return pd.DataFrame({"size": wanted, **found})
-
-
-def _probability_of_truth(members: Members) -> np.ndarray[Any, np.dtype[np.float64]]:
-    if members.output_kind != "probabilities" or members.n_labels != 2:
-        raise UnsupportedModelError(
-            "The tables of 2017 need members with probabilities of two labels; this ensemble's members have "
-            f"{members.output_kind}, and there are {members.n_labels or 'no'} labels. Use ens_plugin.analyze instead."
-        )
-    probabilities = label_probabilities(members.outputs, members)
-    return np.asarray(probabilities[:, np.arange(members.target.size), members.target.astype(np.intp)])

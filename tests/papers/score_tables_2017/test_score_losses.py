@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import digamma, expit, polygamma
 
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017.score_tables import log_mean_moments, score_quadrature
@@ -18,6 +18,7 @@ from ens_plugin.papers.score_tables_2017.scores import (
     ScoreRows,
     expected_loss,
     loss_curve,
+    loss_variance,
     score_bias_variance,
     smallest_size_within,
 )
@@ -81,6 +82,32 @@ def test_loss_and_its_variance_against_simulation(rows: ScoreRows, aggregation: 
     found = expected_loss(rows, [size], tables(), loss=loss, aggregation=aggregation)[0]
     error = simulated.std(axis=1) / np.sqrt(DRAWS)
     assert (np.abs(found - simulated.mean(axis=1)) < 4.5 * error + 1e-4).all()
+    share = rows.weight / rows.weight.sum()
+    varied = loss_variance(rows, [size], tables(), loss=loss, aggregation=aggregation)[0]
+    squares = (simulated - simulated.mean(axis=1, keepdims=True)) ** 2
+    error = np.sqrt(share**2 @ squares.var(axis=1) / DRAWS)
+    assert abs(varied - share @ squares.mean(axis=1)) < 4.5 * error + 1e-4
+
+
+def test_the_logarithm_of_one_beta_variable_is_known() -> None:
+    alpha = np.array([0.6, 1.0, 2.0, 50.0, 1e3, 3e5, 1.0, 1e6 - 1.0])
+    beta = np.array([0.6, 1.0, 0.7, 30.0, 0.5, 7e5, 1e6 - 1.0, 1.0])
+    mean, variance = BetaProbabilities(alpha, beta, np.ones(8)).log_moments(1, "mean_proba", tables())
+    np.testing.assert_allclose(mean, digamma(alpha) - digamma(alpha + beta), atol=1e-6)
+    np.testing.assert_allclose(variance, polygamma(1, alpha) - polygamma(1, alpha + beta), atol=1e-6)
+
+
+def test_a_beta_variable_near_zero_counts_as_the_smallest_probability() -> None:
+    """As in scikit-learn's log loss; the mean of a member that is hardly ever above it hardly depends on alpha."""
+    rows = BetaProbabilities(np.array([0.3, 1e-3]), np.array([0.5, 0.6]), np.ones(2))
+    floor = np.finfo(np.float64).eps
+    for size in (1, 3):
+        p = np.random.default_rng(size).beta(rows.alpha[:, None, None], rows.beta[:, None, None], (2, 200_000, size))
+        simulated = np.log(np.maximum(p, floor).mean(axis=2))
+        found = rows.log_moments(size, "mean_proba", tables())
+        error = simulated.std(axis=1) / np.sqrt(200_000)
+        assert (np.abs(found[0] - simulated.mean(axis=1)) < 4.5 * error).all()
+        np.testing.assert_allclose(found[1], simulated.var(axis=1), rtol=0.05)
 
 
 @pytest.mark.parametrize("rows", [NORMAL, PAIR])

@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, ndtr
+from scipy.special import expit, log_expit, logsumexp, ndtr
+from scipy.stats import norm
 
 from ens_plugin.errors import InputError
 from ens_plugin.papers.score_tables_2017 import score_tables
-from ens_plugin.papers.score_tables_2017.score_tables import build_score_tables, log_mean_moments, score_quadrature
+from ens_plugin.papers.score_tables_2017.score_tables import (
+    build_effects,
+    build_score_tables,
+    log_mean_moments,
+    score_quadrature,
+)
 from tests.papers.score_tables_2017.score_examples import normal_mean, tables, three_below_half
 
 
@@ -98,16 +104,57 @@ def test_spreads_without_meaning_are_refused() -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_building_gives_the_kept_tables() -> None:
+def test_building_gives_the_kept_effects() -> None:
     # Not to the bit: sums depend on the processor and on the threads of the BLAS, and an effect read from a tail of
     # 1e-11 keeps six digits of theirs. What counts is the tail it gives back.
-    built, kept = build_score_tables(), tables()
+    few, many = build_effects()
+    kept = tables()
     means = np.concatenate([[0.01], score_tables.EFFECT_MEANS[1:]])[:, None]
     roots = np.sqrt(score_tables.FEW_SIZES)[:, None, None]
-    np.testing.assert_allclose(ndtr(-built.few * means * roots), ndtr(-kept.few * means * roots), atol=1e-12)
-    np.testing.assert_allclose(ndtr(-built.many * means), ndtr(-kept.many * means), atol=1e-12)
-    for name in ("single", "log_gain", "log_variance"):
-        np.testing.assert_allclose(getattr(built, name), getattr(kept, name), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ndtr(-few * means * roots), ndtr(-kept.few * means * roots), atol=1e-12)
+    np.testing.assert_allclose(ndtr(-many * means), ndtr(-kept.many * means), atol=1e-12)
+
+
+@pytest.mark.slow
+def test_building_gives_the_tables_on_the_disk() -> None:
+    built, kept = build_score_tables(), tables()
+    np.testing.assert_allclose(built.single, kept.single, rtol=1e-9, atol=1e-12)
+    # Sums of the BLAS differ by 1e-12, and derivatives in b are differences over 1e-4.
+    for name in ("log_gain", "log_variance"):
+        np.testing.assert_allclose(getattr(built, name), getattr(kept, name), rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("column", [1, 5, 13, 25, 37])
+@pytest.mark.parametrize("row", [20, 48, 60, 96])
+def test_the_log_tables_are_those_of_one_row_at_a_time(column: int, row: int) -> None:
+    spread = float(np.sinh(score_tables.LOG_SPREADS[column]))
+    mean = score_tables.LOG_MEANS[row] * np.sqrt(1.0 + spread**2)
+    nodes, weights = score_quadrature(spread)
+    score = mean + spread * nodes
+    mixed, variance = log_mean_moments(expit(score), weights, np.exp(score_tables.LOG_SIZES))
+    gain = np.append(mixed, np.log(weights @ expit(score))) + weights @ np.logaddexp(0.0, -score)
+    np.testing.assert_allclose(tables().log_gain[:, row, column], gain / spread**2, atol=1e-6)
+    np.testing.assert_allclose(tables().log_variance[:, row, column], variance / spread**2, atol=1e-6)
+
+
+def test_the_log_tables_without_spread_are_derivatives() -> None:
+    """By a Taylor series, the variance of log p is b (1-p)^2, and K members gain (1 - 1/K) b (1-p)^2 / 2."""
+    miss = expit(-score_tables.LOG_MEANS)
+    size = np.exp(score_tables.LOG_SIZES)[:, None]
+    np.testing.assert_allclose(tables().log_variance[:, :, 0], miss**2 / size, atol=2e-4)
+    np.testing.assert_allclose(tables().log_gain[:-1, :, 0], (1.0 - 1.0 / size) * miss**2 / 2.0, atol=2e-4)
+
+
+def test_infinitely_many_hopeless_members_have_the_log_of_their_expectation() -> None:
+    """At 12 spreads below zero, nearly all of E p comes from scores far above the mean."""
+    spread = 16.0
+    scale = np.sqrt(1.0 + spread**2)
+    scores = np.linspace(-60.0, 300.0, 400_001)
+    density = norm.logpdf(scores, -12.0 * scale, spread) + log_expit(scores)
+    exact = logsumexp(density) + np.log(scores[1] - scores[0])
+    assert tables().log_mean(np.array([-12.0 * scale]), np.array([spread]), np.inf)[0, 0] == pytest.approx(
+        exact, rel=1e-3
+    )
 
 
 def test_large_sizes_of_the_tables_have_no_ties() -> None:

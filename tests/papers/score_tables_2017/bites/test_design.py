@@ -18,7 +18,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from ens_plugin.errors import InputError, UnsupportedModelError
-from ens_plugin.papers.score_tables_2017.bites import BiteDesign, design_bites, probe_bites, split_rows
+from ens_plugin.papers.score_tables_2017.bites import BiteDesign, design_bites, disjoint_bites, probe_bites, split_rows
 
 Array = NDArray[np.float64]
 SIZES, FRACTIONS = [1, 5, 25, 101], [0.1, 0.3]
@@ -198,3 +198,43 @@ def test_pairwise_scores_are_refused() -> None:
 def test_nested_models_may_calibrate() -> None:
     found = design_bites(CalibratedClassifierCV(GaussianNB(), cv=2), *noisy(400), [5], [0.3], n_probe=5, random_state=0)
     assert found.best.loss[0] < 0.4
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "frame"])
+def test_disjoint_bites_divide_the_rows_and_begin_anew(kind: str) -> None:
+    X, y = noisy(400)
+    X[:, 0] = np.arange(400)
+    given = {"array": X, "sparse": sparse.csr_matrix(X), "frame": pd.DataFrame(X)}[kind]
+    split = split_rows(given, y, 0.25, 0)
+    bites = disjoint_bites(split, 70, np.random.default_rng(0))
+    drawn = []
+    for _ in range(8):
+        rows, labels = next(bites)
+        first = np.asarray(rows.todense() if kind == "sparse" else rows)[:, 0].astype(int)
+        np.testing.assert_array_equal(y[first], labels)
+        drawn.append(set(first))
+    for division in (drawn[:4], drawn[4:]):
+        assert len(set.union(*division)) == 280
+    assert drawn[0] != drawn[4]
+
+
+def test_disjoint_bites_have_the_losses_of_random_ones(design: BiteDesign) -> None:
+    """2017, section 6.4: there is no noticeable difference between them."""
+    disjoint = design_bites(LogisticRegression(), *noisy(), SIZES, FRACTIONS, sampling="disjoint", random_state=1)
+    for one, other in zip(disjoint.options, design.options, strict=True):
+        np.testing.assert_allclose(one.loss, other.loss, atol=0.03)
+
+
+def test_disjoint_bites_without_a_label_are_left_out_and_an_end_is_made() -> None:
+    X, y = noisy(400)
+    y[:] = 0
+    y[:4] = 1
+    split = split_rows(X, y, 0.25, 0)
+    assert all(set(next(disjoint_bites(split, 100, np.random.default_rng(seed)))[1]) == {0, 1} for seed in range(5))
+    with pytest.raises(InputError, match="never held all 2 labels"):
+        next(disjoint_bites(split, 1, np.random.default_rng(0)))
+
+
+def test_an_unknown_sampling_is_refused() -> None:
+    with pytest.raises(InputError, match="sampling must be"):
+        design_bites(LogisticRegression(), *noisy(), SIZES, FRACTIONS, sampling="all")
