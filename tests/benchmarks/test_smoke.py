@@ -41,6 +41,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.size_seeds",
         "accuracy.prediction_intervals",
         "accuracy.standard_errors",
+        "accuracy.unlabelled",
         "cost.profile",
         "learners.pruning",
         "cost.speed",
