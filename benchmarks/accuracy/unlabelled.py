@@ -69,7 +69,7 @@ def true_size(distribution: str) -> int:
     chances = _quantiles(DISTRIBUTIONS[distribution])
     minority = np.minimum(chances, 1.0 - chances)
 
-    def agreement(size: int) -> float:
+    def agreement(size: float) -> float:
         return float(1.0 - soft_majority_error(minority, [size]).mean())
 
     size = smallest_odd_size(agreement, CONFIDENCE, MAX_SIZE)

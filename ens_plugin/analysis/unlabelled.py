@@ -37,7 +37,6 @@ from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest
 from ens_plugin.core.validation import FloatArray, IntArray, counted, with_article
 from ens_plugin.errors import (
     DataMismatchError,
-    EnsPluginError,
     InputError,
     UnsupportedModelError,
     WeakEstimateWarning,
@@ -66,10 +65,18 @@ SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
 LONGEST_WARNING = 150
 LEAST_SD = 1e-12
 OTHER_CRITERION = ", or use criterion='probability'."
-LIKE_TRAINING_ROWS = (
-    "These are the rows the model was trained on: the members that were trained on a row agree about it, so that the "
-    "agreement would be too high. Pass rows that were not used for training. Of training rows, "
+TRAINING_ROWS = (
+    "These rows, or many of them, are rows the model was trained on: members agree about rows they were trained on, "
+    "so that the agreement would be too high. Pass rows that were not used for training. Of training rows, "
     "ens_plugin.analyze(model, X, y, criterion='agreement') has the agreement of out-of-bag members."
+)
+LIKE_TRAINING_ROWS = (
+    "These rows may be the ones the model was trained on: every leaf of every tree holds at least as many of them as "
+    "of its training rows. If they are, the agreement is far too high. Pass only rows that were not used for training."
+)
+UNKNOWN_ROWS = (
+    "Nothing in this model shows, without labels, whether it was trained on these rows. If it was, the agreement is "
+    "far too high."
 )
 
 
@@ -296,8 +303,9 @@ def agreement(
     (Hernández-Lobato, Martínez-Muñoz, Suárez 2013, eq. 12, where the margin is that of votes on two labels).  It is
     undecided if these are more than the present ones.
 
-    Only training rows in training order are recognised without labels, and only where the model proves them.  Members
-    agree more about rows they were trained on, so that the agreement would be too high.
+    Members agree more about rows they were trained on, so that the agreement of training rows would be too high.
+    Without labels they are recognised by the thresholds of trees, which lie between training rows, and by how they fill
+    the leaves.  A few among many other rows are not, nor are those of models that are not trees.
 
     References
     ----------
@@ -363,17 +371,17 @@ def _checked_rows(adapter: EnsembleAdapter, rows: Any) -> Any:
             "2 rows, better a thousand."
         )
     adapter.check_members(features)
-    if _are_training_rows(adapter, rows, features):
-        raise DataMismatchError(LIKE_TRAINING_ROWS)
     return features
 
 
-def _are_training_rows(adapter: EnsembleAdapter, rows: Any, features: Any) -> bool:
-    """Return whether the model proves without labels that these are its training rows, in training order."""
-    try:
-        return adapter.bags(rows, features, None).proof.rows
-    except EnsPluginError:  # other rows, or bags that are not known
-        return False
+def _origin_findings(adapter: EnsembleAdapter, features: Any) -> tuple[Finding, ...]:
+    """Return a doubt about rows that may be training rows, a note where no model would show it; refuse proved ones."""
+    origin = adapter.verify_rows(features, None)
+    if origin == "training":
+        raise DataMismatchError(TRAINING_ROWS)
+    if origin == "like_training":
+        return (finding("like-training-rows", LIKE_TRAINING_ROWS),)
+    return (finding("unknown-rows", UNKNOWN_ROWS),) if origin == "unknown" else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -507,9 +515,10 @@ def _law_of_cells(evidence: Evidence, cell: NDArray[np.integer] | None, settings
 def _result(
     adapter: EnsembleAdapter, features: Any, rows: Any, settings: ResolvedOptions, index: pd.Index[Any]
 ) -> Agreement:
+    of_origin = _origin_findings(adapter, features)
     evidence, contest, margins = _read(adapter, features, settings)
     n_members, n_rows = adapter.n_members, int(margins.shape[1])
-    findings = (*unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
+    findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
     law = _law_of_cells(evidence, row_cells(hash_rows(features, rows)), settings)
     if law is None:
         with warnings.catch_warnings():

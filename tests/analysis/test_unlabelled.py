@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtri
-from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.ensemble import (
     BaggingClassifier,
     GradientBoostingClassifier,
@@ -276,13 +276,44 @@ def test_several_outputs_and_arrays_of_outputs_are_refused() -> None:
         (TODAY.drop(columns="mean area"), DataMismatchError, "missing 'mean area'"),
         (TODAY.assign(diagnosis=DIAGNOSIS), DataMismatchError, "unknown 'diagnosis'"),
         (np.column_stack([TODAY, DIAGNOSIS[300:]]), DataMismatchError, "31 columns.*trained on 30"),
-        (CANCER[:300], DataMismatchError, "These are the rows the model was trained on"),
+        (CANCER[:300], DataMismatchError, "rows the model was trained on"),
+        (CANCER[:300].sample(frac=1.0, random_state=0), DataMismatchError, "rows the model was trained on"),
     ],
-    ids=["none", "one", "renamed", "one less", "with y", "array with y", "training rows"],
+    ids=["none", "one", "renamed", "one less", "with y", "array with y", "training rows", "shuffled"],
 )
 def test_rows_that_tell_nothing_are_refused(rows: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ens_plugin.agreement(OF_CANCER, rows)
+
+
+def test_training_rows_are_doubted_where_trees_do_not_prove_them() -> None:
+    X, y = load_digits(return_X_y=True)
+    model = RandomForestClassifier(30, random_state=0).fit(X[:600], y[:600])
+    shuffled = np.random.default_rng(0).permutation(600)
+    assert "like-training-rows" in [each.code for each in ens_plugin.agreement(model, X[shuffled]).findings]
+    assert ens_plugin.agreement(model, X[600:]).findings == ()
+
+
+def test_members_that_are_no_trees_show_nothing_about_rows_without_labels() -> None:
+    model = trained_on_cancer(BaggingClassifier(KNeighborsClassifier(), random_state=0))
+    assert [each.code for each in ens_plugin.agreement(model, TODAY).findings] == ["unknown-rows"]
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "own"])
+def test_shuffled_training_rows_of_other_forests_are_refused(library: str) -> None:
+    X, y = problem(2)
+    if library == "own":
+        model: Any = ens_plugin.CustomEnsemble.from_estimators(forest(2).estimators_, None)
+    elif library == "xgboost":
+        booster = pytest.importorskip("xgboost", reason="xgboost is not installed")
+        model = booster.XGBRFClassifier(n_estimators=30, n_jobs=1).fit(X[:N_TRAINED], y[:N_TRAINED])
+    else:
+        booster = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+        kind = dict(boosting_type="rf", bagging_freq=1, bagging_fraction=0.6, verbose=-1, n_jobs=1)
+        model = booster.LGBMClassifier(n_estimators=30, **kind).fit(X[:N_TRAINED], y[:N_TRAINED])
+    with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+        ens_plugin.agreement(model, X[np.random.default_rng(0).permutation(N_TRAINED)])
+    assert ens_plugin.agreement(model, X[N_TRAINED:]).doubts == ()
 
 
 def test_missing_values_are_refused_where_the_model_takes_none() -> None:

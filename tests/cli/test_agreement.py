@@ -81,4 +81,4 @@ def test_training_rows_are_refused(run: Any) -> None:
     X[:300].to_csv("today.csv", index=False)
     code, _, err = run(*ARGUMENTS)
     assert code == 2
-    assert "These are the rows the model was trained on" in err
+    assert "rows the model was trained on" in err
