@@ -29,6 +29,7 @@ from ens_plugin.analysis.origin import unit_findings
 from ens_plugin.analysis.sizes import ALIKE_ROWS, agreement_size, as_told, gap_doubts, size_model, without_lower_end
 from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests, gather_cells, has_few_cells
 from ens_plugin.core.intervals import draw_posteriors
+from ens_plugin.core.margins import MarginModel
 from ens_plugin.core.repeated_rows import are_alike, output_cells
 from ens_plugin.core.row_model import RowModel
 from ens_plugin.core.sample import Sample
@@ -361,7 +362,7 @@ def _open(model: Any, X: Any) -> tuple[EnsembleAdapter, Any]:
 
 
 def _checked_rows(adapter: EnsembleAdapter, rows: Any) -> Any:
-    """Return the rows as the adapter prepares them; refuse fewer than two, and training rows."""
+    """Return the rows as the adapter prepares them; refuse fewer than two."""
     if getattr(rows, "shape", (1,))[0] == 0 or (isinstance(rows, list) and not rows):
         raise InputError("X has no rows; pass rows that the model was not trained on.")
     features = adapter.prepare(rows)
@@ -418,7 +419,8 @@ def _read(adapter: EnsembleAdapter, features: Any, settings: ResolvedOptions) ->
     if label_count(adapter) > 2:
         contest = _contests_of_labels(adapter, features)
         evidence = _tallied(adapter, features, contest.lead, settings)
-        return evidence, contest, _margins(evidence)
+        # A tie may be rounded to either side of 0.
+        return evidence, contest, np.maximum(_margins(evidence), 0.0)
     evidence = _tallied(adapter, features, np.zeros(features.shape[0], dtype=np.int64), settings)
     mean, sd = _margins(evidence)
     is_second = (mean < 0).astype(np.int64)
@@ -479,8 +481,9 @@ def _row_model(adapter: EnsembleAdapter, evidence: Evidence) -> RowModel:
     """Return the model of the sampled rows: by votes for the first of two labels, or by margins of the leading one."""
     if label_count(adapter) > 2:
         found = fit_contests(evidence.sample)
+        assert isinstance(found, MarginModel)
         # The second half of its entries are the same rows with the other sign.
-        return replace(found, group=found.group[: evidence.sample.rows.size])  # type: ignore[type-var]
+        return replace(found, group=found.group[: evidence.sample.rows.size])
     assert isinstance(evidence.tally, (SupportTally, MarginTally))
     has_scores = adapter.output_kind == "scores"
     return row_models(evidence.tally, evidence.weight, None, None, evidence.sample, has_scores)[0]

@@ -199,6 +199,7 @@ def test_forests_of_boosting_libraries_agree_as_larger_ones_tell(library: str, n
         small = trained(30, seed)
         found = ens_plugin.agreement(small, X[1000:])
         assert found.probability_sd is None
+        np.testing.assert_array_equal(found.undecided["label"], small.predict(X[1000:])[found.undecided.index])
         seen.append((1.0 - found.agreement, np.mean(small.predict(X[1000:]) != expected)))
     # One forest differs more or less than others do, by which trees were drawn.
     estimated, counted = np.mean(seen, axis=0)
