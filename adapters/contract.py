@@ -473,16 +473,16 @@ class EnsembleAdapter(ABC):
         """
         return None
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether prepared rows are training rows, as far as the model shows it; by default ``"unknown"``.
 
-        Called for rows that are passed as held-out rows.
+        Called for rows that are passed as held-out rows, and for rows without labels.
 
         Parameters
         ----------
         features : prepared rows, n_rows of them
-        y : array-like, shape (n_rows,)
-            Labels or values.
+        y : array-like of shape (n_rows,), or None
+            Labels or values; None where they are not known, so that the features alone decide.
 
         Returns
         -------

@@ -562,18 +562,22 @@ class CustomAdapter(EnsembleAdapter):
         """Return a doubt where models of equal parameters follow each other, and others have other parameters."""
         return order_doubts(self.model.models) if isinstance(self.model, EstimatorEnsemble) else ()
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by stored rows and splits of the models; unknown without models."""
         if not isinstance(self.model, EstimatorEnsemble):
             return "unknown"
         # Arrays of outputs need no model library; models are inspected only for held-out rows.
         kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
         rows = features.frame if isinstance(features, FrameRows) else features
-        models, target = [(model, rows) for model in self.model.models], np.asarray(y).reshape(-1)
-        target = target if self.classes is None else label_codes(target, self.classes)
+        models, target = (
+            [(model, rows) for model in self.model.models],
+            None if y is None else np.asarray(y).reshape(-1),
+        )
+        if target is not None and self.classes is not None:
+            target = label_codes(target, self.classes)
         known = kept_rows.known_rows(models, target, self.classes, self._draw)
         cells = kept_rows.tree_cells(models, target, self.classes)
-        return judge_origin(known.are_given(), cells, target.size, known.would_show)
+        return judge_origin(known.are_given(), cells, rows.shape[0], known.would_show)
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]] | None:
         """Return the training rows that a model was given, if the user gave them in order."""

@@ -114,7 +114,7 @@ class RegressionForestAdapter(EnsembleAdapter):
         members = (np.concatenate([self._samples[tree] for tree in group]) for group in self._groups)
         return Bags.from_indices(members, n_rows).with_proof(BagProof(target=is_proved))
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, in training order."""
         if features.shape[0] != self.model.n_samples_[0]:
             return "unknown"

@@ -168,14 +168,13 @@ class BalancedBaggingAdapter(_ResampledMembers):
             )
         return bags.with_proof(BagProof(rows=self.bagging.grow_as_trees or target is not None, target=is_proved))
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the growth of trees and the values or rows that members store."""
         members = [(own, self._columns(features, member)) for member, own in enumerate(self.bagging.model.estimators_)]
         if self.bagging.grow_as_trees:
             known = KnownRows(members, [])
         else:
             target = training_target(y, self.classes, features.shape[0])
-            assert target is not None
             assert self.classes is not None
             known = known_rows(members, target, np.arange(len(self.classes)), self._bag)
         is_training = (self.bagging.grow_as_trees and self._grew_on(features, y)) or known.are_given()
@@ -228,7 +227,7 @@ class BalancedBaggingAdapter(_ResampledMembers):
         codes = None if target is None else np.searchsorted(tree.classes_, target[rows])
         return check_growth(tree, self._columns(features[rows], member), np.arange(rows.size), codes, member)
 
-    def _grew_on(self, features: Any, y: ArrayLike) -> bool:
+    def _grew_on(self, features: Any, y: ArrayLike | None) -> bool:
         if features.shape[0] != self.model._n_samples or not growth_is_known(features) or not self._draws_by_label:
             return False
         target = training_target(y, self.classes, features.shape[0])
@@ -337,7 +336,7 @@ class BalancedForestAdapter(EnsembleAdapter):
             )
         return bags.with_proof(proof)
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the values that trees split at."""
         target = training_target(y, self.classes, features.shape[0])
         trees = [(tree, features) for tree in self.model.estimators_]

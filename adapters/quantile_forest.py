@@ -242,7 +242,7 @@ class QuantileAtAdapter(EnsembleAdapter):
         """Return a doubt where a warm start added trees with other parameters."""
         return self._forest.doubts()
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, as far as the forest shows it."""
         return self._forest.verify_rows(features, y)
 

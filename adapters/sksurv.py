@@ -203,7 +203,7 @@ class SurvivalTreesAdapter(EnsembleAdapter):
         """Return a doubt where a warm start added members with other parameters."""
         return unequal_member_doubts(self.forest.estimators_)
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, in training order, by the growth of three trees."""
         forest = self.forest
         if features.shape[0] != getattr(forest, "_n_samples", None) or not growth_is_known(features):

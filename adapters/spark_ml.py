@@ -322,10 +322,11 @@ class SparkForestAdapter(EnsembleAdapter):
         """Raise BagError: Spark keeps no record of the bags."""
         raise self._unknown_bags()
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the values that trees split at and the leaves that rows fill."""
-        target = np.asarray(y).reshape(-1)
-        target = target if self.classes is None else label_codes(target, self.classes)
+        target = None if y is None else np.asarray(y).reshape(-1)
+        if target is not None and self.classes is not None:
+            target = label_codes(target, self.classes)
         return judge_origin(
             hold_split_values(features, self._split_values(), np.float64),
             self._leaf_counts(features, target),
@@ -344,11 +345,11 @@ class SparkForestAdapter(EnsembleAdapter):
         is_number = (column >= 0) & ~np.isnan(value)
         return splits_by_column(column[is_number], value[is_number])
 
-    def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def _leaf_counts(self, features: Any, target: NDArray[Any] | None) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield, for each tree, a 1 for each leaf or label with training rows, and the number of given rows there."""
         for tree in self.forest.trees:
             leaves, is_leaf = _leaves(tree, features), tree.feature < 0
-            if tree.value.ndim == 1:
+            if target is None or tree.value.ndim == 1:
                 reached = np.bincount(leaves, minlength=is_leaf.size)[is_leaf]
                 yield np.ones_like(reached), reached
                 continue

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.unwrap import split_outputs
     from ens_plugin.analysis.analyze import analyze, in_bag
     from ens_plugin.analysis.display import ErrorCurveDisplay
+    from ens_plugin.analysis.unlabelled import Agreement, agreement
     from ens_plugin.analysis.variance import TrainingVariance, training_variance
     from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
     from ens_plugin.oob.predictions import OobPredictions, oob_predictions
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Agreement",
     "BiasVariance",
     "Comparison",
     "CustomEnsemble",
@@ -63,6 +65,7 @@ __all__ = [
     "SizeRecommendation",
     "TrainingVariance",
     "__version__",
+    "agreement",
     "analyze",
     "autolog",
     "compare",
@@ -83,6 +86,7 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "Agreement": "ens_plugin.analysis.unlabelled",
     "BiasVariance": "ens_plugin.report.result",
     "Comparison": "ens_plugin.report.comparison",
     "CustomEnsemble": "ens_plugin.adapters.custom",
@@ -103,6 +107,7 @@ _HOME_OF = {
     "Rightsizing": "ens_plugin.registry",
     "SizeRecommendation": "ens_plugin.report.result",
     "TrainingVariance": "ens_plugin.analysis.variance",
+    "agreement": "ens_plugin.analysis.unlabelled",
     "analyze": "ens_plugin.analysis.analyze",
     "autolog": "ens_plugin.tracking.autologging",
     "compare": "ens_plugin.report.comparison",

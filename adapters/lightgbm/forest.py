@@ -535,7 +535,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         is_proved = target is not None and self._check_target(features, bags, target)
         return bags.with_proof(BagProof(target=is_proved))
 
-    def verify_rows(self, features: PreparedRows, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: PreparedRows, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the leaves they fill and the values that trees split at."""
         return judge_origin(
             self._are_training_rows(features, y),
@@ -554,7 +554,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features.table, self._text.table.splits()
 
-    def _are_training_rows(self, features: PreparedRows, y: ArrayLike) -> bool:
+    def _are_training_rows(self, features: PreparedRows, y: ArrayLike | None) -> bool:
         self._keep_leaves(features)
         if self._fill_leaves(features, y):
             return True
@@ -570,7 +570,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             if counts.size > 1:
                 yield counts, np.bincount(leaves, minlength=counts.size)
 
-    def _fill_leaves(self, features: PreparedRows, y: ArrayLike) -> bool:
+    def _fill_leaves(self, features: PreparedRows, y: ArrayLike | None) -> bool:
         if self._is_linear and features.leaves is None:
             features = PreparedRows(features.table, self._leaves(features.table))
         try:

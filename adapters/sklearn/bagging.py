@@ -234,15 +234,14 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             members, rows=drawn_numbers(self.model) if self.grow_as_trees else None, columns=columns
         )
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the growth, errors, stored rows and leaves of the members."""
         target = training_target(y, self.classes, features.shape[0])
-        assert target is not None
         known = self._known_rows(features, target)
         return judge_origin(
             known.are_given() or self._are_training_rows(features, target),
             self._leaf_counts(features, target),
-            target.size,
+            features.shape[0],
             known.would_show,
         )
 
@@ -254,15 +253,15 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""
         return features, tree_splits(self.model.estimators_, self._columns) if self.grow_as_trees else ()
 
-    def _are_training_rows(self, features: Any, target: NDArray[Any]) -> bool:
+    def _are_training_rows(self, features: Any, target: NDArray[Any] | None) -> bool:
         # Seeds of the last members only, as after a warm start, redraw no member's rows.
         if len(self.model._seeds) != self.n_members:
             return False
         if self._grew_on(features, target):
             return True
-        return are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+        return target is not None and are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
 
-    def _known_rows(self, features: Any, target: NDArray[Any]) -> KnownRows:
+    def _known_rows(self, features: Any, target: NDArray[Any] | None) -> KnownRows:
         """Return what the members store of their training rows."""
         rows = _as_trees_take(features) if self.grow_as_trees else features
         members = [(member, self._member_rows(index, rows)) for index, member in enumerate(self.model.estimators_)]
@@ -273,7 +272,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         is_drawn = len(self.model._seeds) == self.n_members
         return known_rows(members, target, codes, self._draw if is_drawn else lambda member: None)
 
-    def _leaf_counts(self, features: Any, target: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def _leaf_counts(self, features: Any, target: NDArray[Any] | None) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the numbers of training and given rows in the leaves of each member; nothing unless all are trees."""
         members = self.model.estimators_ if self.grow_as_trees and growth_is_known(features, self.model) else []
         rows = _as_trees_take(features) if self.grow_as_trees else features
@@ -285,7 +284,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             return False
         return are_outputs_of_known_rows(self, outputs, target, self._draw, self.model._n_samples)
 
-    def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
+    def _grew_on(self, features: Any, target: NDArray[Any] | None) -> bool:
         n_rows = features.shape[0]
         if not self.grow_as_trees or n_rows != self.model._n_samples or not growth_is_known(features, self.model):
             return False

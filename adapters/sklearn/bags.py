@@ -107,21 +107,22 @@ def check_growth(
     return judge_growth(tree, merge_sums(sums), member, weights_are_known=weights_are_known)
 
 
-def leaf_counts(tree: Any, features: Any, target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def leaf_counts(tree: Any, features: Any, target: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the numbers of bag rows that a tree counted, by leaf and label, and those of the given rows.
 
-    For a leaf with several labels, the tree's number is 1 for each of these: at least one row had it.
+    For a leaf with several labels, the tree's number is 1 for each of these: at least one row had it.  Without target,
+    numbers are by leaf alone.
 
     Parameters
     ----------
     tree : fitted DecisionTree* or ExtraTree*
     features : float32 array or CSR matrix of shape (n_rows, n_features)
-    target : ndarray of shape (n_rows,)
+    target : ndarray of shape (n_rows,), or None
         Label codes or values.
     """
     nodes, leaves = tree.tree_, tree.tree_.apply(features)
     is_leaf = nodes.children_left == -1
-    if not hasattr(tree, "classes_") or getattr(tree, "monotonic_cst", None) is not None:
+    if target is None or not hasattr(tree, "classes_") or getattr(tree, "monotonic_cst", None) is not None:
         return nodes.n_node_samples[is_leaf], np.bincount(leaves, minlength=nodes.node_count)[is_leaf]
     value = nodes.value[is_leaf, 0, :]
     n_labels = value.shape[1]

@@ -631,19 +631,19 @@ class SklearnForestAdapter(EnsembleAdapter):
             return unequal_member_doubts(trees)
         return unequal_member_doubts(trees, rows=self._drawn_numbers()) or bag_doubts(_bag_means(trees))
 
-    def verify_rows(self, features: Any, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the growth of three trees and the errors and leaves of all."""
-        target = training_target(y, self.classes, features.shape[0])
-        assert target is not None
         if not self._grow_as_trees:
             return "unknown"
+        n_rows = features.shape[0]
+        target = training_target(y, self.classes, n_rows)
         trees = self.model.estimators_
         return judge_origin(
             self._grew_on(features, target)
-            or are_shuffled_rows(self, features, target, self._draw, self.model._n_samples)
+            or (target is not None and are_shuffled_rows(self, features, target, self._draw, self.model._n_samples))
             or hold_node_values([(tree, features) for tree in trees]),
             (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features, self.model) else [])),
-            target.size,
+            n_rows,
             lambda: show_node_values([(tree, features) for tree in trees]),
         )
 
@@ -714,7 +714,7 @@ class SklearnForestAdapter(EnsembleAdapter):
                 'Pass {data="holdout"} with rows the model was not trained on.'
             )
 
-    def _grew_on(self, features: Any, target: NDArray[Any]) -> bool:
+    def _grew_on(self, features: Any, target: NDArray[Any] | None) -> bool:
         if features.shape[0] != self.model._n_samples or not growth_is_known(features, self.model):
             return False
         trees = [self.model.estimators_[member] for member in checked_members(self.n_members)]

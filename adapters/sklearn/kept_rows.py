@@ -85,9 +85,9 @@ class KnownRows:
 
 
 def known_rows(
-    members: Sequence[tuple[Any, Any]], target: NDArray[Any], classes: NDArray[Any] | None, draw: Draw
+    members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None, draw: Draw
 ) -> KnownRows:
-    """Return what some of the members store of their training rows, beside given rows."""
+    """Return what some of the members store of their training rows, beside given rows; without target, splits alone."""
     checked = range(0, len(members), max(len(members) // CHECKED_MEMBERS, 1))
     tables = [(model, _table(model, rows)) for model, rows in (members[index] for index in checked)]
     trees = [
@@ -95,6 +95,8 @@ def known_rows(
         for model, table in tables
         if table is not None and isinstance(model, BaseDecisionTree)
     ]
+    if target is None:
+        return KnownRows(trees, [])
     found = (_stored(index, *members[index], draw(index), target, classes) for index in checked)
     stored = [own for own in found if own is not None]
     if len({own.space for own in stored}) == 1 and (joined := _joined(stored)) is not None:
@@ -205,7 +207,7 @@ def _kept_target(model: Any, n_kept: int, classes: NDArray[Any] | None) -> NDArr
 
 
 def tree_cells(
-    members: Sequence[tuple[Any, Any]], target: NDArray[Any], classes: NDArray[Any] | None
+    members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Yield, for every tree, which cells held a training row, and the number of given rows in each cell.
 

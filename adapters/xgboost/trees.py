@@ -344,7 +344,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Return rows with the weights that the sums in the leaves were computed with."""
         return features.with_weight(weight)
 
-    def verify_rows(self, features: Rows, y: ArrayLike) -> RowOrigin:
+    def verify_rows(self, features: Rows, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the growth, leaves and split values of the trees."""
         target = training_target(y, self.classes, features.shape[0])
         known = None if target is None else target.astype(np.float64)

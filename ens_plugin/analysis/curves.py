@@ -89,6 +89,8 @@ __all__ = [
     "estimate_regression",
     "largest_shared_size",
     "parts_by_members",
+    "signed_outputs",
+    "subset_rates",
 ]
 
 MAX_ANCHOR = 51
@@ -109,12 +111,12 @@ def estimate_classification(
     groups = None if weight.groups is None else weight.groups[rows.sample.rows]
     sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
     member_error = mean_share(tally, lambda part: part.wrong_labels, weight.total)
-    rates = _subset_rates(tally, sample, weight, settings)
+    rates = subset_rates(tally, sample, weight, settings)
     anchor = _anchor(models, rates, sample, member_error, weight)
     contests = fit_contests(sample) if sample.block.n_labels > 2 else None
     agreeing = size_model(models[0], contests, rates, sample)
     ties_to = _ties_to(tally, sample)
-    outputs, sign, of_members = _signed_outputs(tally, sample.block)
+    outputs, sign, of_members = signed_outputs(tally, sample.block)
     slopes, own_variance = _row_noise(models[0], n_members)
     sd = algorithmic_sd(outputs, sample, slopes * sign, own_variance, weight, n_members, groups, of_members)
     member_sd = _member_sd((outputs, sign), sample, weight.n_rows, settings, ties_to, sd) if has_scores else sd
@@ -164,7 +166,7 @@ def draw_label_errors(rows: Evidence, settings: ResolvedOptions, *, has_scores: 
     models = row_models(tally, weight, rows.spreads, rows.crossed, rows.sample, has_scores)
     sample = replace(rows.sample, rows=np.arange(rows.sample.rows.size))
     member_error = mean_share(tally, lambda part: part.wrong_labels, weight.total)
-    anchor = _anchor(models, _subset_rates(tally, sample, weight, settings), sample, member_error, weight)
+    anchor = _anchor(models, subset_rates(tally, sample, weight, settings), sample, member_error, weight)
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
     draws = draw_errors(models, anchor, settings.max_size, drawn)
     return draws.spread(shift_errors(models[0], draws.sizes), settings.random_state)
@@ -181,7 +183,7 @@ def _ties_to(tally: SupportTally | MarginTally, sample: Sample) -> float:
     return 2.0 if votes_on_more_labels else 0.0
 
 
-def _subset_rates(
+def subset_rates(
     tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, settings: ResolvedOptions
 ) -> SubsetRates | None:
     """Return error rates of random subsets of the members, which correct approximate row models; None if not needed."""
@@ -288,7 +290,7 @@ def _deciding_outputs(tally: SupportTally | MarginTally, block: RowBlock) -> NDA
     return member_margins(block, strongest_rival(block.support, block.target))
 
 
-def _signed_outputs(
+def signed_outputs(
     tally: SupportTally | MarginTally, block: RowBlock
 ) -> tuple[NDArray[Any], FloatArray, FloatArray | None]:
     """Return outputs that are :func:`_deciding_outputs` once multiplied by a sign of each row, and that sign.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.registry import find_library
-from ens_plugin.adapters.trees import OutsideColumns, columns_outside
+from ens_plugin.adapters.trees import columns_outside
 from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
 from ens_plugin.core.near_rows import (
     are_own_labels,
@@ -30,6 +30,7 @@ __all__ = [
     "judge_held_out_rows",
     "own_prediction_doubts",
     "training_bags",
+    "unit_findings",
 ]
 
 COMPARED_ROWS = 1000
@@ -134,7 +135,7 @@ def judge_held_out_rows(adapter: EnsembleAdapter, features: Any, labels: NDArray
     origin = adapter.verify_rows(features, labels)
     if origin == "training":
         raise _training_rows()
-    units = _findings_on_units(adapter, columns_outside(*adapter.column_splits(features)))
+    units = unit_findings(adapter, features)
     of_origin = {"like_training": (LIKE_TRAINING_ROWS,), "unknown": (UNKNOWN_ROWS,)}.get(origin, ())
     return (*units, *of_origin) if origin == "unknown" else (*of_origin, *units)
 
@@ -151,8 +152,9 @@ def own_prediction_doubts(
     return (OWN_LABELS,) if adapter.n_members > 1 and are_own_labels(sample) else ()
 
 
-def _findings_on_units(adapter: EnsembleAdapter, found: OutsideColumns) -> tuple[Finding, ...]:
+def unit_findings(adapter: EnsembleAdapter, features: Any) -> tuple[Finding, ...]:
     """Return a doubt about columns outside of the members' splits where these matter, a note where they are few."""
+    found = columns_outside(*adapter.column_splits(features))
     n_columns = len(found.columns)
     if n_columns == 0:
         return ()

@@ -44,9 +44,12 @@ __all__ = [
     "analysis_arguments",
     "analysis_of",
     "feature_arguments",
+    "features_for_model",
     "is_read_in_two_ways",
     "left_out_note",
+    "load_named",
     "load_requested",
+    "means_arguments",
     "model_and_rows",
     "read_table",
     "row_arguments",
@@ -186,15 +189,31 @@ def rows_for_model(
     if groups is not None:
         together = _column(rest, groups, "group").to_numpy()
         rest = rest.drop(columns=[groups])
-    chosen = _chosen(rest, drop, features)
+    found = features_for_model(rest, model, drop=drop, features=features)
+    return ModelRows(found.X, y, weights, together, found.names, found.left_out)
+
+
+class ModelFeatures(NamedTuple):
+    """The features of a table, as for :class:`ModelRows`."""
+
+    X: Any
+    names: Sequence[str] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def features_for_model(
+    frame: pd.DataFrame, model: Any, *, drop: Sequence[str] = (), features: Sequence[str] = ()
+) -> ModelFeatures:
+    """Return a table without target as the features that `model` was trained on, as :func:`rows_for_model` does."""
+    chosen = _chosen(frame, drop, features)
     known = _trained_names(model)
     if known is None:
-        return ModelRows(_plain_features(chosen, model), y, weights, together, [str(name) for name in chosen.columns])
+        return ModelFeatures(_plain_features(chosen, model), [str(name) for name in chosen.columns])
     X, left_out = _named_features(chosen, known)
     if inner_ensemble(model) is model:
         # The steps of a pipeline take the columns as they are in the file.
         X = find_library(model).with_categories(model, X)
-    return ModelRows(X, y, weights, together, list(X.columns), left_out)
+    return ModelFeatures(X, list(X.columns), left_out)
 
 
 def left_out_note(columns: Sequence[str]) -> str:
@@ -261,7 +280,7 @@ def _plain_features(features: pd.DataFrame, model: Any) -> NDArray[np.float64]:
     if features.shape[1] != n_wanted:
         raise DataMismatchError(
             f"The model was trained on {counted(n_wanted, 'feature')} without names, and the data has "
-            f"{features.shape[1]} besides the target: {_listed(list(features.columns))}. Leave the others out with "
+            f"{features.shape[1]} to choose from: {_listed(list(features.columns))}. Leave the others out with "
             "--drop, or name the features in training order with --features."
         )
     texts = [name for name, kind in features.dtypes.items() if kind.kind not in "biuf"]
@@ -304,7 +323,7 @@ def _named_features(features: pd.DataFrame, known: list[str]) -> tuple[pd.DataFr
         found = f"missing: {_listed(missing)}" + (f"; not in the model: {_listed(list(others))}" if others else "")
         raise DataMismatchError(
             f"The columns are not the {counted(len(known), 'feature')} the model was trained on ({found}). "
-            "Pass a file with these features and the target."
+            "Pass a file with these features."
         )
     doubled = [name for name in wanted if names.count(name) > 1]
     doubled += [name for name in others if name.replace(" ", "_") in wanted]
@@ -490,6 +509,11 @@ def feature_arguments(command: Callable[..., None]) -> Callable[..., None]:
     return _with_arguments(command, FEATURES)
 
 
+def means_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options for threads and for the tracking store."""
+    return _with_arguments(command, MEANS)
+
+
 def _request(values: dict[str, Any], options: AnalysisOptions) -> AnalysisRequest:
     """Return a request from the values of the arguments, which are taken out of `values`."""
     return AnalysisRequest(options=options, **{name: values.pop(name) for name in PLACES})
@@ -533,8 +557,13 @@ def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:
 
 def load_requested(request: AnalysisRequest) -> Any:
     """Load and return the model of a request."""
-    if not is_uri(request.model):
-        return load_model(request.model)
+    return load_named(request.model, request.tracking_uri)
+
+
+def load_named(model: str, tracking_uri: str | None) -> Any:
+    """Load and return the model of a file or URI."""
+    if not is_uri(model):
+        return load_model(model)
     with quiet_libraries():
-        use_store(request.tracking_uri)
-        return load_model(request.model)
+        use_store(tracking_uri)
+        return load_model(model)

@@ -15,6 +15,7 @@ from typing import Literal
 
 import click
 
+from ens_plugin.cli.agreement import agreement
 from ens_plugin.cli.console import (
     browse_hint,
     notice,
@@ -95,6 +96,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(agreement)
 cli.add_command(oob)
 
 

@@ -56,6 +56,7 @@ __all__ = [
     "measure_of",
     "member_noun",
     "members_text",
+    "noun_of",
     "number_text",
     "origin_sentences",
     "output_lines",
@@ -586,10 +587,15 @@ def further_findings(report: ReportContent) -> list[Finding]:
 
 
 def member_noun(report: ReportContent) -> str:
-    """Return what one member is called: "tree" of a forest, "model" of other bags, else "member"."""
-    if _TREES.search(report.model):
+    """Return what one member of the analysed ensemble is called, as :func:`noun_of` does."""
+    return noun_of(report.model)
+
+
+def noun_of(model: str) -> str:
+    """Return what one member is called: "tree" of a forest, "model" of other bags, else "member"; by the class name."""
+    if _TREES.search(model):
         return "tree"
-    return "model" if _MODELS.search(report.model) else "member"
+    return "model" if _MODELS.search(model) else "member"
 
 
 def number_text(report: ReportContent, number: int) -> str:

@@ -23,7 +23,7 @@ from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_sto
 
 pytestmark = MLFLOW_WARNINGS
 
-COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "gate-server", "oob")
+COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "gate-server", "oob", "agreement")
 
 
 class Outcome(NamedTuple):
@@ -86,7 +86,7 @@ def test_help_fits_into_80_columns_without_cut_sentences(command: str, run: Run)
     assert not [line for line in shown[1:] if line.endswith("...")]
 
 
-@pytest.mark.parametrize("command", ["analyze", "recommend", "gate", "rightsize", "oob"])
+@pytest.mark.parametrize("command", ["analyze", "recommend", "gate", "rightsize", "oob", "agreement"])
 def test_help_says_that_loading_runs_code(command: str, run: Run) -> None:
     assert "runs code stored in it" in " ".join(run(command, "--help").out.split())
 

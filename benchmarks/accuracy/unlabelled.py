@@ -1,0 +1,151 @@
+"""The size by agreement on rows without labels: its error and its interval, where the truth is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+import ens_plugin
+from benchmarks.shared.options import read_options
+from benchmarks.shared.results import Claim, conclude, table
+from ens_plugin.core.error_curve import smallest_odd_size
+from ens_plugin.core.votes import soft_majority_error
+
+FloatArray = NDArray[np.float64]
+
+CONFIDENCE, MAX_SIZE = 0.99, 20001
+ROWS, MEMBERS = (1000, 10_000), (25, 50, 100)
+GRID = 20_000
+TRIED = "the variance over members and the ratio of disagreements in the interval."
+
+
+def _quantiles(draw: Callable[[np.random.Generator, int], FloatArray]) -> FloatArray:
+    """Return many equally likely chances that stand for a whole distribution."""
+    return np.asarray(np.quantile(draw(np.random.default_rng(987), 400_000), (np.arange(GRID) + 0.5) / GRID))
+
+
+def _two_humps(rng: np.random.Generator, n_rows: int) -> FloatArray:
+    low, high = rng.beta(2.0, 10.0, n_rows), rng.beta(10.0, 2.0, n_rows)
+    return np.where(rng.random(n_rows) < 0.5, low, high)
+
+
+# The chance over rows that a member votes for the second label.
+DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
+    "easy": lambda rng, n_rows: rng.beta(0.5, 3.0, n_rows),
+    "hard": lambda rng, n_rows: rng.beta(2.0, 3.0, n_rows),
+    "bimodal": _two_humps,
+}
+
+
+class VotesOfRows:
+    """A member whose votes are known: row i of X is the number i."""
+
+    def __init__(self, votes: NDArray[np.int64]) -> None:
+        self.votes = votes
+        self.classes_ = np.array([0, 1])
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the votes for these rows."""
+        rows: NDArray[np.int64] = self.votes[np.asarray(X)[:, 0].astype(np.int64)]
+        return rows
+
+
+class Outcome(NamedTuple):
+    """One estimate: the logarithm to base 2 of its size over the true one (NaN where none is stated), and coverage."""
+
+    log_ratio: float
+    covered: bool
+
+
+@lru_cache(maxsize=8)
+def true_size(distribution: str) -> int:
+    """Return the smallest odd size that agrees with the infinite ensemble as wanted, over all rows there could be."""
+    chances = _quantiles(DISTRIBUTIONS[distribution])
+    minority = np.minimum(chances, 1.0 - chances)
+
+    def agreement(size: float) -> float:
+        return float(1.0 - soft_majority_error(minority, [size]).mean())
+
+    size = smallest_odd_size(agreement, CONFIDENCE, MAX_SIZE)
+    assert size is not None
+    return size
+
+
+def outcome(distribution: str, n_rows: int, n_members: int, seed: int) -> Outcome:
+    """Return what one sample of rows and members leads to."""
+    rng = np.random.default_rng([seed, n_rows, n_members])
+    chances = DISTRIBUTIONS[distribution](rng, n_rows)
+    models = [VotesOfRows((rng.random(n_rows) < chances).astype(np.int64)) for _ in range(n_members)]
+    ensemble = ens_plugin.CustomEnsemble.from_estimators(models, None)
+    found = ens_plugin.agreement(ensemble, np.arange(n_rows, dtype=np.float64)[:, None], confidence=CONFIDENCE)
+    size, (low, high) = true_size(distribution), found.recommendation.interval
+    log_ratio = math.nan if found.recommended_size is None else math.log2(found.recommended_size / size)
+    return Outcome(log_ratio, low <= size <= (math.inf if high is None else high))
+
+
+def claims_of(cells: dict[tuple[str, int, int], list[Outcome]]) -> list[Claim]:
+    """List the coverage over all cells, that of the worst cell, and the error of the stated sizes."""
+    coverage = [100.0 * np.mean([each.covered for each in found]) for found in cells.values()]
+    errors = [each.log_ratio for found in cells.values() for each in found if not math.isnan(each.log_ratio)]
+    error = math.sqrt(float(np.mean(np.square(errors)))) if errors else 0.0
+    return [
+        Claim("95 % intervals that hold the true size (%)", float(np.mean(coverage)), None, 90, 99, 1, TRIED),
+        Claim("the same in the worst of all cells (%)", float(np.min(coverage)), None, 85, digits=1, tried=TRIED),
+        Claim("root mean square of log2 of the stated size over the true one", error, None, high=0.5),
+    ]
+
+
+def row_of(cell: tuple[str, int, int], found: Sequence[Outcome]) -> list[str]:
+    """Return one cell as text."""
+    distribution, n_rows, n_members = cell
+    errors = [each.log_ratio for each in found if not math.isnan(each.log_ratio)]
+    return [
+        distribution,
+        str(n_rows),
+        str(n_members),
+        str(true_size(distribution)),
+        f"{100 * len(errors) / len(found):.0f}",
+        f"{np.median(errors):+.2f}" if errors else "-",
+        f"{math.sqrt(float(np.mean(np.square(errors)))):.2f}" if errors else "-",
+        f"{100 * np.mean([each.covered for each in found]):.0f}",
+    ]
+
+
+def main(arguments: list[str] | None = None) -> str:
+    """Run, write the section unless this is a smoke run, and return it."""
+    options = read_options("benchmarks.accuracy.unlabelled", __doc__, 100, arguments, smoke=2)
+    sizes = [(n_rows, n_members) for n_rows in ROWS for n_members in MEMBERS]
+    cells = [(name, *size) for name in DISTRIBUTIONS for size in (sizes[:1] if options.smoke else sizes)]
+    plans = [(cell, options.seed + index) for cell in cells for index in range(options.repetitions)]
+    done = Parallel(n_jobs=options.n_jobs)(delayed(outcome)(*cell, seed) for cell, seed in plans)
+    by_cell: dict[tuple[str, int, int], list[Outcome]] = {cell: [] for cell in cells}
+    for (cell, _), found in zip(plans, done, strict=True):
+        by_cell[cell].append(found)
+    return conclude(
+        "benchmarks.accuracy.unlabelled",
+        options,
+        [
+            "## Agreement without labels",
+            __doc__ or "",
+            "The chance over rows that a member votes for the second of two labels is drawn from a known distribution: "
+            "beta(0.5, 3), easy; beta(2, 3), hard; beta(2, 10) or beta(10, 2), bimodal. All members vote on all rows. "
+            "A size is stated where the upper end of its interval is at most four times the lower one.",
+        ],
+        claims_of(by_cell),
+        [
+            table(
+                ["rows are", "rows", "members", "true size", "stated (%)", "median log2", "rms log2", "covered (%)"],
+                [row_of(cell, found) for cell, found in by_cell.items()],
+            )
+        ],
+    )
+
+
+if __name__ == "__main__":
+    print(main())

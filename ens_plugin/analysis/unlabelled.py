@@ -1,0 +1,567 @@
+"""Whether an ensemble decides as a larger one would on rows without labels, such as those of today's traffic."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.adapters.custom import CustomEnsemble, EstimatorEnsemble
+from ens_plugin.adapters.members import in_threads, model_errors, several_outputs
+from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
+from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads, resolve_options
+from ens_plugin.analysis.blocks import label_count, row_blocks, tally_rows
+from ens_plugin.analysis.copies import hash_rows, row_cells
+from ens_plugin.analysis.curves import signed_outputs, subset_rates
+from ens_plugin.analysis.estimates import ResolvedOptions, row_models
+from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.origin import unit_findings
+from ens_plugin.analysis.sizes import ALIKE_ROWS, agreement_size, as_told, gap_doubts, size_model, without_lower_end
+from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests, gather_cells, has_few_cells
+from ens_plugin.core.intervals import draw_posteriors
+from ens_plugin.core.margins import MarginModel
+from ens_plugin.core.repeated_rows import are_alike, output_cells
+from ens_plugin.core.row_model import RowModel
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.size_law import SizeLaw
+from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest_rival
+from ens_plugin.core.validation import FloatArray, IntArray, counted, with_article
+from ens_plugin.errors import (
+    DataMismatchError,
+    InputError,
+    UnsupportedModelError,
+    WeakEstimateWarning,
+    ends_at_caller,
+)
+from ens_plugin.findings import Finding, finding
+from ens_plugin.report.result import FEWEST_ROWS, SizeRecommendation, brief
+from ens_plugin.report.text import (
+    level_text,
+    noun_of,
+    printable,
+    recommended_interval_text,
+    recommended_text,
+    with_code,
+    wrapped,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Agreement", "agreement"]
+
+SCHEMA_VERSION = 1
+# Of a printed result: sizes relative to the present one, and characters of a warning.
+SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
+LONGEST_WARNING = 150
+LEAST_SD = 1e-12
+OTHER_CRITERION = ", or use criterion='probability'."
+TRAINING_ROWS = (
+    "These rows, or many of them, are rows the model was trained on: members agree about rows they were trained on, "
+    "so that the agreement would be too high. Pass rows that were not used for training. Of training rows, "
+    "ens_plugin.analyze(model, X, y, criterion='agreement') has the agreement of out-of-bag members."
+)
+LIKE_TRAINING_ROWS = (
+    "These rows may be the ones the model was trained on: every leaf of every tree holds at least as many of them as "
+    "of its training rows. If they are, the agreement is far too high. Pass only rows that were not used for training."
+)
+UNKNOWN_ROWS = (
+    "Nothing in this model shows, without labels, whether it was trained on these rows. If it was, the agreement is "
+    "far too high."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Agreement:
+    """How often an ensemble predicts the label that infinitely many members would, on rows without labels.
+
+    Attributes
+    ----------
+    model : str
+        Class of the ensemble.
+    n_members, n_rows : int
+    agreement : float
+        Mean chance that an ensemble of the present size predicts a row's label as infinitely many members would.
+    recommendation : SizeRecommendation
+        The size for the wanted agreement with its interval, and the agreement by size.
+    interval_level : float
+    probability_sd : float or None
+        How much the probability, or share of votes, of a row's predicted label differs from that of infinitely many
+        members: the root mean square over rows.  None where the members give raw scores.
+    undecided : DataFrame
+        The rows whose label the present members leave open at the wanted agreement, the closest first.  Columns:
+        `label`, predicted, and `runner_up`; `margin`, the mean support for the former minus that for the latter;
+        `needed`, the members that this row needs (infinite at a tie).  The index is that of the rows.
+    findings : tuple of Finding
+        Doubts about the figures, and notes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X[:300], y[:300])
+    >>> found = ens_plugin.agreement(forest, X[300:])
+    >>> found.n_members, found.n_rows, list(found.undecided.columns)
+    (100, 269, ['label', 'runner_up', 'margin', 'needed'])
+    """
+
+    model: str
+    n_members: int
+    n_rows: int
+    agreement: float
+    recommendation: SizeRecommendation
+    interval_level: float
+    probability_sd: float | None
+    undecided: pd.DataFrame
+    findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self, "model", "n_members", "n_rows", "agreement", "recommended_size")
+
+    def __str__(self) -> str:
+        """Return the result in at most 15 lines of plain English."""
+        return "\n".join(_summary_lines(self))
+
+    @property
+    def recommended_size(self) -> int | None:
+        """Return the size for the wanted agreement; None where it is above `max_size`, or cannot be told."""
+        return self.recommendation.size
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return the reasons not to rely on the figures, as sentences."""
+        return tuple(found.sentence for found in self.findings if found.kind == "doubt")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the agreement by size.
+
+        Returns
+        -------
+        DataFrame
+            Column ``agreement``; the index is the number of members.
+        """
+        index = pd.Index(self.recommendation.sizes, name="n_members")
+        return pd.DataFrame({"agreement": self.recommendation.values}, index=index)
+
+    def to_json(self) -> str:
+        """Return the result as JSON.
+
+        Returns
+        -------
+        str
+            ``schema_version``, the attributes by name, ``sizes`` and ``values`` of the recommendation, and the
+            undecided rows as a list with their ``row`` in the index; a number that is not finite is null.
+        """
+        advice = self.recommendation
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "n_members": self.n_members,
+            "n_rows": self.n_rows,
+            "agreement": self.agreement,
+            "confidence": advice.confidence,
+            "recommended_size": advice.size,
+            "interval": list(advice.interval),
+            "interval_level": self.interval_level,
+            "max_size": advice.max_size,
+            "reason": advice.reason,
+            "probability_sd": self.probability_sd,
+            "sizes": advice.sizes.tolist(),
+            "values": advice.values.tolist(),
+            "undecided": [_undecided_as_dict(row) for row in self.undecided.itertuples()],
+            "doubts": list(self.doubts),
+            "warnings": [found.sentence for found in self.findings if found.kind != "doubt"],
+        }
+        return json.dumps(content, indent=1, allow_nan=False)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the agreement by size, as :func:`ens_plugin.report.plots.plot_agreement` does."""
+        from ens_plugin.report.plots import plot_agreement
+
+        return plot_agreement(self.recommendation, n_members=self.n_members, noun=noun_of(self.model), ax=ax)
+
+
+def _undecided_as_dict(row: Any) -> dict[str, Any]:
+    needed = int(row.needed) if math.isfinite(row.needed) else None
+    place = row.Index if isinstance(row.Index, int) else str(row.Index)
+    own = {"label": str(row.label), "runner_up": str(row.runner_up), "margin": row.margin, "needed": needed}
+    return {"row": place, **own}
+
+
+def _summary_lines(found: Agreement) -> list[str]:
+    """Return the lines of a printed result; at most 15."""
+    noun, advice = noun_of(found.model), found.recommendation
+    assert advice.confidence is not None
+    first = sorted(found.findings, key=lambda each: each.kind != "doubt")[:1]
+    lines = [line for each in first for line in wrapped(f"Warning: {with_code(each, LONGEST_WARNING)}", later="  ")]
+    lines += wrapped(
+        f"On these {counted(found.n_rows, 'row')}, {counted(found.n_members, noun)} predict the label that infinitely "
+        f"many would for {100 * found.agreement:.4g} %."
+    )
+    wanted, level = level_text(advice.confidence), level_text(found.interval_level)
+    interval = recommended_interval_text(advice)
+    if advice.is_known:
+        takes = f"{wanted} takes {recommended_text(advice)} {noun}{'s' * (advice.size != 1)}"
+    else:
+        takes = f"How many {noun}s {wanted} takes cannot be told from these rows"
+    lines += wrapped(f"{takes} ({level} interval {interval}).")
+    if found.probability_sd is not None:
+        points = f"{100 * found.probability_sd:.2g}"
+        lines += wrapped(f"The probability of a row's label is off by {points} percentage points (root mean square).")
+    lines += wrapped(_undecided_sentence(found))
+    return [*lines, "", *_table_lines(found, noun)]
+
+
+def _undecided_sentence(found: Agreement) -> str:
+    wanted = level_text(found.recommendation.confidence or DEFAULT_CONFIDENCE)
+    if found.undecided.empty:
+        return f"No row is undecided: each has its label with a chance of {wanted} or more."
+    rows = counted(len(found.undecided), "row is undecided: its", "rows are undecided: their")
+    closest = printable(str(found.undecided.index[0]), 40)
+    return (
+        f"{rows} chance to have the label of infinitely many is below {wanted} (result.undecided; the closest is row "
+        f"{closest})."
+    )
+
+
+def _table_lines(found: Agreement, noun: str) -> list[str]:
+    """Return the agreement at a few sizes around the present one, as two lines."""
+    sizes, values = found.recommendation.sizes, found.recommendation.values
+    wanted = [max(round(times * found.n_members), 1) for times in SHOWN_TIMES]
+    shown_sizes = [size for size in dict.fromkeys(wanted) if size <= sizes[-1]]
+    shares = [100.0 * float(np.interp(size, sizes, values)) for size in shown_sizes]
+    heads = "".join(f"{size:>9}" for size in shown_sizes)
+    return [f"{f'{noun}s':<16}{heads}", f"{'agreement (%)':<16}" + "".join(f"{share:>9.2f}" for share in shares)]
+
+
+@ends_at_caller
+def agreement(
+    model: Any,
+    X: Any,
+    *,
+    confidence: float = DEFAULT_CONFIDENCE,
+    max_size: int = AnalysisOptions.max_size,
+    interval_level: float = AnalysisOptions.interval_level,
+    random_state: int | None = AnalysisOptions.random_state,
+    n_jobs: int | None = None,
+) -> Agreement:
+    r"""Return how often a trained ensemble decides as infinitely many members would, on rows without labels.
+
+    All members predict each row, so the rows must be ones that no member was trained on.  Nothing is said about
+    whether the labels are right: :func:`ens_plugin.analyze` estimates errors, from rows with labels.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        A classifier, as for :func:`ens_plugin.analyze`, but no CustomEnsemble of arrays.
+    X : array-like of shape (n_rows, n_features)
+        Rows that the model was not trained on, without labels; at least two, better a thousand.
+    confidence : float, default=0.99
+        Wanted mean agreement with the infinite ensemble, in (0.5, 1), and the chance below which a row is undecided.
+    max_size : int, default=20001
+        Largest size to consider.
+    interval_level : float, default=0.95
+        Level of the interval of the size, over other rows like these and other members.
+    random_state : int or None, default=0
+        Seed of the subsets and draws behind the interval.
+    n_jobs : int or None, default=None
+        Threads, joblib's convention.  The result does not depend on it.
+
+    Returns
+    -------
+    Agreement
+
+    Raises
+    ------
+    DataMismatchError
+        If X has other columns than the model was trained on, or is recognised as its training rows.
+    InputError
+        If X has fewer than two rows or values that the model does not take, or an option is out of range.
+    UnsupportedModelError
+        If the model predicts values, several outputs or by boosting, or is not supported.
+    TooFewMembersError
+        If the ensemble has one member.
+
+    Notes
+    -----
+    The distribution over rows of the chance that a member votes for the first of two labels, or of the margin between
+    the two labels that lead, is fitted as in an analysis by agreement, for which no true label is needed
+    (``docs/methods/size.md``).  Of more than two labels, at most 20000 random rows are fitted.
+
+    A row with mean margin m, of standard deviation s over members, needs :math:`\Phi^{-1}(\alpha)^2 s^2 / m^2` members
+    (Hernández-Lobato, Martínez-Muñoz, Suárez 2013, eq. 12, where the margin is that of votes on two labels).  It is
+    undecided if these are more than the present ones.
+
+    Members agree more about rows they were trained on, so that the agreement of training rows would be too high.
+    Without labels they are recognised by the thresholds of trees, which lie between training rows, and by how they fill
+    the leaves.  A few among many other rows are not, nor are those of models that are not trees.
+
+    References
+    ----------
+    Hernández-Lobato, D., Martínez-Muñoz, G., Suárez, A. (2013). How large should ensembles of classifiers be?
+    Pattern Recognition 46, 1323-1336.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X[:300], y[:300])
+    >>> ens_plugin.agreement(forest, X[300:]).agreement > 0.97
+    True
+    """
+    options = AnalysisOptions(
+        data="holdout",
+        criterion="agreement",
+        confidence=confidence,
+        max_size=max_size,
+        interval_level=interval_level,
+        random_state=random_state,
+    )
+    with model_errors(model), granted_threads(n_jobs):
+        adapter, inner = _open(model, X)
+        settings = resolve_options(adapter, options)
+        features = _checked_rows(adapter, inner)
+        index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
+        return _result(adapter, features, inner, settings, index)
+
+
+def _open(model: Any, X: Any) -> tuple[EnsembleAdapter, Any]:
+    """Return the adapter of a classifier, and the rows as they reach its ensemble; refuse other models."""
+    inner_model = inner_ensemble(model)
+    if (n_outputs := output_count(inner_model)) > 1:
+        raise UnsupportedModelError(several_outputs(type(inner_model).__name__, n_outputs))
+    if isinstance(inner_model, CustomEnsemble) and not isinstance(inner_model, EstimatorEnsemble):
+        raise InputError(
+            "This CustomEnsemble was made of arrays, so its members cannot predict other rows. Make it of fitted "
+            "models: CustomEnsemble.from_estimators(models)."
+        )
+    ensemble, rows = unwrap(model, X, are_fresh=True)
+    adapter = find_adapter(ensemble)
+    if adapter.info.task != "classification":
+        raise UnsupportedModelError(
+            f"{with_article(type(adapter.model).__name__, 'A')} predicts values, which hardly ever are exactly those "
+            "of infinitely many members, so there is no agreement of labels. Pass a classifier. Of values, "
+            "ens_plugin.analyze(model, X, y) has the error by size."
+        )
+    adapter.check_form()
+    return adapter, rows
+
+
+def _checked_rows(adapter: EnsembleAdapter, rows: Any) -> Any:
+    """Return the rows as the adapter prepares them; refuse fewer than two."""
+    if getattr(rows, "shape", (1,))[0] == 0 or (isinstance(rows, list) and not rows):
+        raise InputError("X has no rows; pass rows that the model was not trained on.")
+    features = adapter.prepare(rows)
+    if features.shape[0] < 2:
+        raise InputError(
+            f"X has {counted(features.shape[0], 'row')}, and how often labels agree is a share of many. Pass at least "
+            "2 rows, better a thousand."
+        )
+    adapter.check_members(features)
+    return features
+
+
+def _origin_findings(adapter: EnsembleAdapter, features: Any) -> tuple[Finding, ...]:
+    """Return a doubt about rows that may be training rows, a note where no model would show it; refuse proved ones."""
+    origin = adapter.verify_rows(features, None)
+    if origin == "training":
+        raise DataMismatchError(TRAINING_ROWS)
+    if origin == "like_training":
+        return (finding("like-training-rows", LIKE_TRAINING_ROWS),)
+    return (finding("unknown-rows", UNKNOWN_ROWS),) if origin == "unknown" else ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Contest:
+    """The two labels of each row that its members support most, as codes, shape (n_rows,) each."""
+
+    lead: IntArray
+    runner_up: IntArray
+
+
+def _contests_of_labels(adapter: EnsembleAdapter, features: Any) -> _Contest:
+    """Return the leading two of more than two labels."""
+
+    def read(rows: slice) -> NDArray[np.int64]:
+        outputs, counts = adapter.block(features[rows], None, rows)
+        block = RowBlock(outputs, counts, np.zeros(outputs.shape[1], dtype=np.int64), label_count(adapter))
+        lead = np.argmax(block.support, axis=1)
+        return np.stack([lead, strongest_rival(block.support, lead)])
+
+    return _Contest(*np.concatenate(list(in_threads(read, row_blocks(adapter, features.shape[0]))), axis=1))
+
+
+def _tallied(adapter: EnsembleAdapter, features: Any, target: IntArray, settings: ResolvedOptions) -> Evidence:
+    rng, weight = np.random.default_rng(settings.random_state), np.ones(target.size)
+    evidence = tally_rows(adapter, features, None, target, weight, with_path=False, rng=rng, progress=None)
+    return evidence.sort_samples()
+
+
+def _read(adapter: EnsembleAdapter, features: Any, settings: ResolvedOptions) -> tuple[Evidence, _Contest, FloatArray]:
+    """Return tallies and samples of the rows, their leading labels, and mean and sd of the margins, shape (2, n_rows).
+
+    The target of the tallies is the first of two labels, and else the leading one.
+    """
+    if label_count(adapter) > 2:
+        contest = _contests_of_labels(adapter, features)
+        evidence = _tallied(adapter, features, contest.lead, settings)
+        # A tie may be rounded to either side of 0.
+        return evidence, contest, np.maximum(_margins(evidence), 0.0)
+    evidence = _tallied(adapter, features, np.zeros(features.shape[0], dtype=np.int64), settings)
+    mean, sd = _margins(evidence)
+    is_second = (mean < 0).astype(np.int64)
+    return evidence, _Contest(is_second, 1 - is_second), np.stack([np.abs(mean), sd])
+
+
+def _margins(evidence: Evidence) -> FloatArray:
+    """Return mean and standard deviation over members of each row's margin of the target's label, shape (2, n_rows)."""
+    tally = evidence.tally
+    if isinstance(tally, SupportTally):
+        share = tally.wrong / tally.trials
+        variance = np.maximum(tally.squares / tally.trials - share**2, 0.0)
+        return np.stack([1.0 - 2.0 * share, 2.0 * np.sqrt(variance)])
+    assert isinstance(tally, MarginTally)
+    return np.stack([tally.mean, tally.sd * np.sqrt(1.0 - 1.0 / tally.trials)])
+
+
+def _members_needed(margins: FloatArray, confidence: float) -> FloatArray:
+    """Return how many members each row needs for the wanted chance of its label; infinity at a tie (2013 eq. 12)."""
+    mean, sd = margins
+    apart = np.where(mean > 0, mean, 1.0)
+    needed = np.where(mean > 0, np.ceil((float(ndtri(confidence)) * sd / apart) ** 2), np.inf)
+    # Members that all give a row the same outputs leave nothing to decide, even at a tie.
+    return np.where(sd > LEAST_SD, np.maximum(needed, 1.0), 1.0)
+
+
+def _undecided_rows(
+    adapter: EnsembleAdapter, contest: _Contest, margins: FloatArray, confidence: float, index: pd.Index[Any]
+) -> pd.DataFrame:
+    """Return the rows that need more members than there are, the closest first."""
+    assert adapter.classes is not None
+    needed = _members_needed(margins, confidence)
+    rows = np.flatnonzero(needed > adapter.n_members)
+    rows = rows[np.argsort(margins[0][rows] / margins[1][rows], kind="stable")]
+    columns = {
+        "label": adapter.classes[contest.lead[rows]],
+        "runner_up": adapter.classes[contest.runner_up[rows]],
+        "margin": margins[0][rows],
+        "needed": needed[rows],
+    }
+    return pd.DataFrame(columns, index=index[rows])
+
+
+def _probability_sd(adapter: EnsembleAdapter, sample: Sample) -> float | None:
+    """Return the root mean square of the standard errors of the leading labels' probabilities; None for scores."""
+    if adapter.output_kind == "scores":
+        return None
+    block = sample.block
+    lead = np.argmax(block.support, axis=1)
+    if block.outputs.ndim == 2:
+        own = (block.outputs == lead).astype(np.float64)
+    else:
+        own = block.outputs[:, np.arange(lead.size), lead]
+    return float(np.sqrt(np.mean(own.var(axis=0, ddof=1) / adapter.n_members)))
+
+
+def _row_model(adapter: EnsembleAdapter, evidence: Evidence) -> RowModel:
+    """Return the model of the sampled rows: by votes for the first of two labels, or by margins of the leading one."""
+    if label_count(adapter) > 2:
+        found = fit_contests(evidence.sample)
+        assert isinstance(found, MarginModel)
+        # The second half of its entries are the same rows with the other sign.
+        return replace(found, group=found.group[: evidence.sample.rows.size])
+    assert isinstance(evidence.tally, (SupportTally, MarginTally))
+    has_scores = adapter.output_kind == "scores"
+    return row_models(evidence.tally, evidence.weight, None, None, evidence.sample, has_scores)[0]
+
+
+def _law_of_distribution(model: RowModel, evidence: Evidence, settings: ResolvedOptions) -> AgreementLaw:
+    """Return the law of the agreement by a distribution over rows, as an analysis of labelled rows has it."""
+    tally, weight = evidence.tally, evidence.weight
+    assert isinstance(tally, (SupportTally, MarginTally))
+    sample = replace(evidence.sample, rows=np.arange(evidence.sample.rows.size))
+    agreeing = size_model(model, None, subset_rates(tally, sample, weight, settings), sample)
+    outputs, sign, _ = signed_outputs(tally, sample.block)
+    luck = SizeLuck(outputs, sample.block.counted, sign, weight.n_rows)
+    return AgreementLaw(agreeing, draw_posteriors(model, settings.random_state), luck, settings.random_state)
+
+
+def _law_of_cells(evidence: Evidence, cell: NDArray[np.integer] | None, settings: ResolvedOptions) -> SizeLaw | None:
+    """Return the law of rows that are few different ones, or that members hardly tell apart; None for other rows."""
+    sample, weight = evidence.sample, evidence.weight
+    if cell is not None and has_few_cells(cell):
+        return gather_cells(sample, cell, weight.total, weight.n_effective, settings.random_state)
+    if not are_alike(sample):
+        return None
+    part = sample.some_rows(ALIKE_ROWS)
+    kinds = output_cells(part.block)
+    if kinds is None:
+        return None
+    part = replace(part, rows=np.arange(kinds.size))
+    return gather_cells(part, kinds, part.weight, weight.n_effective, settings.random_state)
+
+
+def _result(
+    adapter: EnsembleAdapter, features: Any, rows: Any, settings: ResolvedOptions, index: pd.Index[Any]
+) -> Agreement:
+    of_origin = _origin_findings(adapter, features)
+    evidence, contest, margins = _read(adapter, features, settings)
+    n_members, n_rows = adapter.n_members, int(margins.shape[1])
+    findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
+    law = _law_of_cells(evidence, row_cells(hash_rows(features, rows)), settings)
+    if law is None:
+        with warnings.catch_warnings():
+            # The result has a doubt of its own about few rows.
+            warnings.simplefilter("ignore", WeakEstimateWarning)
+            model = _row_model(adapter, evidence)
+        law = _law_of_distribution(model, evidence, settings)
+        findings = (*findings, *_gap_doubts(model, evidence, n_members, settings))
+    found = without_lower_end(agreement_size(law, n_members, settings), evidence.sample)
+    found = as_told(found, settings.interval_level)
+    assert found.agreement is not None
+    return Agreement(
+        model=type(adapter.model).__name__,
+        n_members=n_members,
+        n_rows=n_rows,
+        agreement=found.agreement,
+        recommendation=found,
+        interval_level=settings.interval_level,
+        probability_sd=_probability_sd(adapter, evidence.sample),
+        undecided=_undecided_rows(adapter, contest, margins, settings.confidence, index),
+        findings=findings,
+    )
+
+
+def _findings_of_adapter(adapter: EnsembleAdapter) -> tuple[Finding, ...]:
+    found = [("of-adapter", each) for each in adapter.doubts()]
+    found += [("note-of-adapter", each) for each in adapter.cautions("holdout")]
+    return tuple(each if isinstance(each, Finding) else finding(code, each) for code, each in found)
+
+
+def _few_rows(n_rows: int) -> tuple[Finding, ...]:
+    if n_rows >= FEWEST_ROWS:
+        return ()
+    return (finding("few-rows", f"Only {n_rows} rows: every estimate is imprecise. Pass more rows.", n_rows=n_rows),)
+
+
+def _gap_doubts(model: RowModel, evidence: Evidence, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
+    """Return a doubt where votes on two labels leave open whether rows have close votes; else none."""
+    tally = evidence.tally
+    if not isinstance(tally, SupportTally):
+        return ()
+    found = gap_doubts(model, tally, evidence.sample, evidence.weight, n_members, settings)
+    return tuple(each.with_sentence(each.sentence.replace(OTHER_CRITERION, ".")) for each in found)
