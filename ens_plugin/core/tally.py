@@ -458,7 +458,7 @@ class VoteContest:
 class ScoreContest:
     """Rows on which the same number of labels can win, with the members' probabilities or scores for them.
 
-    The outputs, shape (n_members, n_slots, n_rows), are in the order of the labels.  The target is the slot of the true
+    The outputs, shape (n_slots, n_members, n_rows), are in the order of the labels.  The target is the slot of the true
     label, -1 where it cannot win.
     """
 
@@ -468,17 +468,13 @@ class ScoreContest:
 
     def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
         """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
-        n_members, n_slots, n_rows = self.outputs.shape
-        if n_slots == 1:
-            return (self.target < 0).astype(np.float64), np.zeros(n_rows)
-        flat = self.outputs.reshape(n_members, -1)
-        total = self.outputs.sum(axis=0)
-        counts = np.zeros((2, n_rows))
-        for some in _parts(subsets.indicators, n_slots * n_rows):
-            sums = (some @ flat).reshape(-1, n_slots, n_rows)
-            label = _winner(sums)
-            counts[0] += np.count_nonzero(label != self.target, axis=0)
-            counts[1] += np.count_nonzero(label != _winner(total - sums), axis=0)
+        if len(self.outputs) == 1:
+            return (self.target < 0).astype(np.float64), np.zeros(self.rows.size)
+        counts = np.zeros((2, self.rows.size))
+        for some in _parts(subsets.indicators, self.rows.size):
+            of_subset, of_others = _winners(self.outputs, some)
+            counts[0] += np.count_nonzero(of_subset != self.target, axis=0)
+            counts[1] += np.count_nonzero(of_subset != of_others, axis=0)
         wrong, apart = counts / len(subsets.indicators)
         return wrong, apart
 
@@ -564,7 +560,7 @@ def contests(
             if is_vote:
                 yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen], count)
             else:
-                yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen], int(kinds[index]))
+                yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen])
 
 
 def lead_contests(
@@ -599,16 +595,19 @@ def _vote_contest(
 
 
 def _score_contest(
-    rows: RowIndex, outputs: SingleArray, order: IntArray, target: NDArray[np.integer], can_win: BoolArray, n_slots: int
+    rows: RowIndex, outputs: SingleArray, order: IntArray, target: NDArray[np.integer], can_win: BoolArray
 ) -> ScoreContest | LeadContest:
+    # Other labels win nothing, so that there need not be more slots than some row has labels that can win.
+    n_slots = int(np.count_nonzero(can_win, axis=1).max())
     # A stable sort by whether labels can win keeps their order.
     slots = np.argsort(~can_win, axis=1, kind="stable")[:, :n_slots].T
     is_target = slots == target
     true_slot = np.where(is_target.any(axis=0), np.argmax(is_target, axis=0), -1)
     # Takes are several times as fast as an index of three axes.
     own = outputs.reshape(order.size, -1).take(slots * outputs.shape[2] + rows, axis=1).take(order, axis=0)
-    if n_slots == 2 and np.array_equal(own[:, 0], -own[:, 1]):
-        return LeadContest(rows, np.ascontiguousarray(own[:, 1]), true_slot)
+    own = np.ascontiguousarray(own.transpose(1, 0, 2))
+    if n_slots == 2 and np.array_equal(own[0], -own[1]):
+        return LeadContest(rows, own[1], true_slot)
     return ScoreContest(rows, own, true_slot)
 
 
@@ -618,14 +617,20 @@ def _parts(subsets: NDArray[Any], n_sums: int) -> Iterator[NDArray[Any]]:
     return (subsets[start : start + step] for start in range(0, len(subsets), step))
 
 
-def _winner(sums: SingleArray) -> NDArray[np.int8 | np.int16]:
-    """Return the slot with the highest sum, the first of equals, from sums of shape (n_subsets, n_slots, n_rows)."""
-    best = sums[:, 0].copy()
-    slot = np.zeros(best.shape, dtype=np.int16)
-    for index in range(1, sums.shape[1]):
-        better = sums[:, index] > best
-        np.maximum(best, sums[:, index], out=best)
-        np.maximum(slot, better * np.int16(index), out=slot)
+def _winners(outputs: SingleArray, indicators: SingleArray) -> NDArray[np.int16]:
+    """Return the slot with the highest sum, the first of equals, of subsets and of their other members.
+
+    The outputs have shape (n_slots, n_members, n_rows), the result (2, n_subsets, n_rows).  Slots take turns, so that
+    the sums of one stay in the processor's cache.
+    """
+    shape = (2, len(indicators), outputs.shape[2])
+    sums, best, slot = np.empty(shape, np.float32), np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int16)
+    for index, own in enumerate(outputs):
+        np.matmul(indicators, own, out=sums[0])
+        np.subtract(own.sum(axis=0), sums[0], out=sums[1])
+        is_better = sums > best
+        np.maximum(best, sums, out=best)
+        np.maximum(slot, is_better * np.int16(index), out=slot)
     return slot
 
 
