@@ -236,7 +236,7 @@ _IN_ORDER = (
         "votes", "all", "Train four times as many members, or use criterion='probability'.",
     ),
     Check(
-        "contradicting-subsets", "note", "The fitted distribution differs from subsets of the members.",
+        "contradicting-subsets", "note", "The estimated error differs from that of small groups of the members.",
         "votes of subsets", "all", _MORE_MEMBERS,
     ),
     Check(

@@ -426,8 +426,8 @@ def _doubt_about_mates(losses: MateLosses, sign: str) -> Finding:
     rise = f"it is larger, for one member by {100 * losses.rise:.0f} % at least"
     return finding(
         "subjects",
-        f"{sign} Members that were not trained on the row nearest to a row err more on it: by {losses.without:.3g} "
-        f"on average, the others by {losses.beside:.3g}. {_advice(rise)}",
+        f"{sign} Members that were not trained on the row nearest to a row err more on it: their mean error is "
+        f"{losses.without:.3g}, that of the others {losses.beside:.3g}. {_advice(rise)}",
         rise=losses.rise,
         error_without=losses.without,
         error_beside=losses.beside,
@@ -520,8 +520,8 @@ def order_findings(adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sort
 
 def _finding_on_order(found: AdjacentLosses, sorted_rows: bool) -> Finding:
     told = (
-        "Members that were trained on neither of the rows before and after a row err more on it: by "
-        f"{found.without:.3g} on average, the others by {found.beside:.3g}."
+        "Members that were trained on neither neighbour of a row, the rows before and after it, err more on it: their "
+        f"mean error is {found.without:.3g}, that of the others {found.beside:.3g}."
     )
     numbers = {"error_without": found.without, "error_beside": found.beside}
     if sorted_rows:

@@ -316,8 +316,8 @@ def _widened(
         return lower, upper, ()
     extra = check * of_models
     sentence = (
-        f"The fitted distribution differs from subsets of the members by {100.0 * check:.2g} points of error, which is "
-        "much compared with the interval. The intervals are widened by it. Train more members for narrower ones."
+        f"The estimated error differs from that of small groups of the members by {100.0 * check:.2g} points, which is "
+        "much for its interval. The intervals are widened by it. Train more members for narrower ones."
     )
     note = finding("contradicting-subsets", sentence, difference=check)
     return np.maximum(lower - extra, 0.0), np.minimum(upper + extra, 1.0), (note,)

@@ -57,7 +57,8 @@ def verdict(report: ReportContent) -> str:
         return f"{DOUBTED} {with_code(doubt)}"
     if not report.has_enough_rows:
         return f"{report.too_few_rows_text} to decide whether {_are(report)} enough."
-    return f"{_size_verdict(report)} {price_sentence(report)}".strip()
+    sentences = _size_verdict(report), _other_purposes(report), price_sentence(report)
+    return " ".join(filter(None, sentences))
 
 
 def headline(report: ReportContent) -> str:
@@ -204,6 +205,22 @@ def _enough(report: ReportContent, size: int) -> str:
     if now > FAR_MORE * size:
         return f"{_are(report)} far more than needed{demand}: {size} {_verb(size)} enough."
     return f"{_are(report)} enough{demand}, and so {_verb(size)} {size}."
+
+
+_PURPOSES = {"agreement": "labels", "probability": "probabilities", "excess_error": "error"}
+
+
+def _other_purposes(report: ReportContent) -> str:
+    """Return which purposes take more members than the metric, where fewer than the present ones are enough for it."""
+    found = report.recommendation
+    if found.of_metric is None or found.size is None or found.size >= report.n_members:
+        return ""
+    larger = [
+        f"{_PURPOSES[each.criterion]} {each.size}"
+        for each in report.criteria
+        if each.criterion in _PURPOSES and each.is_known and each.size is not None and each.size > found.size
+    ]
+    return f"Other purposes take more: {', '.join(larger)}." if larger else ""
 
 
 def _are(report: ReportContent) -> str:

@@ -20,6 +20,7 @@ from ens_plugin.report.text import (
     SHARES,
     comparison_heads,
     comparison_rows,
+    criterion_words,
     first_doubt,
     level_text,
     members_text,
@@ -187,7 +188,9 @@ class Comparison:
             for name, report in self.reports.items()
             if (found := first_doubt(report)) is not None
         ]
-        return [*differing, *doubted]
+        purposes = {criterion_words(report.recommendation) for report in self.reports.values()}
+        needed = [f"The sizes needed are those for {purposes.pop()}."] if len(purposes) == 1 else []
+        return [*differing, *needed, *doubted]
 
     def _repr_html_(self) -> str:
         from ens_plugin.report.html import comparison_card

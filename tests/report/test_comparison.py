@@ -187,7 +187,7 @@ def test_reports_on_the_same_rows_are_compared_row_by_row(deep: EnsembleReport, 
     apart = deep.error_interval[1] - deep.error_interval[0] + stumps.error_interval[1] - stumps.error_interval[0]
     assert found.upper - found.lower < 0.7 * apart
     assert found.is_clear
-    (sentence,) = compared.sentences
+    sentence = compared.sentences[0]
     assert sentence.startswith(f"stumps is worse than deep by {100 * found.estimate:.2f} points (95 % interval ")
     assert sentence.endswith("compared on the same 569 rows).")
     reverse = ens_plugin.compare({"stumps": stumps, "deep": deep}).differences["deep"]
@@ -199,7 +199,7 @@ def test_reports_on_the_same_rows_are_compared_row_by_row(deep: EnsembleReport, 
 
 
 def test_equal_ensembles_cannot_be_told_apart(deep: EnsembleReport) -> None:
-    (sentence,) = ens_plugin.compare({"one": deep, "other": deep}).sentences
+    sentence = ens_plugin.compare({"one": deep, "other": deep}).sentences[0]
     assert sentence.startswith("other and one cannot be told apart: other may be ")
 
 

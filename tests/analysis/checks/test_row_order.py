@@ -20,7 +20,7 @@ from ens_plugin.analysis.checks import is_sorted
 from ens_plugin.errors import WeakEstimateWarning
 
 Table = tuple[NDArray[Any], NDArray[Any]]
-FOUND = "Members that were trained on neither of the rows before and after"
+FOUND = "Members that were trained on neither neighbour of a row"
 
 
 def pairs(n_pairs: int, seed: int = 0) -> Table:
