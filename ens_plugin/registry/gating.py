@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -179,13 +181,19 @@ def _logged_record(client: MlflowClient, decision: GateDecision, run_id: str | N
 
     if run_id is None:
         return None
-    path = f"gate/{decision.name}-{decision.version}.json"
+    path = f"gate/{_file_name(decision.name)}-{decision.version}.json"
     try:
         client.log_text(run_id, decision.to_json(), path)
     except (MlflowException, OSError) as error:
         LOGGER.warning("The record of the gate could not be logged to run %s, and is a tag: %s", run_id, error)
         return None
     return f"runs:/{run_id}/{path}"
+
+
+def _file_name(name: str) -> str:
+    """Return a model's name as part of a file's name on every system; a changed one ends with a digest of the name."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80]
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _record(decision: GateDecision) -> str:

@@ -13,7 +13,7 @@ __all__ = ["BASES", "NAME", "OWN", "PLAIN", "Crash", "Fate", "FatedClient"]
 
 NAME = "churn"
 WRITES = ("set_model_version_tag", "delete_model_version_tag", "set_registered_model_tag",
-          "delete_registered_model_tag", "set_registered_model_alias")  # fmt: skip
+          "delete_registered_model_tag", "set_registered_model_alias", "update_model_version", "log_text")  # fmt: skip
 READS = ("get_model_version", "get_registered_model", "get_run", "get_logged_model", "list_artifacts",
          "download_artifacts", "get_model_version_download_uri")  # fmt: skip
 

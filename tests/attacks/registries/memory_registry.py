@@ -36,7 +36,7 @@ class MemoryClient(mlflow.MlflowClient):
             one = plain.get_model_version(name, version.version)
             VERSIONS[name, str(one.version)] = SimpleNamespace(
                 name=name, version=str(one.version), status=one.status, run_id=one.run_id, source=one.source,
-                creation_timestamp=one.creation_timestamp, tags=dict(one.tags),
+                creation_timestamp=one.creation_timestamp, description=one.description, tags=dict(one.tags),
             )  # fmt: skip
 
     @classmethod
@@ -48,6 +48,7 @@ class MemoryClient(mlflow.MlflowClient):
             for (model, _), version in VERSIONS.items():
                 if model == name:
                     version.tags.clear()
+                    version.description = None
 
     def get_registered_model(self, name: str) -> Any:
         _pause()
@@ -61,6 +62,11 @@ class MemoryClient(mlflow.MlflowClient):
 
     def get_model_version_download_uri(self, name: str, version: str) -> str:
         return str(VERSIONS[name, str(version)].source)
+
+    def update_model_version(self, name: str, version: str, description: str | None = None) -> None:
+        _pause()
+        with LOCK:
+            VERSIONS[name, str(version)].description = description
 
     def set_registered_model_tag(self, name: str, key: str, value: Any) -> None:
         _pause()

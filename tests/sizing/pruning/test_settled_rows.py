@@ -69,7 +69,8 @@ def test_rows_in_turn_and_blocks_of_members_predict_the_same(
         np.testing.assert_array_equal(ours.labels, theirs.labels)
         np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
         np.testing.assert_array_equal(ours.n_queries, theirs.n_queries)
-    assert found == [True] * 4
+    # Both ask the walk for sums, which it has where the compiled code is used.
+    assert found == [True, False] * 4
     assert np.unique(ours.n_queries).size > 1
 
 
