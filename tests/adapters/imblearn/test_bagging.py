@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -131,3 +132,18 @@ def test_an_odd_part_between_checked_members_is_found() -> None:
     first._seeds = np.concatenate([first._seeds, odd._seeds, last._seeds])
     with pytest.raises(DataMismatchError, match="or not those of all its trees"):
         ens_plugin.in_bag(first, X)
+
+
+def test_with_rows_that_samplers_dropped_the_error_is_that_of_fresh_rows() -> None:
+    # imbalanced-learn's own out-of-bag score leaves out the members that dropped a row.
+    rows, labels = make_classification(12_000, 10, n_informative=6, weights=[0.9], flip_y=0.02, random_state=1)
+    apart = []
+    for seed in range(12):
+        chosen = np.random.default_rng(seed).permutation(len(rows))
+        training, fresh = chosen[:800], chosen[800:]
+        model = BalancedBaggingClassifier(n_estimators=10, random_state=seed).fit(rows[training], labels[training])
+        report = ens_plugin.analyze(model, rows[training], labels[training])
+        apart.append(report.error - (1.0 - model.score(rows[fresh], labels[fresh])))
+    standard_error = np.std(apart, ddof=1) / np.sqrt(len(apart))
+    assert standard_error < 0.01
+    assert abs(np.mean(apart)) < 3.0 * standard_error
