@@ -63,7 +63,7 @@ def test_many_labels_are_within_the_interval_and_few_members_are_loud(n_members:
     lower, upper = report.error_curve.asymptote_interval
     assert lower <= truth <= upper
     if n_members == 8:
-        assert any("differs from subsets of the members" in caution for caution in report.warnings)
+        assert any("differs from that of small groups of the members" in caution for caution in report.warnings)
 
 
 def test_widened_interval_is_that_of_the_subsets_where_they_reach() -> None:
