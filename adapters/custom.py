@@ -569,10 +569,8 @@ class CustomAdapter(EnsembleAdapter):
         # Arrays of outputs need no model library; models are inspected only for held-out rows.
         kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
         rows = features.frame if isinstance(features, FrameRows) else features
-        models, target = (
-            [(model, rows) for model in self.model.models],
-            None if y is None else np.asarray(y).reshape(-1),
-        )
+        models = [(model, rows) for model in self.model.models]
+        target = None if y is None else np.asarray(y).reshape(-1)
         if target is not None and self.classes is not None:
             target = label_codes(target, self.classes)
         known = kept_rows.known_rows(models, target, self.classes, self._draw)

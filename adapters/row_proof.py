@@ -48,7 +48,7 @@ def proved_trees(table: TreeTable, sums: NDArray[Any], tolerance: FloatArray | f
         Relative error to allow in the sums.
     """
     allowed = np.broadcast_to(tolerance, table.n_leaves.shape)[table.tree_of_leaf]
-    agree = gives_cover(sums, np.concatenate(table.leaf_covers), allowed)
+    agree = gives_cover(sums, table.every_cover, allowed)
     return np.logical_and.reduceat(agree, table.edges[:-1])
 
 

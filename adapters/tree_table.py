@@ -107,6 +107,15 @@ class TreeTable:
         """Return the cover of each leaf, in the order of the nodes."""
         return [covers[own] for covers, own in zip(self.covers, self.is_leaf, strict=True)]
 
+    @cached_property
+    def every_cover(self) -> NDArray[Any]:
+        """Return the covers of the leaves of all trees in one array."""
+        return np.concatenate(self.leaf_covers)
+
+    def sums_by_tree(self, of_leaf: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum over the leaves of each tree, shape (n_trees,), of numbers for the leaves of all trees."""
+        return np.asarray(np.add.reduceat(of_leaf, self.edges[:-1]))
+
     def splits(self) -> Iterator[tuple[int, FloatArray]]:
         """Yield each column that trees split by value, in ascending order, with all its thresholds."""
         parts = [_number_splits(tree, is_leaf) for tree, is_leaf in zip(self.trees, self.is_leaf, strict=True)]

@@ -16,7 +16,7 @@ from typing import Literal
 
 from ens_plugin.errors import InputError
 
-__all__ = ["CHECKS", "Check", "Finding", "Kind", "codes_of", "distinct", "explain", "finding", "sentences"]
+__all__ = ["CHECKS", "Check", "Finding", "Kind", "coded", "codes_of", "distinct", "explain", "finding", "sentences"]
 
 Kind = Literal["doubt", "note"]
 
@@ -348,6 +348,11 @@ CHECKS: dict[str, Check] = {check.code: check for check in _IN_ORDER}
 def finding(code: str, sentence: str, **numbers: float) -> Finding:
     """Return what the check of a code found, in words and numbers."""
     return Finding(code, CHECKS[code].kind, sentence, {name: float(value) for name, value in numbers.items()})
+
+
+def coded(found: Iterable[Finding | str], code: str) -> tuple[Finding, ...]:
+    """Return what an adapter found, with a code for the texts of adapters that are not part of this package."""
+    return tuple(each if isinstance(each, Finding) else finding(code, each) for each in found)
 
 
 def sentences(findings: Iterable[Finding], kind: Kind) -> tuple[str, ...]:

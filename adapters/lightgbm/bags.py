@@ -280,7 +280,7 @@ def prove_bags(
 def fill_every_leaf(table: TreeTable, n_rows: int, count: Count) -> bool:
     """Return whether all rows fill every leaf as at training: training rows of a forest without bagging do."""
     is_split = table.n_leaves > 1
-    n_trained = np.add.reduceat(np.concatenate(table.leaf_covers), table.edges[:-1])
+    n_trained = table.sums_by_tree(table.every_cover)
     if (table.n_leaves - 1).sum() < LEAVES_THAT_TELL or (n_trained[is_split] != n_rows).any():
         return False
     every = Bags.from_mask(np.ones((1, n_rows), dtype=bool))
@@ -308,9 +308,8 @@ def judge_counts(
 
 def log_chances(table: TreeTable, reached: IntArray) -> FloatArray:
     """Return the logarithm of the chance that a random set of as many rows gives each tree's leaf counts."""
-    counts, starts = np.concatenate(table.leaf_covers), table.edges[:-1]
-    n_trained, n_rows = (np.add.reduceat(own, starts) for own in (counts, reached))
-    return np.add.reduceat(_log_choose(reached, counts), starts) - _log_choose(n_rows, n_trained)
+    n_trained, n_rows = (table.sums_by_tree(own) for own in (table.every_cover, reached))
+    return np.asarray(table.sums_by_tree(_log_choose(reached, table.every_cover)) - _log_choose(n_rows, n_trained))
 
 
 def _log_choose(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
@@ -350,36 +349,29 @@ class Failure:
     @property
     def n_rows(self) -> int:
         """Return the number of rows."""
-        return int(self._by_tree(self.reached)[0])
+        return int(self.table.sums_by_tree(self.reached)[0])
 
     @property
     def n_trained(self) -> int:
         """Return the number of in-bag rows at training, summed over trees."""
-        return int(self._counts.sum())
+        return int(self.table.every_cover.sum())
 
     @property
     def has_other_sizes(self) -> bool:
         """Return whether redrawn bags hold other numbers of rows than at training."""
-        return bool(self._by_tree(self.found - self._counts)[self.failed].any())
+        return bool(self.table.sums_by_tree(self.found - self.table.every_cover)[self.failed].any())
 
     @property
     def misplaced(self) -> int:
         """Return the number of in-bag rows, summed over trees, that reach another leaf than at training."""
-        return int(self._by_tree(np.abs(self.found - self._counts))[self.failed].sum()) // 2
+        return int(self.table.sums_by_tree(np.abs(self.found - self.table.every_cover))[self.failed].sum()) // 2
 
     @property
     def misplaced_by_chance(self) -> float:
         """Return the expected number of in-bag rows in other leaves, if bags were random sets of the same sizes."""
-        share = (self._by_tree(self._counts) / self.n_rows)[self.table.tree_of_leaf]
+        share = (self.table.sums_by_tree(self.table.every_cover) / self.n_rows)[self.table.tree_of_leaf]
         spread = np.sqrt(self.reached * share * (1 - share) * (1 - self.reached / self.n_rows))
         return float(spread.sum() / np.sqrt(np.pi))
-
-    @property
-    def _counts(self) -> IntArray:
-        return np.concatenate(self.table.leaf_covers)
-
-    def _by_tree(self, of_leaf: IntArray) -> IntArray:
-        return np.add.reduceat(of_leaf, self.table.edges[:-1])
 
 
 def explained(failure: Failure, sampling: Sampling) -> BagError | DataMismatchError:

@@ -572,7 +572,7 @@ def leaf_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> tup
 
 def judge_leaf_sums(forest: Forest, hessians: Hessians, sums: FloatArray, sizes: IntArray, subsample: float) -> Proof:
     """Return the result, for each tree, of comparing the sums over all rows with those that its leaves store."""
-    log_chance = np.add.reduceat(_log_chances(sizes, subsample), forest.table.edges[:-1])
+    log_chance = forest.table.sums_by_tree(_log_chances(sizes, subsample))
     return Proof(proved_trees(forest.table, sums, hessians.tolerance()), log_chance)
 
 
@@ -614,7 +614,7 @@ class _Counter:
     def of(cls, forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> _Counter:
         """Return the counter of some rows, which reads their leaves unless they are kept."""
         reader = None if rows.leaves is not None else LeafReader(forest)
-        hidden = 2.0 * hessians.tolerance()[forest.table.tree_of_leaf] * np.concatenate(forest.table.leaf_covers)
+        hidden = 2.0 * hessians.tolerance()[forest.table.tree_of_leaf] * forest.table.every_cover
         return cls(forest, rows, hessians, bags, reader, hidden)
 
     def count(self, span: slice) -> tuple[FloatArray, IntArray]:

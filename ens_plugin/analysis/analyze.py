@@ -68,12 +68,12 @@ from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import AnyTally, ValueTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
-from ens_plugin.findings import Finding, distinct, finding, sentences
+from ens_plugin.findings import Finding, coded, distinct, finding, sentences
 from ens_plugin.progress import progress_bar
 from ens_plugin.report.result import (
     FEWEST_ROWS,
-    SHARES,
-    SQUARES,
+    SQUARED,
+    ZERO_ONE,
     BiasVariance,
     EnsembleReport,
     ErrorCurve,
@@ -166,10 +166,10 @@ def build_report(
     missing = missing_weight(tallied, adapter.n_members, _members_needed(tallied))
     findings = (
         *known.findings,
-        *_of_adapter(adapter.doubts(), "of-adapter"),
+        *coded(adapter.doubts(), "of-adapter"),
         *shares.findings,
         *group_doubts(weight, usable, missing),
-        *_of_adapter(adapter.cautions(settings.data), "note-of-adapter"),
+        *coded(adapter.cautions(settings.data), "note-of-adapter"),
         *(proof_notes(evidence.proof) if settings.data == "oob" else ()),
         *_row_notes(used, dropped, estimates.error_curve, adapter.n_members),
         *estimates.findings,
@@ -217,7 +217,7 @@ def _judged_rows(
     losses: NDArray[np.floating[Any]]
     tally, total = tallied.tally, tallied.weight.total
     is_plain = tallied.weight.rows is None and tallied.weight.groups is None and (total == total[0]).all()
-    is_common = report.error_curve.metric in (SHARES, SQUARES) and math.isfinite(estimates.seed_variance)
+    is_common = report.error_curve.metric in (ZERO_ONE, SQUARED) and math.isfinite(estimates.seed_variance)
     if known.target is None or not (is_plain and is_common) or not isinstance(tally, AnyTally):
         return None
     is_held_out, factor = report.data == "holdout", 1.0
@@ -446,11 +446,6 @@ def _provenance(adapter: EnsembleAdapter, proof: BagProof) -> str:
     return "recorded" if provenance == "proved" and not proof.target else provenance
 
 
-def _of_adapter(found: Sequence[Finding | str], code: str) -> tuple[Finding, ...]:
-    """Return what an adapter found, with a code for the texts of adapters that are not part of this package."""
-    return tuple(each if isinstance(each, Finding) else finding(code, each) for each in found)
-
-
 def proof_notes(proof: BagProof) -> tuple[Finding, ...]:
     """Return a note on what the model does not prove of training rows."""
     if proof.rows and proof.target:
@@ -492,7 +487,7 @@ def _may_move_error(share: float, curve: ErrorCurve, n_members: int) -> bool:
     error, (low, high) = curve.at(n_members), curve.interval_at(n_members)
     basis = curve.metric_basis
     smallest, largest = (0.0, 1.0) if basis is None else (basis.lowest, basis.highest)
-    has_range = curve.metric != "mean squared error" and math.isfinite(largest - smallest)
+    has_range = curve.metric != SQUARED and math.isfinite(largest - smallest)
     change = share * (max(largest - error, error - smallest) if has_range else abs(error))
     return not change <= max(high - error, error - low)
 
@@ -1062,7 +1057,7 @@ def _mean_curve(stacked: ErrorCurve, curves: Sequence[ErrorCurve]) -> ErrorCurve
 def _range(curve: ErrorCurve) -> tuple[float, float]:
     if curve.metric_basis is not None:
         return curve.metric_basis.lowest, curve.metric_basis.highest
-    return 0.0, 1.0 if curve.metric == "0-1 error" else np.inf
+    return 0.0, 1.0 if curve.metric == ZERO_ONE else np.inf
 
 
 def _mean_parts(parts: Sequence[BiasVariance]) -> BiasVariance:

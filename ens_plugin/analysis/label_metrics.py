@@ -24,6 +24,8 @@ OfLabels = Callable[[FloatArray], FloatArray]
 AGREEMENT = 1e-9
 BETAS = (0.5, 1.0, 2.0)
 N_DENSE = 4
+# Numbers that are kept of matrices whose metric is known: 8 MB.
+MOST_CELLS = 1_000_000
 # With more labels, a formula for each of them would be compared for longer than the scorer takes.
 MOST_LABELS = 20
 
@@ -34,7 +36,7 @@ def matrix_metric(score: Score, classes: NDArray[Any]) -> MatrixMetric:
     It is a formula where one has the scorer's values on random matrices, some of which have labels without rows or
     that nothing is predicted to be; else the scorer itself, which checks its input for milliseconds each time.
     """
-    by_cells = partial(_by_cells, score, classes)
+    by_cells = _remembered(partial(_by_cells, score, classes))
     matrices = list(_matrices(classes.size))
     try:
         wanted = [by_cells(matrix) for matrix in matrices]
@@ -51,6 +53,22 @@ def _by_cells(score: Score, classes: NDArray[Any], matrix: FloatArray) -> float:
     """Return a metric as the scorer computes it on one row for each cell that has rows."""
     truth, predicted = np.nonzero(matrix)
     return score(classes[truth], np.eye(classes.size)[predicted], matrix[truth, predicted])
+
+
+def _remembered(by_cells: MatrixMetric) -> MatrixMetric:
+    """Return a metric that keeps its values, because many samples of few rows have the same matrix."""
+    known: dict[bytes, float] = {}
+
+    def value(matrix: FloatArray) -> float:
+        key = matrix.tobytes()
+        if key in known:
+            return known[key]
+        found = by_cells(matrix)
+        if len(known) * matrix.size < MOST_CELLS:
+            known[key] = found
+        return found
+
+    return value
 
 
 def _checked(formula: MatrixMetric, by_cells: MatrixMetric, matrix: FloatArray) -> float:

@@ -14,7 +14,14 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.copies import RowLikeness
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes, counts_hard_votes
 from ens_plugin.analysis.evidence import Evidence
-from ens_plugin.core.agreement import anchor_agreement, gather_cells, has_few_cells, member_dissent, subset_ratio
+from ens_plugin.core.agreement import (
+    CellVotes,
+    anchor_agreement,
+    gather_cells,
+    has_few_cells,
+    member_dissent,
+    subset_ratio,
+)
 from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.losses import brier_loss
 from ens_plugin.core.repeated_rows import are_alike, output_cells
@@ -40,6 +47,7 @@ __all__ = [
     "count_distinct_rows",
     "excess_size",
     "gap_doubts",
+    "law_of_alike_rows",
     "member_variance",
     "metric_reason",
     "probability_size",
@@ -450,23 +458,29 @@ def _resized_by_alike_rows(
     estimates: Estimates, adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
 ) -> Estimates:
     """Return estimates with another agreement if no member tells most rows with close votes from several others."""
-    sample = evidence.sample.keep(_used(evidence))
-    if not are_alike(sample):
+    kinds = law_of_alike_rows(evidence.sample.keep(_used(evidence)), evidence.weight.n_effective, settings)
+    if kinds is None:
         return estimates
-    part = sample.some_rows(ALIKE_ROWS)
-    cell = output_cells(part.block)
-    if cell is None:
-        return estimates
-    part = replace(part, rows=np.arange(cell.size))
-    cells = gather_cells(part, cell, part.weight, evidence.weight.n_effective, settings.random_state)
-    by_agreement = agreement_size(cells, adapter.n_members, settings)
-    note = f"The size rests on the members' outputs for {counted(int(cell.max()) + 1, 'kind')} of rows."
+    by_agreement = agreement_size(kinds, adapter.n_members, settings)
+    note = f"The size rests on the members' outputs for {counted(kinds.share.size, 'kind')} of rows."
     by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
     criteria = tuple(
         replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
         for found in estimates.criteria
     )
     return replace(estimates, recommendation=choose_criterion(criteria, settings), criteria=criteria)
+
+
+def law_of_alike_rows(sample: Sample, n_effective: float, settings: ResolvedOptions) -> CellVotes | None:
+    """Return the law of the agreement by kinds of rows that members do not tell apart; None where they tell rows."""
+    if not are_alike(sample):
+        return None
+    part = sample.some_rows(ALIKE_ROWS)
+    kind = output_cells(part.block)
+    if kind is None:
+        return None
+    part = replace(part, rows=np.arange(kind.size))
+    return gather_cells(part, kind, part.weight, n_effective, settings.random_state)
 
 
 def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:

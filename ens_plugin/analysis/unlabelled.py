@@ -26,11 +26,17 @@ from ens_plugin.analysis.estimates import ResolvedOptions, row_models
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.origin import unit_findings
-from ens_plugin.analysis.sizes import ALIKE_ROWS, agreement_size, as_told, gap_doubts, size_model, without_lower_end
+from ens_plugin.analysis.sizes import (
+    agreement_size,
+    as_told,
+    gap_doubts,
+    law_of_alike_rows,
+    size_model,
+    without_lower_end,
+)
 from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests, gather_cells, has_few_cells
 from ens_plugin.core.intervals import draw_posteriors
 from ens_plugin.core.margins import MarginModel
-from ens_plugin.core.repeated_rows import are_alike, output_cells
 from ens_plugin.core.row_model import RowModel
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.size_law import SizeLaw
@@ -43,7 +49,7 @@ from ens_plugin.errors import (
     WeakEstimateWarning,
     ends_at_caller,
 )
-from ens_plugin.findings import Finding, finding
+from ens_plugin.findings import Finding, coded, finding
 from ens_plugin.report.result import FEWEST_ROWS, SizeRecommendation, brief
 from ens_plugin.report.text import (
     level_text,
@@ -505,14 +511,7 @@ def _law_of_cells(evidence: Evidence, cell: NDArray[np.integer] | None, settings
     sample, weight = evidence.sample, evidence.weight
     if cell is not None and has_few_cells(cell):
         return gather_cells(sample, cell, weight.total, weight.n_effective, settings.random_state)
-    if not are_alike(sample):
-        return None
-    part = sample.some_rows(ALIKE_ROWS)
-    kinds = output_cells(part.block)
-    if kinds is None:
-        return None
-    part = replace(part, rows=np.arange(kinds.size))
-    return gather_cells(part, kinds, part.weight, weight.n_effective, settings.random_state)
+    return law_of_alike_rows(sample, weight.n_effective, settings)
 
 
 def _result(
@@ -547,9 +546,7 @@ def _result(
 
 
 def _findings_of_adapter(adapter: EnsembleAdapter) -> tuple[Finding, ...]:
-    found = [("of-adapter", each) for each in adapter.doubts()]
-    found += [("note-of-adapter", each) for each in adapter.cautions("holdout")]
-    return tuple(each if isinstance(each, Finding) else finding(code, each) for code, each in found)
+    return (*coded(adapter.doubts(), "of-adapter"), *coded(adapter.cautions("holdout"), "note-of-adapter"))
 
 
 def _few_rows(n_rows: int) -> tuple[Finding, ...]:

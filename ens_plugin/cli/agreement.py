@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.cli.console import only_results_on_stdout, output_option, paragraph, write_text
+from ens_plugin.cli.console import (
+    NO_RESULT,
+    NOT_MET,
+    SHARE,
+    only_results_on_stdout,
+    output_option,
+    paragraph,
+    write_text,
+)
 from ens_plugin.cli.inputs import (
     KINDS,
     feature_arguments,
     features_for_model,
     left_out_note,
     load_named,
+    max_size_option,
     means_arguments,
     read_table,
 )
@@ -25,8 +33,6 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.unlabelled import Agreement
 
 __all__ = ["agreement"]
-
-NOT_MET, NO_RESULT = 1, 2
 
 
 @click.command(
@@ -43,17 +49,11 @@ NOT_MET, NO_RESULT = 1, 2
 @click.option(
     "--min",
     "least",
-    type=click.FloatRange(min=0.0, max=1.0),
+    type=SHARE,
     help="Exit with 1 if the agreement with the infinite ensemble is lower.",
 )
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the size.")
-@click.option(
-    "--max-size",
-    type=int,
-    default=AnalysisOptions.max_size,
-    show_default=True,
-    help="Largest ensemble size considered.",
-)
+@max_size_option
 @feature_arguments
 @click.option(
     "--format",

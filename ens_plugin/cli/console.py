@@ -31,6 +31,9 @@ from ens_plugin.tracking.connection import (
 )
 
 __all__ = [
+    "NOT_MET",
+    "NO_RESULT",
+    "SHARE",
     "browse_hint",
     "notice",
     "only_results_on_stdout",
@@ -44,7 +47,10 @@ __all__ = [
 ]
 
 Command = TypeVar("Command", bound=Callable[..., object])
-Item = TypeVar("Item")
+
+# Exit codes: a demand is not met; there is no result.
+NOT_MET, NO_RESULT = 1, 2
+SHARE = click.FloatRange(min=0.0, max=1.0)
 
 
 def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:

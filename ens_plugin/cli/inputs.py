@@ -49,6 +49,7 @@ __all__ = [
     "left_out_note",
     "load_named",
     "load_requested",
+    "max_size_option",
     "means_arguments",
     "model_and_rows",
     "read_table",
@@ -377,6 +378,15 @@ class AnalysisRequest:
         return {name: getattr(self, name) for name in ("target", "sample_weight", "groups", "drop", "features")}
 
 
+max_size_option = click.option(
+    "--max-size",
+    type=int,
+    default=AnalysisOptions.max_size,
+    show_default=True,
+    help="Largest ensemble size considered.",
+)
+
+
 FEATURES = (
     click.option(
         "--drop",
@@ -451,13 +461,7 @@ ARGUMENTS = (
         "an error and 0.005 for a Brier score. Or distance of the metric: a difference for scores with a largest value "
         "(by default 1 % of what it has above chance), else 0.01 times the infinite ensemble's.",
     ),
-    click.option(
-        "--max-size",
-        type=int,
-        default=AnalysisOptions.max_size,
-        show_default=True,
-        help="Largest ensemble size considered.",
-    ),
+    max_size_option,
     click.option(
         "--estimator",
         type=click.Choice(ESTIMATORS),

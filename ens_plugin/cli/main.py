@@ -17,6 +17,9 @@ import click
 
 from ens_plugin.cli.agreement import agreement
 from ens_plugin.cli.console import (
+    NO_RESULT,
+    NOT_MET,
+    SHARE,
     browse_hint,
     notice,
     only_results_on_stdout,
@@ -46,14 +49,11 @@ from ens_plugin.tracking.log import DEFAULT_PREFIX
 
 __all__ = ["cli", "main"]
 
-NOT_MET = 1
-NO_RESULT = 2
 INTERRUPTED = 130
 
 Format = Literal["text", "json", "markdown"]
 
 RATIO = click.FloatRange(min=1.0)
-SHARE = click.FloatRange(min=0.0, max=1.0)
 
 format_option = click.option(
     "--format",

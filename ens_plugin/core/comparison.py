@@ -16,6 +16,7 @@ from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, count_memb
 from ens_plugin.core.validation import FloatArray, as_weight
 
 __all__ = [
+    "FEWEST_PAIRS",
     "OUT_OF_BAG_FACTOR",
     "Difference",
     "agreement_interval",
@@ -213,6 +214,10 @@ def separate_difference(candidate: Difference, baseline: Difference) -> Differen
     return Difference(
         candidate.estimate - baseline.estimate, candidate.lower - baseline.upper, candidate.upper - baseline.lower
     )
+
+
+# Rows whose differences vary, so that there is a variance.
+FEWEST_PAIRS = 2
 
 
 def paired_difference(candidate: JudgedRows, baseline: JudgedRows, task: str, level: float) -> Difference:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ens_plugin.analysis.judged import JudgedMetric, metric_difference, rows_of_both
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.core.comparison import Difference, paired_difference, separate_difference
+from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_difference, separate_difference
 from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, label_text, shown
 from ens_plugin.errors import (
@@ -33,6 +33,7 @@ from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
 from ens_plugin.report.text import first_doubt, label_words, printable, with_code
 from ens_plugin.tracking.connection import scratch_folder
 from ens_plugin.tracking.log import (
+    PAGE_FILE,
     Point,
     ReportRecord,
     is_numbered,
@@ -251,7 +252,7 @@ def _checked(
     _check_sum(record, content)
     _check_subject(record, report, version)
     # A page that could not be drawn was not logged.
-    page = f"{_folder(record)}/report.html"
+    page = f"{_folder(record)}/{PAGE_FILE}"
     return _Found(record, report, f"runs:/{record.run_id}/{page if page in listed else record.path}")
 
 
@@ -596,7 +597,6 @@ def _nothing_logged(version: RegisteredVersion, found: str) -> str:
 
 LEVEL = AnalysisOptions.interval_level
 OF_ONE_LABEL = ("average_precision", "f1", "jaccard", "precision", "recall")
-FEWEST_PAIRS = 2
 _ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
 
 

@@ -462,8 +462,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             with lease(client, decision.name) as held:
                 check_version_stayed(client, version)
                 if report is not None and decision.report is not None:
-                    described = client.get_model_version(decision.name, decision.version)
-                    describe_version(client, described, report, decision.report, request.prefix)
+                    describe_version(client, decision.name, decision.version, report, decision.report, request.prefix)
                 write_verdict(client, decision, version.run_id)
                 if request.promote is None or not decision.passed:
                     return decision

@@ -17,7 +17,7 @@ import numpy as np
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.validation import as_python, shown
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.result import ZERO_ONE, EnsembleReport
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 
 __all__ = [
@@ -171,7 +171,7 @@ def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
 
 def _ranges(report: EnsembleReport) -> Ranges:
     curve = report.error_curve
-    of_the_error = OF_THE_ERROR if curve.metric == "0-1 error" else {}
+    of_the_error = OF_THE_ERROR if curve.metric == ZERO_ONE else {}
     return {
         **OF_THE_SIZE,
         **(_of_score(curve.metric) if curve.key in _score_scalars() else of_the_error),

@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ens_plugin.core.comparison import Difference, paired_difference, separate_difference
+from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_difference, separate_difference
 from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import InputError, ends_at_caller
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "ReportDifference", "compare"]
 
 DIFFERENCE_COLUMNS = ("difference", "difference_lower", "difference_upper")
-FEWEST_PAIRS = 2
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Comparison:
         """Return the name of the metric that all curves are of."""
         return next(iter(self.reports.values())).error_curve.metric
 
-    @property
+    @cached_property
     def differences(self) -> dict[str, ReportDifference]:
         """Return how each report's metric differs from that of the first, by name, without the first.
 
@@ -181,7 +181,9 @@ class Comparison:
         """Return in words how each report differs from the first, and which figures are not to be relied on."""
         first = next(iter(self.reports))
         differing = [
-            _difference_sentence(name, first, found, self.reports[name]) for name, found in self.differences.items()
+            _difference_sentence(name, first, found, self.reports[name])
+            for name, found in self.differences.items()
+            if not math.isnan(found.estimate)
         ]
         doubted = [
             f"{printable(name, 48)}: {DOUBTED} {with_code(found)}"
@@ -382,8 +384,6 @@ def _reason_without_pairs(report: EnsembleReport, first: EnsembleReport) -> str:
 
 def _difference_sentence(name: str, first: str, found: ReportDifference, report: EnsembleReport) -> str:
     """Return in words which of two ensembles is better and by how much, or that they cannot be told apart."""
-    if math.isnan(found.estimate):
-        return ""
     metric = report.error_curve.metric
     unit = "" if metric in SHARES else f" in {printable(metric, 40)}"
     basis = (

@@ -34,7 +34,7 @@ from ens_plugin.report.plots import (
     report_plots,
     size_tips,
 )
-from ens_plugin.report.result import ReportContent
+from ens_plugin.report.result import ZERO_ONE, ReportContent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -176,6 +176,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     limit_known = not math.isnan(curve.asymptote)
     root = text.root_texts(report)
     headline, doubt = answer.headline(report), text.first_doubt(report)
+    has_matrix = 0 < len(report.label_errors) <= _MOST_LABELS
     return {
         "model": _shown(report.model, 80),
         "verdict": headline,
@@ -189,7 +190,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "warnings": [text.with_code(each, _LONGEST_TEXT) for each in text.further_findings(report)],
         "metric": _shown(curve.metric, 40),
         "metric_title": "Mean squared error" if report.is_squared else _shown(curve.metric, 40),
-        "is_share": curve.metric == "0-1 error",
+        "is_share": curve.metric == ZERO_ONE,
         "greater_is_better": curve.greater_is_better,
         "is_squared": report.is_squared,
         "level": text.level_text(curve.interval_level),
@@ -204,7 +205,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "size_interval": text.recommended_interval_text(advice),
         "criterion": text.criterion_words(advice),
         "reason": _shown(advice.reason),
-        "agreement": None if advice.agreement is None else text.error_text(advice.agreement, "0-1 error"),
+        "agreement": None if advice.agreement is None else text.error_text(advice.agreement, ZERO_ONE),
         "is_agreement": advice.criterion == "agreement",
         "excess_loss": "mean Brier score" if advice.criterion == "probability" else "error",
         "of_metric": None if advice.of_metric is None else _shown(advice.of_metric, 40),
@@ -213,8 +214,8 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "labels": text.label_rows(report, _MOST_LABELS),
         "label_notes": text.label_notes(report, _MOST_LABELS),
         "has_size": report.recommended_size is not None,
-        "heat": _heat(report),
-        "has_matrix": 0 < len(report.label_errors) <= _MOST_LABELS,
+        "heat": _heat(report) if has_matrix else [],
+        "has_matrix": has_matrix,
         "predictors": text.predictors(report),
         "outputs": text.output_rows(report),
         "output_sentence": text.output_sentence(report),
@@ -244,7 +245,7 @@ def _heat(report: ReportContent) -> list[list[int]]:
     """
     return [
         [round(_SHADES * math.sqrt(count / max(errors.n_rows, 1))) for count in errors.predicted]
-        for errors in report.label_errors[:_MOST_LABELS]
+        for errors in report.label_errors
     ]
 
 

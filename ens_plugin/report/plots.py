@@ -17,12 +17,13 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from ens_plugin.core.tied_sizes import previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, printable, with_article
+from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, with_article
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import BiasVariance, ErrorCurve, ReportContent, SizeRecommendation
+from ens_plugin.report.result import ZERO_ONE, BiasVariance, ErrorCurve, ReportContent, SizeRecommendation
 from ens_plugin.report.text import (
     SHARES,
     axis_name,
+    common_noun,
     distance_label,
     error_text,
     interval_text,
@@ -338,8 +339,7 @@ def limit_sizes(ax: Axes, curves: Sequence[SizeCurve], earlier: Limits | None) -
     first, last = min(first for first, _ in ends), max(last for _, last in ends)
     ax.set_xscale("log")
     ax.set_xlim(first, last)
-    nouns = {curve.noun for curve in curves}
-    _label_sizes(ax, nouns.pop() if len(nouns) == 1 else "member")
+    _label_sizes(ax, common_noun(curve.noun for curve in curves))
     ax.spines[["top", "right"]].set_visible(False)
     return first, last
 
@@ -398,10 +398,6 @@ def _log_limits(values: FloatArray) -> Limits:
 def group_digits(number: float) -> str:
     """Return a number as text with narrow spaces between groups of three digits."""
     return f"{number:,.6g}".replace(",", "\u202f")
-
-
-def _sized(size: int, noun: str) -> str:
-    return f"{group_digits(size)} {noun}{'' if size == 1 else 's'}"
 
 
 def write(
@@ -663,8 +659,7 @@ def _size_tip(curves: Sequence[SizeCurve], size: int) -> SizeTip | None:
     lines = [
         f"{curve.name}: {text}" if len(curves) > 1 else text for curve in curves if (text := _tip_text(curve, size))
     ]
-    nouns = {curve.noun for curve in curves}
-    title = _sized(size, nouns.pop() if len(nouns) == 1 else "member")
+    title = counted(group_digits(size), common_noun(curve.noun for curve in curves))
     return SizeTip(size, "\n".join([title, *lines])) if lines else None
 
 
@@ -861,7 +856,7 @@ def plot_agreement(
 def _curve_of_criterion(found: SizeRecommendation, n_members: int | None, name: str, size_name: str) -> SizeCurve:
     is_agreement = found.criterion == "agreement"
     wanted = found.confidence or found.tolerance
-    metric = (found.of_metric if found.is_absolute else None) or "0-1 error"
+    metric = (found.of_metric if found.is_absolute else None) or ZERO_ONE
     beyond = found.size or found.max_size
     reach = max(beyond, found.interval[1] or beyond)
 
@@ -907,7 +902,7 @@ class _Bars:
         """The three bars, with their labels."""
         return [
             (f"one {self.noun}", self.parts.member_error),
-            (f"{_sized(self.n_members, self.noun)}\n(current size)", self.parts.ensemble_error),
+            (f"{counted(group_digits(self.n_members), self.noun)}\n(current size)", self.parts.ensemble_error),
             ("infinitely\nmany", self.parts.asymptotic_error),
         ]
 

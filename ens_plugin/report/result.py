@@ -29,8 +29,8 @@ __all__ = [
     "LONGEST_REPORT",
     "OWN_LABEL",
     "RARE",
-    "SHARES",
-    "SQUARES",
+    "SQUARED",
+    "ZERO_ONE",
     "BiasVariance",
     "EnsembleReport",
     "ErrorCurve",
@@ -671,7 +671,7 @@ class ReportContent:
     @property
     def accuracy(self) -> float:
         """Return the expected accuracy at the current size, 1 less the 0-1 error; NaN for other errors."""
-        return 1.0 - self.error if self.error_curve.metric == SHARES else math.nan
+        return 1.0 - self.error if self.error_curve.metric == ZERO_ONE else math.nan
 
     @property
     def error_interval(self) -> tuple[float, float]:
@@ -688,7 +688,7 @@ class ReportContent:
     @property
     def is_squared(self) -> bool:
         """Return whether the error is the mean squared error, of which the root is shown too."""
-        return self.error_curve.metric == "mean squared error"
+        return self.error_curve.metric == SQUARED
 
     def _rmse_metrics(self) -> dict[str, float]:
         if not self.is_squared:
@@ -751,8 +751,8 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
 
 # Relative difference that sums in another order may have.
 ROUNDING = 1e-9
-SHARES = "0-1 error"
-SQUARES = "mean squared error"
+ZERO_ONE = "0-1 error"
+SQUARED = "mean squared error"
 
 
 def check_report(report: ReportContent) -> None:
@@ -823,7 +823,7 @@ def _check_curve(curve: ErrorCurve) -> None:
 def _check_errors(curve: ErrorCurve) -> None:
     basis = curve.metric_basis
     own = (-math.inf, math.inf) if basis is None else (basis.lowest, basis.highest)
-    smallest, largest = {SHARES: (0.0, 1.0), SQUARES: (0.0, math.inf)}.get(curve.metric, own)
+    smallest, largest = {ZERO_ONE: (0.0, 1.0), SQUARED: (0.0, math.inf)}.get(curve.metric, own)
     if basis is not None:
         _at_least(basis.n_rows, 1, "error_curve.metric_basis.n_rows")
         _in_order(basis.lowest, basis.highest, "error_curve.metric_basis.lowest", "error_curve.metric_basis.highest")
@@ -833,7 +833,7 @@ def _check_errors(curve: ErrorCurve) -> None:
     }  # fmt: skip
     for key, values in fields.items():
         _within(values, smallest, largest, f"error_curve.{key}")
-    if curve.metric in (SHARES, SQUARES):
+    if curve.metric in (ZERO_ONE, SQUARED):
         # A user's own metric, a log loss for example, may be infinite.
         for key in ("error", "asymptote", "asymptote_raw"):
             _finite(getattr(curve, key), f"error_curve.{key}")
@@ -869,7 +869,7 @@ def _check_recommendation(found: SizeRecommendation, name: str) -> None:
 
 
 def _check_bias_variance(found: BiasVariance) -> None:
-    largest = {"0-1 error": 1.0, "0-1 loss": 1.0, "squared loss": math.inf}.get(found.loss)
+    largest = {ZERO_ONE: 1.0, "0-1 loss": 1.0, "squared loss": math.inf}.get(found.loss)
     for key in ("member_error", "member_variance", "ensemble_error", "asymptotic_error", "bias"):
         value = getattr(found, key)
         _finite(value, f"bias_variance.{key}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.findings import Finding
-from ens_plugin.report.result import FEWEST_ROWS, LabelErrors, MetricBasis, ReportContent, SizeRecommendation
+from ens_plugin.report.result import FEWEST_ROWS, ZERO_ONE, LabelErrors, MetricBasis, ReportContent, SizeRecommendation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ __all__ = [
     "aggregation_words",
     "axis_name",
     "bag_words",
+    "common_noun",
     "comparison_heads",
     "comparison_rows",
     "confusion_lines",
@@ -89,7 +90,7 @@ __all__ = [
 NOT_KNOWN = "not estimated"
 NOT_TOLD = "cannot be told"
 
-SHARES = ("0-1 error", "0-1 loss")  # the latter in reports of earlier versions
+SHARES = (ZERO_ONE, "0-1 loss")  # the latter in reports of earlier versions
 
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
@@ -282,7 +283,6 @@ _MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
 WIDTH = 80
 SHOWN_ROWS = 5
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
-METRIC = "0-1 error"
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
 OUTPUT_WIDTH = 28
@@ -386,9 +386,9 @@ def _label_row(name: str, errors: LabelErrors, size: int | None) -> LabelRow:
     return LabelRow(
         label=name,
         rows=str(errors.n_rows),
-        error=error_text(errors.error, METRIC),
-        interval=interval_text(errors.interval, METRIC),
-        recommended="" if size is None else _or_dash(error_text(errors.recommended_error, METRIC)),
+        error=error_text(errors.error, ZERO_ONE),
+        interval=interval_text(errors.interval, ZERO_ONE),
+        recommended="" if size is None else _or_dash(error_text(errors.recommended_error, ZERO_ONE)),
         predicted=tuple(map(str, errors.predicted)),
     )
 
@@ -598,6 +598,12 @@ def noun_of(model: str) -> str:
     return "model" if _MODELS.search(model) else "member"
 
 
+def common_noun(nouns: Iterable[str]) -> str:
+    """Return what a member of several ensembles is called: the noun of all, or "member" where they differ."""
+    different = set(nouns)
+    return different.pop() if len(different) == 1 else "member"
+
+
 def number_text(report: ReportContent, number: int) -> str:
     """Return a number of members in words, as "300 trees"."""
     return counted(number, member_noun(report))
@@ -748,8 +754,7 @@ def points_text(value: float, metric: str) -> str:
 
 def comparison_heads(reports: Mapping[str, ReportContent]) -> list[str]:
     """Return the heads of the columns of :func:`comparison_rows`."""
-    first, nouns = next(iter(reports.values())), {member_noun(report) for report in reports.values()}
-    noun = nouns.pop() if len(nouns) == 1 else "member"
+    first, noun = next(iter(reports.values())), common_noun(map(member_noun, reports.values()))
     interval = f"{level_text(first.error_curve.interval_level)} interval"
     return ["", f"{noun}s", measure_name(first), interval, "limit", "needed", "rows"]
 

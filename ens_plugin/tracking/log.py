@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_PREFIX",
     "DESCRIPTION_LIMIT",
+    "PAGE_FILE",
     "REPORT_FILE",
     "Point",
     "ReportRecord",
@@ -502,7 +503,7 @@ def _logged_report(run: Run, prefix: str) -> EnsembleReport | None:
 
     try:
         with no_progress_bars():
-            text = load_text(f"runs:/{run.info.run_id}/{artifact_path(prefix)}/report.json")
+            text = load_text(f"runs:/{run.info.run_id}/{artifact_path(prefix)}/{REPORT_FILE}")
         return EnsembleReport.from_json(text)
     except (MlflowException, OSError, InputError) as error:
         LOGGER.info("The report of run %s is left out of the comparison: %s", run.info.run_id, error)
@@ -700,7 +701,7 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
     _tag_verdict(client, run, content.report, prefix)
     if model_id is not None and content.parts.directory is not None:
         link_model(client, record)
-        _describe_versions(client, content.report, record)
+        _describe_versions(client, run, content.report, prefix)
 
 
 def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
@@ -715,29 +716,43 @@ def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix:
             client.set_tag(run.info.run_id, key, text)
 
 
-def _describe_versions(client: MlflowClient, report: EnsembleReport, record: ReportRecord) -> None:
-    """Name a report in the descriptions of the registered versions of its model."""
+def _describe_versions(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
+    """Name a report of a run in the descriptions of the registered versions of its model."""
     with _optional_step(f"versions of the model {report.model_id} are not described"):
+        sentence = _sentence_on_report(run, report, f"{artifact_path(prefix)}/{PAGE_FILE}")
         for version in client.search_model_versions(f"source_path = 'models:/{report.model_id}'"):
-            page = f"runs:/{record.run_id}/{artifact_path(record.prefix)}/{PAGE_FILE}"
-            describe_version(client, version, report, page, record.prefix)
+            with _optional_step(_not_described(version.name, version.version)):
+                _describe(client, version, sentence, prefix)
 
 
 def describe_version(
-    client: MlflowClient, version: ModelVersion, report: EnsembleReport, address: str, prefix: str
+    client: MlflowClient, name: str, version: str, report: EnsembleReport, address: str, prefix: str
 ) -> None:
     """Name the newest report in the description of a registered version, as far as no person has written one.
 
     `address` is that of the report's page, ``runs:/<run>/<path>``.
     """
-    with _optional_step(f"version {version.version} of {printable(version.name, 80)} is not described"):
+    with _optional_step(_not_described(name, version)):
         run_id, _, path = address.removeprefix("runs:/").partition("/")
-        page = f"#/experiments/{client.get_run(run_id).info.experiment_id}/runs/{run_id}/artifacts/{path}"
-        sentence = f"[The newest ensemble report]({page}): {printable(headline(report), VERDICT_LIMIT)}"
-        current = version.description or ""
-        described = merge_description(current, sentence, prefix)
-        if described != current:
-            client.update_model_version(version.name, version.version, described)
+        sentence = _sentence_on_report(client.get_run(run_id), report, path)
+        _describe(client, client.get_model_version(name, version), sentence, prefix)
+
+
+def _not_described(name: str, version: str) -> str:
+    return f"version {version} of {printable(name, 80)} is not described"
+
+
+def _sentence_on_report(run: Run, report: EnsembleReport, path: str) -> str:
+    """Return a report's headline in Markdown, with a link to its page at a path of a run's artifacts."""
+    page = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/{path}"
+    return f"[The newest ensemble report]({page}): {printable(headline(report), VERDICT_LIMIT)}"
+
+
+def _describe(client: MlflowClient, version: ModelVersion, sentence: str, prefix: str) -> None:
+    current = version.description or ""
+    described = merge_description(current, sentence, prefix)
+    if described != current:
+        client.update_model_version(version.name, version.version, described)
 
 
 @contextmanager
@@ -765,7 +780,7 @@ def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, direc
     timestamp = int(run.info.start_time) if content.created is None else content.created
     MlflowRun(client, run, folder, timestamp, report.model_id).log_scalars(content.parts.scalars)
     link_model(client, record)
-    _describe_versions(client, report, record)
+    _describe_versions(client, run, report, prefix)
 
 
 def _record_of(content: RunContent, run_id: str) -> ReportRecord:
