@@ -97,13 +97,9 @@ class MarginModel:
 
     def slope_by_point(self, size: float) -> FloatArray:
         """Return the derivative of the error in the mean margin at each grid point, shape (400,)."""
-        standardized = self._standardized(as_sizes([size]))[0]
+        standardized = _standardized(self.distance, self.shift, self.shift_loss, as_sizes([size]))[0]
         density = np.exp(-0.5 * standardized**2) / np.sqrt(2 * np.pi)
         return np.asarray(-np.sqrt(size) / self.spread * density)
-
-    def _standardized(self, sizes: FloatArray) -> FloatArray:
-        """Return the mean margin over its standard deviation, for each size, shape (n_sizes, 400)."""
-        return _standardized(self.distance, self.shift, self.shift_loss, sizes)
 
 
 def margin_errors(distance: FloatArray, shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:

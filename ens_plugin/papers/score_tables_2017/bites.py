@@ -15,6 +15,7 @@ from ens_plugin.core.validation import MOST_MEMBERS, FloatArray, as_count, as_si
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, load_score_tables
 from ens_plugin.papers.score_tables_2017.scores import (
+    EDGE,
     ScoreRows,
     linearized_scores,
     loss_curve,
@@ -38,7 +39,6 @@ Array = NDArray[Any]
 Bite = tuple[Any, Array]
 
 MAX_DRAWS = 1000
-EDGE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)

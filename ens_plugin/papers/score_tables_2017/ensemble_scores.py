@@ -212,14 +212,10 @@ def score_components(
 
     if loss == "zero_one":
         raise InputError("loss must be 'log' or 'squared': 2017 has no bias and variance for the 0-1 loss.")
-    check_loss(loss, aggregation)
-    wanted, tables = as_sizes(sizes), load_score_tables()
-    evidence = _evidence(model, X, y, aggregation, most_labels=2)
-    fits = _fits(evidence, loss, aggregation, tables)
-    _warn_of_limits(evidence, fits, wanted, loss)
+    wanted, evidence, fits = _fitted(model, X, y, sizes, loss, aggregation, most_labels=2)
     parts = []
     for name, rows in fits.items():
-        curve = score_bias_variance(rows, wanted, tables, loss=loss, aggregation=aggregation)
+        curve = score_bias_variance(rows, wanted, load_score_tables(), loss=loss, aggregation=aggregation)
         parts.append(_as_frame(curve, name))
     if loss == "squared":
         normal = fit_normal_scores(evidence.scores, evidence.used)
@@ -239,13 +235,23 @@ def _by_fit(
     """Return a curve over sizes for each fit of an ensemble's rows."""
     import pandas as pd
 
-    check_loss(loss, aggregation)
-    wanted, tables = as_sizes(sizes), load_score_tables()
-    evidence = _evidence(model, X, y, aggregation, most_labels=np.inf if loss == "log" else 2)
-    fits = _fits(evidence, loss, aggregation, tables)
-    _warn_of_limits(evidence, fits, wanted, loss)
+    most_labels = np.inf if loss == "log" else 2
+    wanted, _, fits = _fitted(model, X, y, sizes, loss, aggregation, most_labels)
+    tables = load_score_tables()
     found = {name: curve(rows, wanted, tables, loss=loss, aggregation=aggregation) for name, rows in fits.items()}
     return pd.DataFrame({"size": wanted, **found})
+
+
+def _fitted(
+    model: Any, X: Any, y: ArrayLike, sizes: ArrayLike, loss: str, aggregation: str, most_labels: float
+) -> tuple[FloatArray, _Evidence, dict[str, ScoreRows]]:
+    """Return the sizes, what members say of the rows, and the distributions fitted to it; warn where tables end."""
+    check_loss(loss, aggregation)
+    wanted = as_sizes(sizes)
+    evidence = _evidence(model, X, y, aggregation, most_labels)
+    fits = _fits(evidence, loss, aggregation, load_score_tables())
+    _warn_of_limits(evidence, fits, wanted, loss)
+    return wanted, evidence, fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,20 +283,19 @@ def _evidence(model: Any, X: Any, y: ArrayLike, aggregation: str, most_labels: f
 def _fits(evidence: _Evidence, loss: str, aggregation: str, tables: ScoreTables) -> dict[str, ScoreRows]:
     normal = fit_normal_scores(evidence.scores, evidence.used)
     trials = evidence.used.sum(axis=0)
-    pair = fit_normal_pair(evidence.scores, evidence.used)
     if aggregation == "mean_score":
         return {
             "normal": normal,
-            "normal_pair": pair,
+            "normal_pair": fit_normal_pair(evidence.scores, evidence.used),
             "shrunken": shrink_rows(normal, trials),
         }
     matched = fit_matched_scores(evidence.probability, tables, evidence.used)
     variance = np.minimum(normal.variance, MAX_LOG_SPREAD**2)
     # The sign of a mean of probabilities has no table for pairs, and would need a Fourier transform for each row.
-    pairs = {} if (loss, aggregation) == ("zero_one", "mean_proba") else {"normal_pair": pair}
+    has_pairs = (loss, aggregation) != ("zero_one", "mean_proba")
     return {
         "normal": NormalScores(normal.mean, variance, normal.weight),
-        **pairs,
+        **({"normal_pair": fit_normal_pair(evidence.scores, evidence.used)} if has_pairs else {}),
         "plug_in": matched,
         "shrunken": shrink_rows(matched, trials),
         "shrunken_beta": shrink_beta_probabilities(evidence.probability, evidence.used),

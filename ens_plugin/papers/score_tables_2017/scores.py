@@ -26,7 +26,7 @@ a voting ensemble. Here the normal is chosen by these two moments, and the unive
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Protocol, TypeVar
@@ -274,7 +274,11 @@ def fit_normal_scores(
     return NormalScores(mean, variance, as_weight(weight, mean.size))
 
 
-def score_of(probability: ArrayLike, floor: float = 1e-6) -> FloatArray:
+# Probabilities are kept so far away from 0 and 1.
+EDGE = 1e-6
+
+
+def score_of(probability: ArrayLike, floor: float = EDGE) -> FloatArray:
     """Return the log odds of probabilities kept `floor` away from 0 and 1, in their shape."""
     p = np.clip(np.asarray(probability, dtype=np.float64), floor, 1.0 - floor)
     return np.asarray(np.log(p) - np.log1p(-p))
@@ -282,7 +286,6 @@ def score_of(probability: ArrayLike, floor: float = 1e-6) -> FloatArray:
 
 # Range of alpha + beta: nearly certain labels at the low end, one value of all members at the high end.
 MIN_CONCENTRATION, MAX_CONCENTRATION = 0.02, 1e6
-EDGE = 1e-6
 NODE_MASS = 38.0
 N_NODES = 160
 # A step of one half integrates the survival function of a logarithm's exponential to 1e-7.
@@ -878,10 +881,9 @@ def score_bias_variance(
     check_loss(loss, aggregation)
     if loss == "zero_one":
         raise InputError("loss must be 'log' or 'squared': 2017 has no bias and variance for the 0-1 loss.")
-    split = _log_split if loss == "log" else _squared_split
-    sides = (rows, rows.flipped())
     share = rows.weight / rows.weight.sum()
-    parts = np.array([[part @ share for part in split(sides, size, aggregation, tables)] for size in wanted])
+    split = (_log_splits if loss == "log" else _squared_splits)(rows, wanted, aggregation, tables)
+    parts = np.array([[bias @ share, variance @ share] for bias, variance in split])
     return BiasVarianceCurve(wanted, parts[:, 0], parts[:, 1], loss)
 
 
@@ -1018,16 +1020,17 @@ def _mean_loss(rows: ScoreRows, size: float, tables: ScoreTables, loss: str, agg
     return np.asarray(-rows.log_moments(size, aggregation, tables)[0])
 
 
-def _log_split(
-    sides: tuple[ScoreRows, ScoreRows], size: float, aggregation: str, tables: ScoreTables
-) -> tuple[FloatArray, FloatArray]:
-    right, wrong = _log_means(sides, size, aggregation, tables)
-    log_z = np.logaddexp(right, wrong)
-    if aggregation == "mean_proba":
-        # For infinitely many members log_z is 0 up to the tables' error, which is nearly the same for many members.
-        log_z = log_z - np.logaddexp(*_log_means(sides, np.inf, aggregation, tables))
-    log_z = np.minimum(log_z, 0.0)
-    return log_z - right, -log_z
+def _log_splits(
+    rows: ScoreRows, sizes: FloatArray, aggregation: str, tables: ScoreTables
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield bias and variance of each row's log loss, for each size."""
+    sides = (rows, rows.flipped())
+    # For infinitely many members the logarithm of Z is 0 up to the tables' error, which is nearly the same for many.
+    limit = np.logaddexp(*_log_means(sides, np.inf, aggregation, tables)) if aggregation == "mean_proba" else 0.0
+    for size in sizes:
+        right, wrong = _log_means(sides, size, aggregation, tables)
+        log_z = np.minimum(np.logaddexp(right, wrong) - limit, 0.0)
+        yield log_z - right, -log_z
 
 
 def _log_means(
@@ -1038,11 +1041,13 @@ def _log_means(
     return right, wrong
 
 
-def _squared_split(
-    sides: tuple[ScoreRows, ScoreRows], size: float, aggregation: str, tables: ScoreTables
-) -> tuple[FloatArray, FloatArray]:
-    moments = sides[0].miss_moments(size, aggregation, tables)
-    return 2.0 * moments[0] ** 2, 2.0 * np.maximum(moments[1] - moments[0] ** 2, 0.0)
+def _squared_splits(
+    rows: ScoreRows, sizes: FloatArray, aggregation: str, tables: ScoreTables
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield bias and variance of each row's squared loss, for each size."""
+    for size in sizes:
+        first, second, *_ = rows.miss_moments(size, aggregation, tables)
+        yield 2.0 * first**2, 2.0 * np.maximum(second - first**2, 0.0)
 
 
 SCORE_QUANTILE = 0.995
