@@ -197,7 +197,7 @@ def test_the_guide_to_metrics_shows_what_its_example_prints(tmp_path: Path) -> N
     assert f"interval  # {(found.recommended_size, found.recommendation.interval)}" in by_area
     exec(by_precision, namespace)
     assert str(namespace["report"]) == printed.partition("The first ")[0].rstrip("\n")
-    assert f"That end, {high}, is safe" in " ".join(guide.split())
+    assert f"Its end, {high}, is safe" in " ".join(guide.split())
 
 
 @pytest.mark.slow
