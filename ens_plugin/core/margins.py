@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.row_model import N_CELLS, BandMatrix, Density, Likelihood, RowGroups, fit_density, mean_posterior
-from ens_plugin.core.validation import AnyIntArray, FloatArray, as_sizes, as_values, code_index, pair_index, row_parts
+from ens_plugin.core.validation import AnyIntArray, FloatArray, as_sizes, as_values, code_index, row_parts
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 
 __all__ = [
@@ -40,7 +40,6 @@ PADDING = 0.05
 FINE_POINTS = 801
 CELLS_PER_ERROR = 2.0
 COUNTS_PER_OCTAVE = 8
-EXACT_ROWS = 2000
 # Likelihoods beyond so many standard errors, 3e-43 of the largest, are taken as 0 where few others are left.
 NEGLIGIBLE, MOST_KEPT = 14.0, 0.5
 MOST_BLOCKS, LEAST_BLOCK = 16, 32
@@ -141,11 +140,15 @@ def fit_margins(
     margins, spreads = _spread_function(m, d, n, w, np.unique(edges))
     support, distance = _even_grid(low, high, margins, spreads)
     place, step = _places(m, support, distance), distance[1] - distance[0]
-    group = _group_rows(place, n, entry_weight.n_rows)
+    group = _group_rows(place, n)
     counts = np.bincount(group, w).astype(np.float64)
     centre, count = _group_means(place, w, group), _group_means(n, w, group)
+    # The centres of groups vary less than their rows do, by the variance within the groups.
+    deviations = place - centre[group]
+    deviations *= deviations
+    within = _group_means(deviations, w, group)
     # A normal density narrower than a cell could be 0 at every point of the grid.
-    error = np.maximum(1.0 / np.sqrt(count), step)
+    error = np.maximum(np.sqrt(np.maximum(1.0 / count - within, 0.0)), step)
     likelihood = _likelihood(centre, error, distance)
     density = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     spread = np.interp(support, margins, spreads)
@@ -269,15 +272,13 @@ def _group_means(values: FloatArray, weight: FloatArray, group: AnyIntArray) -> 
     return np.asarray(np.where(mass > 0, total, plain) / np.where(mass > 0, mass, count))
 
 
-def _group_rows(place: FloatArray, n: FloatArray, n_rows: int) -> AnyIntArray:
-    """Return the group of each row: of equal rows, and above 2000 of nearly equal ones (half a standard error)."""
-    if n_rows <= EXACT_ROWS:
-        return pair_index(place, n)
+def _group_rows(place: FloatArray, n: FloatArray) -> AnyIntArray:
+    """Return the group of each row: rows that differ by at most half a standard error."""
     cell = np.empty(place.size, dtype=np.int64)
-    lowest = float(place.min())
-    n_cells = int((float(place.max()) - lowest) * CELLS_PER_ERROR * np.sqrt(float(n.max()) * 2.0)) + 2
+    # Cells are counted from a margin of 0, so that no other row changes the group of a row.
+    n_cells = 2 * int(np.abs(place).max() * CELLS_PER_ERROR * np.sqrt(float(n.max()) * 2.0)) + 4
     for rows in row_parts(place.size):
         octave = np.floor(np.log2(n[rows]) * COUNTS_PER_OCTAVE)
         most = np.exp2((octave + 1.0) / COUNTS_PER_OCTAVE)
-        cell[rows] = octave * n_cells + np.floor((place[rows] - lowest) * CELLS_PER_ERROR * np.sqrt(most))
+        cell[rows] = octave * n_cells + np.floor(place[rows] * CELLS_PER_ERROR * np.sqrt(most))
     return code_index(cell)

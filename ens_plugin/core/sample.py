@@ -531,13 +531,13 @@ def rates_of_subsets(
                 if isinstance(block, ScoreBlock)
                 else contests(outputs, target, block.n_labels, n_together, rng, count)
             )
-            for contest in held:
-                for index, subsets in zip(reached, drawn, strict=True):
-                    share, differing = contest.shares(subsets)
-                    here = index, part[contest.rows]
-                    wrong[here], apart[here] = share, differing
-                    exact = len(subsets.places) == comb(n_members, int(sizes[index]))
-                    noise[here] = 0.0 if exact else share * (1.0 - share) / len(subsets.places)
+            for contest in held if drawn else ():
+                here = np.ix_(reached, part[contest.rows])
+                wrong[here], apart[here] = contest.shares(drawn)
+        for index, subsets in zip(reached, drawn, strict=True):
+            share, n_subsets = wrong[index, rows], len(subsets.places)
+            exact = n_subsets == comb(n_members, int(sizes[index]))
+            noise[index, rows] = 0.0 if exact else share * (1.0 - share) / n_subsets
         apart[np.ix_(sizes == n_members, rows)] = np.nan
     return SubsetRates(sizes, members, wrong, apart, noise)
 

@@ -446,12 +446,12 @@ class VoteContest:
     n_slots: int
     count: VoteCounts
 
-    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
-        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
+    def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
+        """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
         if self.n_slots == 1:
-            return (self.target < 0).astype(np.float64), np.zeros(self.rows.size)
-        wrong, apart = self.count(self.votes, self.target, self.n_slots, subsets) / len(subsets.places)
-        return wrong, apart
+            return _unchanged(self.target, len(drawn))
+        counts = [self.count(self.votes, self.target, self.n_slots, some) / len(some.places) for some in drawn]
+        return np.stack(counts, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -466,17 +466,14 @@ class ScoreContest:
     outputs: SingleArray
     target: IntArray
 
-    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
-        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
+    def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
+        """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
         if len(self.outputs) == 1:
-            return (self.target < 0).astype(np.float64), np.zeros(self.rows.size)
-        counts = np.zeros((2, self.rows.size))
-        for some in _parts(subsets.indicators, self.rows.size):
-            of_subset, of_others = _winners(self.outputs, some)
-            counts[0] += np.count_nonzero(of_subset != self.target, axis=0)
-            counts[1] += np.count_nonzero(of_subset != of_others, axis=0)
-        wrong, apart = counts / len(subsets.indicators)
-        return wrong, apart
+            return _unchanged(self.target, len(drawn))
+        indicators = np.concatenate([subsets.indicators for subsets in drawn])
+        found = [_winners(self.outputs, some) for some in _parts(indicators, self.rows.size)]
+        of_subset, of_others = np.concatenate(found, axis=1)
+        return _shares(of_subset != self.target.astype(np.int16), of_subset != of_others, drawn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -491,21 +488,29 @@ class LeadContest:
     lead: SingleArray
     target: IntArray
 
-    def shares(self, subsets: Subsets) -> tuple[FloatArray, FloatArray]:
-        """Return the share of subsets that are wrong, and that differ from the other members, both shape (n_rows,)."""
-        total, target = self.lead.sum(axis=0), self.target.astype(np.int8)
-        counts = np.zeros((2, self.rows.size))
-        for some in _parts(subsets.indicators, self.rows.size):
-            sums = some @ self.lead
-            is_second = sums > 0
-            counts[0] += count_members(is_second.view(np.int8) != target)
-            # The others' sum is above 0 where that of the subset is below the total.
-            counts[1] += count_members(is_second != (sums < total))
-        wrong, apart = counts / len(subsets.indicators)
-        return wrong, apart
+    def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
+        """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
+        sums = np.concatenate([subsets.indicators for subsets in drawn]) @ self.lead
+        is_second = sums > 0
+        # The others' sum is above 0 where that of the subset is below the total.
+        of_others = sums < self.lead.sum(axis=0)
+        return _shares(is_second.view(np.int8) != self.target.astype(np.int8), is_second != of_others, drawn)
 
 
 Contest: TypeAlias = VoteContest | ScoreContest | LeadContest
+
+
+def _unchanged(target: IntArray, n_sizes: int) -> FloatArray:
+    """Return the shares of rows on which all subsets elect the one label that can win, shape (2, n_sizes, n_rows)."""
+    shares = np.zeros((2, n_sizes, target.size))
+    shares[0] = target < 0
+    return shares
+
+
+def _shares(wrong: BoolArray, apart: BoolArray, drawn: Sequence[Subsets]) -> FloatArray:
+    """Return the share of the subsets of each size for which either is true, shape (2, n_sizes, n_rows)."""
+    ends = np.cumsum([len(subsets.places) for subsets in drawn])
+    return np.array([[count_members(some) / len(some) for some in np.split(by, ends[:-1])] for by in (wrong, apart)])
 
 
 def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, subsets: Subsets) -> FloatArray:

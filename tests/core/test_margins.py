@@ -10,6 +10,7 @@ from scipy.stats import norm
 from ens_plugin.core import margins as margins_module
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import model_agreement, model_error, row_means
+from ens_plugin.core.validation import pair_index
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -91,10 +92,9 @@ def test_skewed_scores_of_few_members_leave_no_bias(n_members: int) -> None:
 
 def test_merging_rows_of_nearly_equal_margins_hardly_moves_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     mean, sd, n, _, _ = draw(1800, 15, 4)
-    monkeypatch.setattr(margins_module, "EXACT_ROWS", 2000)
-    exact = fit_margins(mean, sd, n)
-    monkeypatch.setattr(margins_module, "EXACT_ROWS", 10)
     merged = fit_margins(mean, sd, n)
+    monkeypatch.setattr(margins_module, "_group_rows", pair_index)
+    exact = fit_margins(mean, sd, n)
     distinct = set(zip(np.interp(mean, exact.support, exact.distance), n, strict=True))
     assert merged.counts.size < exact.counts.size == len(distinct)
     error = model_error(exact, SIZES)
@@ -102,8 +102,7 @@ def test_merging_rows_of_nearly_equal_margins_hardly_moves_the_fit(monkeypatch: 
     assert (np.abs(model_error(merged, SIZES) - error) < tenth_of_sd).all()
 
 
-def test_rows_of_a_group_differ_by_half_a_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(margins_module, "EXACT_ROWS", 10)
+def test_rows_of_a_group_differ_by_half_a_standard_error() -> None:
     mean, sd, n, _, _ = draw(1800, 15, 8)
     fit = fit_margins(mean, sd, n)
     place = np.interp(mean, fit.support, fit.distance)
@@ -187,8 +186,11 @@ def test_bad_argument_is_named(
         fit_margins(mean, sd, trials, weight)
 
 
-def test_likelihoods_of_many_members_are_normal_though_their_zeros_are_left_out() -> None:
+def test_likelihoods_of_many_members_are_normal_though_their_zeros_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each row is a group of its own; products with the likelihoods are those with the whole matrix."""
+    monkeypatch.setattr(margins_module, "_group_rows", pair_index)
     mean, sd, n, _, _ = draw(400, 300, 5)
     fit = fit_margins(mean, sd, n)
     place = np.interp(mean, fit.support, fit.distance)
