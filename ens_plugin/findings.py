@@ -124,6 +124,10 @@ _IN_ORDER = (
         "the model", "held-out", "Make sure that none of them was used for training.",
     ),
     Check(
+        "other-agreement", "note", "Rows without labels are closer to call than those with labels, or less close.",
+        "outputs", "held-out", "Keep the size for rows like these, or train on rows like them.",
+    ),
+    Check(
         "near-copies", "doubt", "Many rows lie far closer to a few others than to all the rest.",
         "features and target", "training", _NAME_GROUPS,
     ),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Members", "Truth", "truth"]
+__all__ = ["EXCESS", "Members", "Truth", "truth"]
 
 Array = NDArray[Any]
 

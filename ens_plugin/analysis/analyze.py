@@ -84,6 +84,7 @@ from ens_plugin.report.result import (
 if TYPE_CHECKING:
     from ens_plugin.analysis.judged import JudgedMetric
     from ens_plugin.analysis.metric_curves import TwoErrors
+    from ens_plugin.analysis.unlabelled import Agreement
     from ens_plugin.core.intervals import ErrorDraws
     from ens_plugin.core.weights import RowWeight
 
@@ -566,6 +567,7 @@ def analyze(
     y: ArrayLike,
     *,
     data: Literal["oob", "holdout"] = AnalysisOptions.data,
+    unlabelled: Any = AnalysisOptions.unlabelled,
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     groups: ArrayLike | None = AnalysisOptions.groups,
     metric: Metric | None = AnalysisOptions.metric,
@@ -600,6 +602,10 @@ def analyze(
     data : {"oob", "holdout"}, default="oob"
         What `X` and `y` are: ``"oob"``, the training rows, each judged by the members that were not trained on it;
         ``"holdout"``, rows that no member was trained on, each judged by all members.
+    unlabelled : array-like of shape (n_other_rows, n_features), optional
+        Other rows that no member was trained on, without labels.  The agreement of labels, and the size by it, are then
+        those on these rows, as :func:`ens_plugin.agreement` has them: they need no labels, and all members predict each
+        row.  Errors, and sizes by them, stay those of `X` and `y`.  Only for labels, of one output.
     sample_weight : array-like of shape (n_rows,), optional
         Weights of the rows in the evaluation; rows count by weight in every interval.  Weights
         with which rows were drawn into bags are read from the model.
@@ -674,6 +680,7 @@ def analyze(
     """
     options = AnalysisOptions(
         data=data,
+        unlabelled=unlabelled,
         sample_weight=sample_weight,
         groups=groups,
         metric=metric_of_label(metric, positive_label),
@@ -706,6 +713,8 @@ def run_analysis(
     with model_errors(model), cross_fitting_explained(model):
         if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
+        if options.unlabelled is not None:
+            _refuse_outputs(model, "The agreement on rows without labels")
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
         report = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
         return _with_doubts_about_steps(report, model, y)
@@ -747,11 +756,17 @@ def _analyzed(
     if judges:
         refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):
+        # First, because it refuses rows for less than the time of an analysis.
+        of_others = None if options.unlabelled is None else _agreement_beside(model, options)
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings)
         report = _with_doubts_about_steps(report, model, y)
+        if of_others is not None:
+            from ens_plugin.analysis.unlabelled import with_agreement
+
+            report = with_agreement(report, of_others, settings)
         if not judges:
             return report, None
         if settings.metric is None:
@@ -759,6 +774,12 @@ def _analyzed(
         from ens_plugin.analysis.judged import judge_metric
 
         return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
+
+
+def _agreement_beside(model: Any, options: AnalysisOptions) -> Agreement:
+    from ens_plugin.analysis.unlabelled import agreement_beside
+
+    return agreement_beside(model, options)
 
 
 @ends_at_caller

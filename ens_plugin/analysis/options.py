@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -64,6 +64,7 @@ class AnalysisOptions:
     """
 
     data: Literal["oob", "holdout"] = "oob"
+    unlabelled: Any = None
     sample_weight: ArrayLike | None = None
     groups: ArrayLike | None = None
     metric: Metric | None = None

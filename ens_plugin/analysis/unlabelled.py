@@ -29,6 +29,7 @@ from ens_plugin.analysis.origin import unit_findings
 from ens_plugin.analysis.sizes import (
     agreement_size,
     as_told,
+    choose_criterion,
     gap_doubts,
     law_of_alike_rows,
     size_model,
@@ -44,19 +45,21 @@ from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest
 from ens_plugin.core.validation import FloatArray, IntArray, counted, with_article
 from ens_plugin.errors import (
     DataMismatchError,
+    EnsPluginError,
     InputError,
     UnsupportedModelError,
     WeakEstimateWarning,
     ends_at_caller,
 )
 from ens_plugin.findings import Finding, coded, finding
-from ens_plugin.report.result import FEWEST_ROWS, SizeRecommendation, brief
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, SizeRecommendation, brief, with_findings
 from ens_plugin.report.text import (
     level_text,
     noun_of,
     printable,
     recommended_interval_text,
     recommended_text,
+    size_interval_text,
     with_code,
     wrapped,
 )
@@ -330,19 +333,74 @@ def agreement(
     True
     """
     options = AnalysisOptions(
-        data="holdout",
-        criterion="agreement",
-        confidence=confidence,
-        max_size=max_size,
-        interval_level=interval_level,
-        random_state=random_state,
+        confidence=confidence, max_size=max_size, interval_level=interval_level, random_state=random_state
     )
     with model_errors(model), granted_threads(n_jobs):
-        adapter, inner = _open(model, X)
-        settings = resolve_options(adapter, options)
-        features = _checked_rows(adapter, inner)
-        index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
-        return _result(adapter, features, inner, settings, index)
+        return agreement_on(model, X, options)
+
+
+def agreement_beside(model: Any, options: AnalysisOptions) -> Agreement:
+    """Return the agreement on the rows without labels of an analysis; errors say that they are about these."""
+    try:
+        return agreement_on(model, options.unlabelled, options)
+    except EnsPluginError as error:
+        raise type(error)(f"Of the rows passed as unlabelled: {error}") from None
+
+
+def agreement_on(model: Any, X: Any, options: AnalysisOptions) -> Agreement:
+    """Return the agreement on rows without labels, by those options of an analysis that concern it."""
+    adapter, inner = _open(model, X)
+    wanted = AnalysisOptions(
+        data="holdout",
+        criterion="agreement",
+        confidence=DEFAULT_CONFIDENCE if options.confidence is None else options.confidence,
+        max_size=options.max_size,
+        interval_level=options.interval_level,
+        sizes=options.sizes,
+        random_state=options.random_state,
+    )
+    settings = resolve_options(adapter, wanted)
+    features = _checked_rows(adapter, inner)
+    index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
+    return _result(adapter, features, inner, settings, index)
+
+
+def with_agreement(report: EnsembleReport, found: Agreement, settings: ResolvedOptions) -> EnsembleReport:
+    """Return a report whose agreement, and size by it, are those found on rows without labels."""
+    own = next(each for each in report.criteria if each.criterion == "agreement")
+    criteria = tuple(
+        found.recommendation if each is own else replace(each, agreement=found.agreement) for each in report.criteria
+    )
+    basis = replace(report.basis, n_unlabelled=found.n_rows)
+    chosen = choose_criterion(criteria, settings)
+    changed = replace(report, criteria=criteria, recommendation=chosen, basis=basis)
+    return with_findings(changed, (*_other_agreement(own, found), *_of_other_rows(found.findings)))
+
+
+def _other_agreement(own: SizeRecommendation, found: Agreement) -> tuple[Finding, ...]:
+    """Return a note where the rows with labels have another size by agreement; else none."""
+    if _meet(own.interval, found.recommendation.interval):
+        return ()
+    assert own.agreement is not None
+    closer = "closer" if found.agreement < own.agreement else "less close"
+    sentence = (
+        f"The {counted(found.n_rows, 'row')} without labels are {closer} to call than those with labels, on which the "
+        f"agreement is {100 * own.agreement:.4g} % and not {100 * found.agreement:.4g} %, and the size by it "
+        f"{size_interval_text(own.interval, own.max_size)}. The size by agreement is for rows like those without "
+        "labels."
+    )
+    numbers = {"agreement": found.agreement, "agreement_with_labels": own.agreement}
+    return (finding("other-agreement", sentence, **numbers),)
+
+
+def _meet(one: tuple[int, int | None], other: tuple[int, int | None]) -> bool:
+    """Return whether two intervals of a size have a size in common; an end of None is above all sizes."""
+    return all(high is None or low <= high for low, high in ((one[0], other[1]), (other[0], one[1])))
+
+
+def _of_other_rows(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return findings about rows without labels in a report that is about other rows too."""
+    return tuple(each.with_sentence(f"Of the rows without labels: {each.sentence}") for each in findings)
 
 
 def _open(model: Any, X: Any) -> tuple[EnsembleAdapter, Any]:

@@ -264,6 +264,10 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
             "Rows left out",
             f"{report.rows_without_oob} (too few members out of bag)" if report.rows_without_oob else "",
         ),
+        (
+            "Rows without labels",
+            "" if report.basis.n_unlabelled is None else f"{report.basis.n_unlabelled}, for agreement",
+        ),
         ("Groups", text.group_words(report.basis.n_groups, report.n_rows)),
         ("Rows of the metric", "" if curve.metric_basis is None else str(curve.metric_basis.n_rows)),
         ("Finite log loss", text.finite_words(curve.metric_basis)),

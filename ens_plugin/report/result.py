@@ -175,6 +175,8 @@ class EstimateBasis:
         Rows whose features and target occur in the data more than once.
     n_groups : int or None
         Number of groups of dependent rows; None where no groups were given.
+    n_unlabelled : int or None
+        Number of other rows, without labels, that the agreement is from; None where it is from the rows with labels.
     findings : tuple of Finding
         Doubts, which are reasons not to rely on the figures, and notes.  The headline states the first doubt; the gate
         and ``rightsize`` refuse a report that has any.
@@ -186,6 +188,7 @@ class EstimateBasis:
     n_distinct: int | None = None
     n_repeated: int = 0
     n_groups: int | None = None
+    n_unlabelled: int | None = None
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -881,7 +884,7 @@ def _check_basis(basis: EstimateBasis) -> None:
     _within(basis.usable_weight, 0.0, 1.0, "basis.usable_weight")
     _at_least(basis.n_effective, 0, "basis.n_effective")
     _at_least(basis.n_repeated, 0, "basis.n_repeated")
-    for key in ("n_distinct", "n_groups"):
+    for key in ("n_distinct", "n_groups", "n_unlabelled"):
         count = getattr(basis, key)
         if count is not None:
             _at_least(count, 1, f"basis.{key}")

@@ -872,8 +872,10 @@ def origin_sentences(report: ReportContent) -> list[str]:
     groups = group_words(report.basis.n_groups, report.n_rows)
     left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
     rows = f"{counted(report.n_rows, kind)}{independence_words(report.basis.n_groups)}{left_out}"
+    others = report.basis.n_unlabelled
+    source = "" if others is None else f"; the agreement of labels is that on {counted(others, 'row')} without labels"
     return [
-        f"Data: {rows}, {_judges(report)}.",
+        f"Data: {rows}, {_judges(report)}{source}.",
         *own,
         *([f"Groups: {groups}."] if groups else []),
         f"In-bag rows: {bag_words(report)}.",

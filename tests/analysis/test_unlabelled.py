@@ -332,3 +332,69 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
 def test_few_rows_are_noted() -> None:
     found = ens_plugin.agreement(OF_CANCER, TODAY[:20])
     assert [each.code for each in found.findings if each.kind == "note"] == ["few-rows"]
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_an_analysis_takes_the_agreement_from_rows_without_labels_and_nothing_else(n_labels: int) -> None:
+    X, y = problem(n_labels)
+    rows, labels, others = X[:N_TRAINED], y[:N_TRAINED], fresh_rows(n_labels)
+    plain = ens_plugin.analyze(forest(n_labels), rows, labels)
+    report = ens_plugin.analyze(forest(n_labels), rows, labels, unlabelled=others)
+    alone = ens_plugin.agreement(forest(n_labels), others)
+    of_labels, *others_before = plain.criteria
+    found, *others_after = report.criteria
+    assert (found.size, found.interval) == (alone.recommended_size, alone.recommendation.interval)
+    assert found.agreement == report.recommendation.agreement == alone.agreement
+    assert [(each.size, each.interval) for each in others_after] == [
+        (each.size, each.interval) for each in others_before
+    ]
+    assert (report.error, report.recommended_size) == (plain.error, plain.recommended_size)
+    assert of_labels.interval[1] / of_labels.interval[0] > found.interval[1] / found.interval[0]
+    assert report.basis.n_unlabelled == len(others)
+    assert "is that on 5000 rows without labels" in " ".join(str(report).split())
+    assert ens_plugin.EnsembleReport.from_json(report.to_json()).basis.n_unlabelled == len(others)
+
+
+def test_a_wanted_confidence_chooses_the_size_from_rows_without_labels() -> None:
+    X, y = problem(2)
+    labelled, others = slice(N_TRAINED, 1200), X[1200:]
+    report = ens_plugin.analyze(forest(2), X[labelled], y[labelled], data="holdout", confidence=0.95, unlabelled=others)
+    assert report.recommendation.criterion == "agreement"
+    assert report.recommended_size == ens_plugin.agreement(forest(2), others, confidence=0.95).recommended_size
+
+
+def test_rows_that_are_closer_to_call_than_those_with_labels_are_a_note() -> None:
+    X, y = problem(2)
+    near = fresh_rows(2)
+    share = forest(2).predict_proba(near)[:, 1]
+    close = near[np.abs(share - 0.5) < 0.3]
+    report = ens_plugin.analyze(forest(2), X[:N_TRAINED], y[:N_TRAINED], unlabelled=close)
+    (note,) = [each for each in report.findings if each.code == "other-agreement"]
+    assert note.kind == "note"
+    assert note.sentence.startswith(f"The {len(close)} rows without labels are closer to call than those with labels")
+    assert note.numbers["agreement"] < note.numbers["agreement_with_labels"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        (CANCER[:300], DataMismatchError, "rows the model was trained on"),
+        (TODAY.iloc[:, :5], DataMismatchError, "rename or add the missing columns"),
+        (TODAY.assign(target=0), DataMismatchError, "target"),
+        (TODAY[:0], InputError, "no rows"),
+        (TODAY[:1], InputError, "1 row"),
+    ],
+)
+def test_rows_without_labels_that_tell_nothing_are_refused(rows: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match="^Of the rows passed as unlabelled: ") as refused:
+        ens_plugin.analyze(OF_CANCER, CANCER[:300], DIAGNOSIS[:300], unlabelled=rows)
+    assert message in str(refused.value)
+
+
+def test_an_analysis_of_values_or_several_outputs_takes_no_rows_without_labels() -> None:
+    X, y = problem(2)
+    with pytest.raises(UnsupportedModelError, match="predicts values"):
+        ens_plugin.analyze(RandomForestRegressor(20).fit(X[:100], y[:100]), X[:100], y[:100], unlabelled=X[200:])
+    both = np.column_stack([y, y])[:100]
+    with pytest.raises(UnsupportedModelError, match="agreement on rows without labels"):
+        ens_plugin.analyze(RandomForestClassifier(20).fit(X[:100], both), X[:100], both, unlabelled=X[200:])

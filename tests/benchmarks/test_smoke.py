@@ -75,6 +75,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.reach",
         "cost.walker",
         "rivals.comparison",
+        "rivals.squared_loss",
         "cost.first_use",
         pytest.param("cost.memory", marks=needs_proc),
         pytest.param("cost.spark", marks=needs_proc),
