@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EXCESS", "Members", "Truth", "truth"]
+__all__ = ["EXCESS", "Members", "Truth", "size_of_agreement", "truth"]
 
 Array = NDArray[Any]
 
@@ -46,7 +46,7 @@ def truth(members: Members, labels: Array, fresh_labels: Array, sizes: tuple[int
     if members.same is not None and members.out_of_bag is not None:
         same = {size: _same_error(members.same, members.out_of_bag, labels, size, rng) for size in sizes}
     needed = {
-        "agreement": _size_of_agreement(members.fresh, rng),
+        "agreement": size_of_agreement(members.fresh, rng),
         "excess_error": _size_of_error(members.fresh, fresh_labels, rng),
     }
     return Truth(fresh, same, needed)
@@ -80,7 +80,7 @@ def _same_error(outputs: Array, out_of_bag: Array, labels: Array, size: int, rng
     return float(np.mean(errors))
 
 
-def _size_of_agreement(outputs: Array, rng: np.random.Generator) -> float:
+def size_of_agreement(outputs: Array, rng: np.random.Generator) -> float:
     """Return the size whose labels agree with those of infinitely many trees for 99 % of the rows, in the mean.
 
     The labels of B of the N trees differ from those of all N as those of B' from those of infinitely many, where

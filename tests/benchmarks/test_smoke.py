@@ -76,6 +76,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "cost.walker",
         "rivals.comparison",
         "rivals.squared_loss",
+        "accuracy.unlabelled_forests",
         "cost.first_use",
         pytest.param("cost.memory", marks=needs_proc),
         pytest.param("cost.spark", marks=needs_proc),
