@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, Provenance, Task
+from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, Provenance, RowOrigin, Task
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.core.bags import Bags
@@ -373,6 +373,14 @@ def _unknown_bags_are_refused(case: AdapterCase) -> None:
     _require_refusal(lambda: case.bags_for(case.X, case.y), "bags() of unknown provenance", '="holdout"', BagError)
 
 
+def _training_rows_are_not_fresh(case: AdapterCase) -> None:
+    features = case.prepared[2]
+    for y, how in ((case.y, "with y"), (None, "with y=None")):
+        found = case.adapter.verify_rows(features, y)
+        _require(found in get_args(RowOrigin), f"verify_rows() {how} returned {found!r}.")
+        _require(found != "fresh", f"verify_rows() {how} called the training rows fresh.")
+
+
 def _a_missing_column_is_refused(case: AdapterCase) -> None:
     X = case.X.iloc[:, :-1] if hasattr(case.X, "iloc") else case.X[:, :-1]
     _require_refusal(lambda: case.adapter.prepare(unwrap(case.model, X)[1]), "prepare() without the last column")
@@ -492,6 +500,7 @@ ADAPTER_CHECKS: tuple[AdapterCheck, ...] = (
         _unknown_bags_are_refused,
         lambda case: not case.has_bags,
     ),
+    AdapterCheck("verify_rows() never calls training rows fresh, with and without y.", _training_rows_are_not_fresh),
     AdapterCheck("prepare() refuses rows with a column less.", _a_missing_column_is_refused, lambda c: c.has_columns),
     AdapterCheck(
         "truncated(size) has the first members.",

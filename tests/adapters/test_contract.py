@@ -35,6 +35,7 @@ def expected_checks(case: Case) -> set[str]:
         "nothing_is_modified",
         "another_process_has_the_same_outputs",
         "truncation_keeps_the_first_members",
+        "training_rows_are_not_fresh",
     }
     if case in WITH_BAGS:
         names |= {"bags_are_the_published_ones", "bags_leave_rows_out", "a_row_more_or_less_is_refused"}

@@ -133,6 +133,11 @@ class StoresOthers(Honest):
         return np.zeros(60)
 
 
+class FreshWithoutLabels(Honest):
+    def verify_rows(self, features: Any, y: Any) -> Any:
+        return "unknown" if y is not None else "fresh"
+
+
 class SilentlyWithoutBags(Honest):
     def describe(self) -> Any:
         return replace(super().describe(), bag_provenance="unknown")
@@ -157,6 +162,7 @@ BROKEN = {
     LastMembersFirst: "truncated(size) has the first members",
     Misdescribed: "describe() agrees with itself",
     StoresOthers: "The mean output of the members out of bag",
+    FreshWithoutLabels: "verify_rows() never calls training rows fresh",
     SilentlyWithoutBags: "bags() of unknown provenance are refused",
 }
 
