@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ens_plugin.sizing.pruning import DynamicPruningClassifier
     from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.sizing.truncate import truncate
-    from ens_plugin.tracking import log_report
+    from ens_plugin.tracking import log_agreement, log_report
     from ens_plugin.tracking.autologging import autolog
 
     __version__: str
@@ -73,6 +73,7 @@ __all__ = [
     "gate",
     "grow",
     "in_bag",
+    "log_agreement",
     "log_report",
     "make_oob_scorer",
     "oob_permutation_importance",
@@ -114,6 +115,7 @@ _HOME_OF = {
     "gate": "ens_plugin.registry",
     "grow": "ens_plugin.sizing.grow",
     "in_bag": "ens_plugin.analysis.analyze",
+    "log_agreement": "ens_plugin.tracking",
     "log_report": "ens_plugin.tracking",
     "make_oob_scorer": "ens_plugin.oob.search",
     "oob_permutation_importance": "ens_plugin.oob.importance",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from ens_plugin.tracking.agreement_log import log_agreement
     from ens_plugin.tracking.digest import DIGEST_TAG, data_digest
     from ens_plugin.tracking.evaluator import EnsembleEvaluator
     from ens_plugin.tracking.log import log_report
@@ -21,6 +22,7 @@ __all__ = [
     "Tracker",
     "data_digest",
     "load_model",
+    "log_agreement",
     "log_report",
 ]
 
@@ -31,6 +33,7 @@ _HOME_OF = {
     "Tracker": "ens_plugin.tracking.trackers",
     "data_digest": "ens_plugin.tracking.digest",
     "load_model": "ens_plugin.tracking.models",
+    "log_agreement": "ens_plugin.tracking.agreement_log",
     "log_report": "ens_plugin.tracking.log",
 }
 

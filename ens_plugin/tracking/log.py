@@ -39,6 +39,7 @@ __all__ = [
     "DESCRIPTION_LIMIT",
     "PAGE_FILE",
     "REPORT_FILE",
+    "MlflowRun",
     "Point",
     "ReportRecord",
     "artifact_path",
@@ -61,6 +62,7 @@ __all__ = [
     "scalar_points",
     "send",
     "subject_of",
+    "target_run",
     "write_data",
 ]
 
@@ -647,13 +649,9 @@ def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, 
         client = mlflow.MlflowClient()
         if report.model_id is not None:
             _check_model(client.get_logged_model(report.model_id), report)
-        target = run_id or _active_run_id()
-        if target is not None:
+        with target_run(run_id) as target:
             _send_all(client, target, content, report)
             return target
-        with mlflow.start_run() as run:
-            _send_all(client, run.info.run_id, content, report)
-            return str(run.info.run_id)
 
 
 def _check_model(model: LoggedModel, report: EnsembleReport) -> None:
@@ -796,6 +794,19 @@ def _record_of(content: RunContent, run_id: str) -> ReportRecord:
         subject=subject_of(content.report),
         model_id=content.report.model_id,
     )
+
+
+@contextmanager
+def target_run(run_id: str | None) -> Iterator[str]:
+    """Yield the id of the run to log to: the one that is named, the active one, or a new one, which is then ended."""
+    import mlflow
+
+    target = run_id or _active_run_id()
+    if target is not None:
+        yield target
+        return
+    with mlflow.start_run() as run:
+        yield str(run.info.run_id)
 
 
 def _active_run_id() -> str | None:

@@ -1,0 +1,136 @@
+"""An agreement on rows without labels, logged to an experiment tracker: how a model does on the rows of each day."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ens_plugin.analysis.unlabelled import Agreement
+from ens_plugin.errors import InputError, ends_at_caller
+from ens_plugin.report.text import printable
+from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
+from ens_plugin.tracking.log import DEFAULT_PREFIX, INCHES, MlflowRun, artifact_path, check_prefix, target_run
+from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
+
+__all__ = ["log_agreement"]
+
+DATA_FILE, ROWS_FILE, FIGURE_FILE = "agreement.json", "undecided.csv", "agreement.png"
+
+
+@ends_at_caller
+def log_agreement(
+    found: Agreement, *, run_id: str | None = None, prefix: str = DEFAULT_PREFIX, tracker: object = MLFLOW
+) -> str:
+    """Log an agreement to an experiment tracker: scalars, the agreement by size, its picture and undecided rows.
+
+    Parameters
+    ----------
+    found : Agreement
+        From :func:`ens_plugin.agreement`.
+    run_id : str, optional
+        MLflow run to log to.  By default the active run, or else a new one, which is then ended.
+    prefix : str, default="ens"
+        Start of the names of metrics and artifacts.
+    tracker : str or object, default="mlflow"
+        As for :func:`ens_plugin.log_report`.
+
+    Returns
+    -------
+    str
+        The run's id; of TensorBoard and DVCLive the directory, of your own tracker the name of its class.
+
+    Raises
+    ------
+    InputError
+        If `found` is no Agreement, or an argument is none that :func:`ens_plugin.log_report` takes.
+    TrackingError
+        If the tracking server cannot be reached or refuses a call, or a tracker's library fails.
+
+    Notes
+    -----
+    The scalars are ``ens.agreement``, a share; ``ens.agreement_size``, the trees that the wanted agreement takes, where
+    they can be told; ``ens.undecided_rows``; ``ens.agreement_rows``; and ``ens.probability_sd``, where members give
+    probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are ``agreement.json``,
+    ``agreement.png`` and ``undecided.csv``.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X[:300], y[:300])
+    >>> today = ens_plugin.agreement(forest, X[300:])
+    >>> ens_plugin.log_agreement(today)  # doctest: +SKIP
+    """
+    if not isinstance(found, Agreement):
+        raise InputError(
+            f"{printable(repr(found), 120)} is not an agreement. Pass what ens_plugin.agreement returns: "
+            "log_agreement(agreement(model, X))."
+        )
+    check_prefix(prefix)
+    check_tracker(tracker)
+    if kind_of(tracker) != MLFLOW and run_id is not None:
+        raise InputError("run_id is of MLflow. For another tracker, pass the run itself, or leave run_id out.")
+    with TemporaryDirectory(prefix="ens_plugin-") as directory:
+        parts = _parts(found, Path(directory), prefix)
+        if kind_of(tracker) != MLFLOW:
+            return log_to(tracker, parts)
+        return _log_to_mlflow(parts, run_id)
+
+
+def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
+    """Write the files and return the parts that are logged."""
+    (directory / DATA_FILE).write_text(found.to_json(), encoding="utf-8")
+    found.undecided.to_csv(directory / ROWS_FILE)
+    _draw(found, directory / FIGURE_FILE)
+    scalars = {
+        "agreement": found.agreement,
+        "agreement_size": found.recommended_size,
+        "agreement_rows": found.n_rows,
+        "undecided_rows": len(found.undecided),
+        "probability_sd": found.probability_sd,
+    }
+    return ReportParts(
+        prefix=prefix,
+        scalars={f"{prefix}.{name}": float(value) for name, value in scalars.items() if value is not None},
+        curve={f"{prefix}/agreement": _by_size(found)},
+        directory=directory,
+        facts={"model": found.model, "n_members": found.n_members, "n_rows": found.n_rows},
+        summary=f"```\n{found}\n```",
+    )
+
+
+def _by_size(found: Agreement) -> dict[int, float]:
+    """Return the agreement by size up to the present one, whose value MLflow shows as that of the run."""
+    advice = found.recommendation
+    below = advice.sizes < found.n_members
+    by_size = dict(zip(advice.sizes[below].tolist(), advice.values[below].tolist(), strict=True))
+    return {**by_size, found.n_members: found.agreement}
+
+
+def _draw(found: Agreement, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from ens_plugin.report.plots import default_style
+
+    with default_style():
+        figure = Figure(figsize=INCHES, layout="constrained")
+        found.plot(figure.subplots())
+        figure.savefig(path, dpi=120)
+
+
+def _log_to_mlflow(parts: ReportParts, run_id: str | None) -> str:
+    require_mlflow()
+    import mlflow
+
+    uri = mlflow.get_tracking_uri()
+    check_server(uri)
+    with tracking_errors(uri), target_run(run_id) as target:
+        client = mlflow.MlflowClient()
+        run = client.get_run(target)
+        tracker = MlflowRun(client, run, artifact_path(parts.prefix), int(time.time() * 1000), None)
+        log_parts(tracker, parts)
+        tracker.describe(parts.summary, f"{parts.prefix}.agreement")
+        return target
