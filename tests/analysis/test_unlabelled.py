@@ -386,7 +386,7 @@ def test_rows_that_are_closer_to_call_than_those_with_labels_are_a_note() -> Non
     ],
 )
 def test_rows_without_labels_that_tell_nothing_are_refused(rows: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match="^Of the rows passed as unlabelled: ") as refused:
+    with pytest.raises(error, match=r"^Of the rows passed as unlabelled: ") as refused:
         ens_plugin.analyze(OF_CANCER, CANCER[:300], DIAGNOSIS[:300], unlabelled=rows)
     assert message in str(refused.value)
 
