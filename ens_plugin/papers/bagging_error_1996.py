@@ -15,19 +15,22 @@ one number per row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import cross_val_predict
 
+from ens_plugin.analysis.analyze import analyze
 from ens_plugin.core.validation import BoolArray, FloatArray, as_numbers, as_values, check_finite, check_shares, counted
-from ens_plugin.errors import InputError
+from ens_plugin.errors import BagError, InputError, TooFewMembersError
 from ens_plugin.papers.members import label_probabilities, out_of_bag_members, outputs_without_target
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BaggingErrors", "estimate"]
+__all__ = ["BaggingErrors", "HybridError", "estimate", "hybrid_error"]
 
 SUM_TOLERANCE = 1e-6
 
@@ -714,3 +717,79 @@ def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErr
     }
     of_the_mean = {name: float(values.mean()) for name, values in per_point.items()}
     return BaggingErrors(outputs.shape[0], simple_estimates(*given, at_test) | of_the_mean | ours, per_point)
+
+
+class HybridError(NamedTuple):
+    """An error on new rows, and where it is from.
+
+    Attributes
+    ----------
+    error : float
+        Share of wrong labels, or mean squared error.
+    source : {"out of bag", "cross-validation"}
+    doubts : tuple of str
+        Why the trained members were not relied on; empty where they were.
+    """
+
+    error: float
+    source: Literal["out of bag", "cross-validation"]
+    doubts: tuple[str, ...]
+
+
+def hybrid_error(model: Any, X: Any, y: ArrayLike, *, cv: Any = 5) -> HybridError:
+    """Return the error by the trained members where nothing speaks against it, and else by cross-validation.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        An estimator of scikit-learn, which cross-validation can train again.
+    X, y : array-like
+        The training rows, in training order.
+    cv : int, splitter or iterable, default=5
+        As for :func:`sklearn.model_selection.cross_val_predict`: folds that keep together what belongs together, such
+        as those of ``GroupKFold``, where the doubts are about that.
+
+    Returns
+    -------
+    HybridError
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.analyze`, for rows that no cross-validation would help.
+
+    Notes
+    -----
+    1996 section 6: where the members' estimate is dubious, a squared error below 0 for example, resort to
+    cross-validation.  It is dubious here where that of infinitely many members is below 0, where the report of
+    :func:`ens_plugin.analyze` has a doubt or fewer than 30 rows, or where the bags are not known.  Cross-validation costs as many trainings as there are folds, and judges models of fewer rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.papers import bagging_error_1996
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    >>> bagging_error_1996.hybrid_error(forest, X, y).source
+    'out of bag'
+    """
+    try:
+        report = analyze(model, X, y)
+    except (BagError, TooFewMembersError) as error:
+        return _cross_validated(model, X, y, cv, (str(error),))
+    doubts = list(report.basis.doubts)
+    if not report.has_enough_rows:
+        doubts.append(f"There are only {counted(report.n_rows, 'row')}.")
+    if report.error_curve.asymptote_raw < 0:
+        doubts.append("The error of infinitely many members is estimated below 0.")
+    if doubts:
+        return _cross_validated(model, X, y, cv, tuple(doubts))
+    return HybridError(report.error, "out of bag", ())
+
+
+def _cross_validated(model: Any, X: Any, y: ArrayLike, cv: Any, doubts: tuple[str, ...]) -> HybridError:
+    target = np.asarray(y)
+    predicted = cross_val_predict(clone(model), X, target, cv=cv)
+    error = np.mean(predicted != target) if is_classifier(model) else np.mean((predicted - target) ** 2)
+    return HybridError(float(error), "cross-validation", doubts)
