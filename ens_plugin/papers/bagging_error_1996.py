@@ -762,7 +762,8 @@ def hybrid_error(model: Any, X: Any, y: ArrayLike, *, cv: Any = 5) -> HybridErro
     -----
     1996 section 6: where the members' estimate is dubious, a squared error below 0 for example, resort to
     cross-validation.  It is dubious here where that of infinitely many members is below 0, where the report of
-    :func:`ens_plugin.analyze` has a doubt or fewer than 30 rows, or where the bags are not known.  Cross-validation costs as many trainings as there are folds, and judges models of fewer rows.
+    :func:`ens_plugin.analyze` has a doubt or fewer than 30 rows, or where the bags are not known.
+    Cross-validation costs as many trainings as there are folds, and judges models of fewer rows.
 
     Examples
     --------
