@@ -20,8 +20,10 @@ from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
     level_text,
-    members_text,
+    member_noun,
+    number_text,
     printable,
+    reason_sentence,
     recommended_interval_text,
     recommended_text,
     root_sentence,
@@ -141,16 +143,17 @@ def _size_check(report: EnsembleReport) -> Check:
         return Check("recommended_size", False, found.size, found.max_size, sentence)
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
+    noun = member_noun(report)
     if not found.is_known:
         most = found.interval[1] if found.has_interval else None
         if most is None:
-            return Check("recommended_size", False, None, found.max_size, found.reason)
-        sentence = f"At most {counted(most, 'member is', 'members are')} enough for {criterion_words(found)}."
+            return Check("recommended_size", False, None, found.max_size, reason_sentence(report))
+        sentence = f"At most {counted(most, f'{noun} is', f'{noun}s are')} enough for {criterion_words(found)}."
         return Check("recommended_size", True, None, found.max_size, sentence)
     reached = (
-        f"{counted(found.size, 'member is', 'members are')} enough"
+        f"{counted(found.size, f'{noun} is', f'{noun}s are')} enough"
         if found.size
-        else f"not even {counted(found.max_size, 'member is', 'members are')} enough"
+        else f"not even {counted(found.max_size, f'{noun} is', f'{noun}s are')} enough"
     )
     sentence = f"{reached} for {criterion_words(found)}."
     return Check("recommended_size", found.size is not None, found.size, found.max_size, sentence)
@@ -165,14 +168,14 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
     if not report.recommendation.is_known and report.recommendation.has_interval:
         fewest, most = _ratios(report)
         sentence = (
-            f"{members_text(report.n_members)}: {fewest:.2f} to {most:.2f} times as many as needed; at most {limit:g} "
-            "wanted."
+            f"{number_text(report, report.n_members)}: {fewest:.2f} to {most:.2f} times as many as needed; at most "
+            f"{limit:g} wanted."
         )
         return Check("max_size_ratio", most <= limit, None, limit, sentence)
     size, ratio = report.recommended_size, report.size_ratio
     if size is None and ratio is not None and ratio > 1.0:
         # The ratio to the largest size considered; more members than that are needed.
-        now, most = members_text(report.n_members), report.recommendation.max_size
+        now, most = number_text(report, report.n_members), report.recommendation.max_size
         sentence = f"{now}: less than {ratio:.2f} times as many as needed, which are more than {most}."
         return Check("max_size_ratio", ratio <= limit, ratio, limit, sentence)
     if size is None or ratio is None:
@@ -183,7 +186,7 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
         ratio <= limit,
         ratio,
         limit,
-        f"{members_text(report.n_members)}: {ratio:.2f} times the recommended {size}; at most {limit:g} wanted.",
+        f"{number_text(report, report.n_members)}: {ratio:.2f} times the recommended {size}; at most {limit:g} wanted.",
     )
 
 
@@ -195,8 +198,8 @@ def _agreement_check(report: EnsembleReport, limit: float) -> Check:
             "Leave it out, and set with --tolerance how close the error has to be."
         )
     sentence = (
-        f"{members_text(report.n_members)} and infinitely many give the same label on {100 * agreement:.2f} % of rows; "
-        f"at least {100 * limit:g} % wanted."
+        f"{number_text(report, report.n_members)} and infinitely many give the same label on {100 * agreement:.2f} % "
+        f"of rows; at least {100 * limit:g} % wanted."
     )
     return Check("min_agreement", agreement >= limit, agreement, limit, sentence)
 
@@ -227,7 +230,7 @@ def _known(value: float) -> float | None:
 def as_text(found: Recommendation) -> str:
     """Return a recommendation as text, at most 80 columns wide."""
     report = found.report
-    lines = [_size_line(report, ""), *wrapped(printable(report.recommendation.reason))]
+    lines = [_size_line(report, ""), *wrapped(reason_sentence(report))]
     lines += wrapped(root_sentence(report))
     if not report.has_enough_rows or report.basis.doubts:
         lines = [*wrapped(f"Warning: {verdict(report)}"), *lines]
@@ -245,7 +248,7 @@ def as_markdown(found: Recommendation) -> str:
         markdown_verdict(report),
         "",
         _size_line(report, "**"),
-        escaped_markdown(report.recommendation.reason, 400),
+        escaped_markdown(reason_sentence(report), 400),
     ]
     if report.is_squared:
         lines += ["", escaped_markdown(root_sentence(report), 400)]
@@ -280,7 +283,7 @@ def _size_line(report: EnsembleReport, emphasis: str) -> str:
     size = recommended_text(report.recommendation)
     level = level_text(report.error_curve.interval_level)
     interval = recommended_interval_text(report.recommendation)
-    members = f"{emphasis}{size}{emphasis} {'member' if size == '1' else 'members'}"
+    members = f"{emphasis}{size}{emphasis} {member_noun(report)}{'s' * (size != '1')}"
     return f"{size_label(report)}: {members} ({level} interval {interval}); now {report.n_members}."
 
 

@@ -27,6 +27,7 @@ from ens_plugin.report.text import (
     output_lines,
     output_markdown,
     output_sentence,
+    reason_sentence,
     root_sentence,
     size_interval_text,
     size_lines,
@@ -299,7 +300,7 @@ def markdown_summary(report: ReportContent) -> str:
         output_sentence(report),
         *(f"Warning: {with_code(each, 350)}" for each in further_findings(report)),
         size_sentence(report),
-        report.recommendation.reason,
+        reason_sentence(report),
         *spread_sentences(report),
         *origin_sentences(report),
     ]

@@ -204,7 +204,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "size": text.recommended_text(advice),
         "size_interval": text.recommended_interval_text(advice),
         "criterion": text.criterion_words(advice),
-        "reason": _shown(advice.reason),
+        "reason": _shown(text.reason_sentence(report)),
         "agreement": None if advice.agreement is None else text.error_text(advice.agreement, ZERO_ONE),
         "is_agreement": advice.criterion == "agreement",
         "excess_loss": "mean Brier score" if advice.criterion == "probability" else "error",
@@ -250,7 +250,7 @@ def _heat(report: ReportContent) -> list[list[int]]:
 
 
 def _facts(report: ReportContent) -> list[tuple[str, str]]:
-    curve = report.error_curve
+    curve, noun = report.error_curve, text.member_noun(report)
     check = "" if curve.check is None else text.spread_text(curve.check, curve.metric)
     versions = ", ".join(f"{_shown(name, 60)} {_shown(version, 60)}" for name, version in report.versions.items())
     facts = [
@@ -262,7 +262,9 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
         ),
         (
             "Rows left out",
-            f"{report.rows_without_oob} (too few members out of bag)" if report.rows_without_oob else "",
+            f"{report.rows_without_oob} (too few {text.member_noun(report)}s out of bag)"
+            if report.rows_without_oob
+            else "",
         ),
         (
             "Rows without labels",
@@ -271,13 +273,15 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
         ("Groups", text.group_words(report.basis.n_groups, report.n_rows)),
         ("Rows of the metric", "" if curve.metric_basis is None else str(curve.metric_basis.n_rows)),
         ("Finite log loss", text.finite_words(curve.metric_basis)),
-        ("Members per row", f"{report.mean_oob_members:.1f} on average"),
-        ("In-bag rows", text.bag_words(report)),
-        ("Prediction", text.aggregation_words(report)),
-        ("Error curve", text.estimator_words(report)),
+        (f"{noun.title()}s per row", f"{report.mean_oob_members:.1f} on average"),
+        ("In-bag rows", text.in_nouns(text.bag_words(report), report)),
+        ("Prediction", text.in_nouns(text.aggregation_words(report), report)),
+        ("Error curve", text.in_nouns(text.estimator_words(report), report)),
         (
             "Check of the curve",
-            f"differs by at most {check} from the average over subsets of the members" if check else "",
+            f"differs by at most {check} from the average over subsets of the {text.member_noun(report)}s"
+            if check
+            else "",
         ),
         ("Computed", _shown(report.created, 40)),
         ("Versions", versions),

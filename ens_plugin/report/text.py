@@ -45,6 +45,7 @@ __all__ = [
     "further_findings",
     "gain_sentence",
     "group_words",
+    "in_nouns",
     "independence_words",
     "interval_text",
     "label_lines",
@@ -67,6 +68,7 @@ __all__ = [
     "points_text",
     "predictors",
     "printable",
+    "reason_sentence",
     "recommended_interval_text",
     "recommended_text",
     "root_sentence",
@@ -417,10 +419,11 @@ def _few_rows_note(report: ReportContent, most: int) -> str:
         return ""
     names = ", ".join(printable(found.label, LONGEST_LABEL) for found in few[:MOST_NAMED])
     more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
+    noun = member_noun(report)
     members = (
-        f"the {report.mean_oob_members:.3g} out-of-bag members of a row, not all {report.n_members}, are wrong together"
+        f"the {report.mean_oob_members:.3g} out-of-bag {noun}s of a row, not all {report.n_members}, are wrong together"
         if report.data == "oob"
-        else f"all {report.n_members} members are wrong together"
+        else f"all {number_text(report, report.n_members)} are wrong together"
     )
     rows = f"fewer than {FEWEST_ROWS} independent rows of equal weight"
     note = f"Rough for {names}{more}, with {rows}: the error is about the share of rows on which {members}."
@@ -431,7 +434,8 @@ def _few_rows_note(report: ReportContent, most: int) -> str:
 
 def predictors(report: ReportContent) -> str:
     """Return which members predict the rows of the confusion matrix, in words."""
-    return "their out-of-bag members" if report.data == "oob" else "all members"
+    noun = member_noun(report)
+    return f"their out-of-bag {noun}s" if report.data == "oob" else f"all {noun}s"
 
 
 def label_lines(report: ReportContent, most: int) -> list[str]:
@@ -441,7 +445,8 @@ def label_lines(report: ReportContent, most: int) -> list[str]:
         return []
     level = level_text(report.error_curve.interval_level)
     size = report.recommended_size
-    head = LabelRow("", "rows", members_text(report.n_members), f"{level} interval", f"with {size}" if size else "", ())
+    here = number_text(report, report.n_members)
+    head = LabelRow("", "rows", here, f"{level} interval", f"with {size}" if size else "", ())
     notes = [line for note in label_notes(report, most) for line in wrapped(note, indent="  ")]
     return ["Error by label:", *map(_line, [head, *rows]), *notes]
 
@@ -609,6 +614,17 @@ def number_text(report: ReportContent, number: int) -> str:
     return counted(number, member_noun(report))
 
 
+def in_nouns(sentence: str, report: ReportContent) -> str:
+    """Return a sentence about members with what one of this ensemble is called, such as "trees", in their place."""
+    noun = member_noun(report)
+    return re.sub(r"\b([Mm])ember", lambda found: noun.title() if found[1] == "M" else noun, sentence)
+
+
+def reason_sentence(report: ReportContent) -> str:
+    """Return the explanation of the recommended size."""
+    return in_nouns(printable(report.recommendation.reason), report)
+
+
 def first_doubt(report: ReportContent) -> Finding | None:
     """Return the doubt that the headline states; None where there is none."""
     return next((found for found in report.findings if found.kind == "doubt"), None)
@@ -642,7 +658,7 @@ def root_sentence(report: ReportContent) -> str:
     limit = f", and {root.limit} with infinitely many" if root.limit else ""
     return (
         f"Root mean squared error (RMSE), in the target's unit: {root.error}{interval} with "
-        f"{members_text(report.n_members)}{limit}."
+        f"{number_text(report, report.n_members)}{limit}."
     )
 
 
@@ -665,10 +681,10 @@ def variance_sentence(report: ReportContent) -> str:
     parts = report.bias_variance
     variance = error_text(parts.member_variance, parts.loss)
     if parts.loss not in SHARES:
-        return f"The variance of one member around the infinite ensemble is {variance}."
+        return f"The variance of one {member_noun(report)} around the infinite ensemble is {variance}."
     return (
-        f"One member predicts another label than the infinite ensemble for {variance} of the rows (its variance). "
-        "Some of these labels are right, so averaging removes less than that."
+        f"One {member_noun(report)} predicts another label than the infinite ensemble for {variance} of the rows (its "
+        "variance). Some of these labels are right, so averaging removes less than that."
     )
 
 
@@ -680,7 +696,7 @@ def detail(report: ReportContent) -> str:
         output_sentence(report),
         root_sentence(report),
         size_sentence(report),
-        printable(report.recommendation.reason),
+        reason_sentence(report),
         *spread_sentences(report),
     ]
     return "\n".join(
@@ -810,17 +826,18 @@ def size_sentence(report: ReportContent) -> str:
     level = level_text(report.error_curve.interval_level)
     interval = size_interval_text(recommendation.interval, recommendation.max_size)
     return (
-        f"{size_label(report)}: {_size_words(recommendation)} ({level} interval {interval}), for "
+        f"{size_label(report)}: {_size_words(report)} ({level} interval {interval}), for "
         f"{criterion_words(recommendation)}."
     )
 
 
-def _size_words(recommendation: SizeRecommendation) -> str:
+def _size_words(report: ReportContent) -> str:
+    recommendation = report.recommendation
     if not recommendation.is_known:
         return f"{NOT_TOLD} from these rows"
     if recommendation.size is None:
-        return f"more than {members_text(recommendation.max_size)}"
-    return members_text(recommendation.size)
+        return f"more than {number_text(report, recommendation.max_size)}"
+    return number_text(report, recommendation.size)
 
 
 def _label_lines(report: ReportContent) -> list[str]:
@@ -831,7 +848,7 @@ def _label_lines(report: ReportContent) -> list[str]:
 
 def spread_sentences(report: ReportContent) -> list[str]:
     """Return sentences on agreement, the spread over seeds, bias and variance."""
-    members, agreement = members_text(report.n_members), report.recommendation.agreement
+    members, agreement = number_text(report, report.n_members), report.recommendation.agreement
     sentences = []
     if agreement is not None:
         sentences.append(
@@ -855,7 +872,7 @@ def spread_sentences(report: ReportContent) -> list[str]:
         loss = printable(parts.loss, 24)
         of_loss = f"of the {loss}, not of {printable(metric, 40)}" if is_other else loss
         sentences.append(
-            f"Bias {error_text(parts.bias, parts.loss)} and variance of one member "
+            f"Bias {error_text(parts.bias, parts.loss)} and variance of one {member_noun(report)} "
             f"{error_text(parts.member_variance, parts.loss)} ({of_loss}) are over seeds, given this "
             "training set, not over training sets (for those: ens_plugin.training_variance)."
         )
@@ -878,9 +895,14 @@ def origin_sentences(report: ReportContent) -> list[str]:
         f"Data: {rows}, {_judges(report)}{source}.",
         *own,
         *([f"Groups: {groups}."] if groups else []),
-        f"In-bag rows: {bag_words(report)}.",
-        f"Prediction: {aggregation_words(report)}.",
-        f"Curve: {estimator_words(report)}.",
+        *(
+            in_nouns(sentence, report)
+            for sentence in (
+                f"In-bag rows: {bag_words(report)}.",
+                f"Prediction: {aggregation_words(report)}.",
+                f"Curve: {estimator_words(report)}.",
+            )
+        ),
     ]
 
 

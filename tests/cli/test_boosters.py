@@ -80,7 +80,7 @@ def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) 
     whole = run("analyze", name, *CANCER, "--details")[1]
     assert whole.startswith(out)
     details = whole.removeprefix(out)
-    assert "distribution of the rows' mean margins, fitted to the members' raw scores" in " ".join(details.split())
+    assert "distribution of the rows' mean margins, fitted to the trees' raw scores" in " ".join(details.split())
     assert widest(details) <= 80
 
 

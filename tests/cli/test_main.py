@@ -178,11 +178,11 @@ def test_files_are_written_beside_the_result(run: Run, tmp_path: Path) -> None:
 def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     yes = run("recommend", *CANCER)
     assert yes.code == 0
-    assert yes.out.startswith(f"Recommended size: {cancer_report().recommended_size} members (95 % interval ")
+    assert yes.out.startswith(f"Recommended size: {cancer_report().recommended_size} trees (95 % interval ")
     assert "now 60." in yes.out
     no = run("recommend", *CANCER, "--confidence", "0.9999", "--max-size", "101")
     assert no.code == 1
-    assert no.out.startswith("Recommended size: more than 101 members")
+    assert no.out.startswith("Recommended size: more than 101 trees")
 
 
 def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_demo_trains_nothing_if_the_server_is_down(run: Run, monkeypatch: pytest
 def test_metric_by_name(run: Run) -> None:
     outcome = run("recommend", *CANCER, "--metric", "roc_auc", "--tolerance", "0.01")
     assert outcome.code == 0
-    assert "members are enough for a difference of 0.01." in " ".join(outcome.out.split())
+    assert "trees are enough for a difference of 0.01." in " ".join(outcome.out.split())
     outcome = run("analyze", *CANCER, "--metric", "roc_auk")
     assert outcome.code == 2
     assert "near are 'roc_auc'" in " ".join(outcome.err.split())

@@ -68,7 +68,7 @@ def test_ratio_of_an_ensemble_larger_than_all_sizes_considered_is_below_that_to_
     found = replace(found, recommendation=replace(found.recommendation, max_size=101, interval=(101, None)))
     check = checks_of(found, Limits(max_size_ratio=limit))[1]
     assert (check.passed, check.value) == (passed, 2.0)
-    assert check.sentence == "202 members: less than 2.00 times as many as needed, which are more than 101."
+    assert check.sentence == "202 trees: less than 2.00 times as many as needed, which are more than 101."
 
 
 @pytest.mark.parametrize(

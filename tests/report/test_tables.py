@@ -26,7 +26,7 @@ def test_few_labels_are_listed_in_their_order_with_their_matrix() -> None:
     start = lines.index("Error by label:")
     assert [line.split()[:2] for line in lines[start + 2 : start + 5]] == [["label", str(code)] for code in range(3)]
     assert "0.20 %" in lines[start + 4]
-    assert "Rows by label (down) and by the label of their out-of-bag members (across):" in lines
+    assert "Rows by label (down) and by the label of their out-of-bag trees (across):" in lines
     assert max(map(len, lines)) <= 80
 
 

@@ -65,7 +65,7 @@ def test_summary_of_a_classification_states_the_verdict_the_accuracy_and_the_siz
 def test_details_of_a_classification_state_the_rest() -> None:
     text = " ".join(REPORTS["classification"].details().split())
     for part in (
-        "Recommended size: 59 members (95 % interval 29 to 119), for 99 % agreement",
+        "Recommended size: 59 trees (95 % interval 29 to 119), for 99 % agreement",
         "the same label on 99.46 % of rows",
         "standard deviation of at most 0.21 percentage points",
         "569 out-of-bag rows",
