@@ -1118,7 +1118,10 @@ def _draw_allowed(ax: Axes, curve: SizeCurve, size: int, limits: str) -> None:
         _add_line(ax, [size], [value], marker="s", linestyle="", color=ORANGE, markeredgecolor=inks.paper, zorder=4)
     side = "right" if _side(ax, size) == "right" else "left"
     offset = (-5 if side == "right" else 5, -4)
-    write(ax, "\n".join(lines), (size, 1.0), ("data", "axes fraction"), offset, color=inks.ink, ha=side, va="top")
+    # Lines of other sizes may lie behind the text.
+    behind = {"facecolor": inks.paper, "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
+    at, style = ("data", "axes fraction"), {"color": inks.ink, "ha": side, "va": "top", "bbox": behind}
+    write(ax, "\n".join(lines), (size, 1.0), at, offset, **style)
 
 
 def report_figures(report: ReportContent) -> dict[str, Figure]:

@@ -10,7 +10,8 @@ from typing import Any
 from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, output_ensemble, replace_ensemble
-from ens_plugin.errors import InputError, ends_at_caller
+from ens_plugin.core.validation import with_article
+from ens_plugin.errors import InputError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.budget import check_limits
 from ens_plugin.report.result import Costs, LinearCost
 from ens_plugin.report.text import bytes_text, seconds_text
@@ -49,11 +50,12 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
     InputError
         If X has no rows, or is of a kind whose rows cannot be taken.
     UnsupportedModelError
-        If no adapter accepts the model, or its adapter cannot truncate.
+        If no adapter accepts the model, its adapter cannot truncate, or it has no ``predict``.
 
     Notes
     -----
-    Times are those of this machine, as busy as it is.  Of a search, the bytes are those of its ``best_estimator_``.
+    Times are those of this machine, as busy as it is.  Of a search, a right-sized or a pruning estimator, the costs are
+    those of the ensemble in it, as :func:`ens_plugin.truncate` returns it.
 
     Examples
     --------
@@ -70,13 +72,18 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
     n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     if not n_rows:
         raise InputError("X has no rows to predict; pass one or more.")
-    n_members, one = _member_count(model), first_of(model, 1)
+    n_members, one, whole = _member_count(model), first_of(model, 1), _as_cut(model)
+    if not hasattr(whole, "predict"):
+        raise UnsupportedModelError(
+            f"{with_article(type(whole).__name__, 'A')} has no predict whose time could be measured. "
+            "ens_plugin.truncate with max_bytes alone needs none."
+        )
     requests = [rows[place : place + 1] for place in range(min(n_rows, REQUESTS))]
     return Costs(
         n_members=n_members,
-        bytes=_linear(pickled_bytes(one), pickled_bytes(_as_cut(model)), n_members),
-        latency=_predicting(one, model, requests, REQUESTS, n_members),
-        row_seconds=_scaled(_predicting(one, model, [rows], BATCHES, n_members), n_rows),
+        bytes=_linear(pickled_bytes(one), pickled_bytes(whole), n_members),
+        latency=_predicting(one, whole, requests, REQUESTS, n_members),
+        row_seconds=_scaled(_predicting(one, whole, [rows], BATCHES, n_members), n_rows),
         batch_rows=n_rows,
         explain_seconds=None if explain is None else _explaining(explain, requests[0], n_members),
     )
@@ -90,7 +97,7 @@ def _member_count(model: Any) -> int:
 
 
 def _as_cut(model: Any) -> Any:
-    """Return the model in the form in which it is cut, with all members: of a search, its best estimator."""
+    """Return the model in the form in which it is cut, with all members; of a search, its best estimator."""
     return replace_ensemble(model, lambda ensemble: ensemble)
 
 

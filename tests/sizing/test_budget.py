@@ -211,6 +211,22 @@ def test_what_cannot_be_cut_has_no_costs_by_size() -> None:
         ens_plugin.measure_costs(LogisticRegression(max_iter=1000).fit(X, y), X)
 
 
+def test_an_ensemble_without_a_predict_has_bytes_alone() -> None:
+    members = forest(10).estimators_
+    custom = ens_plugin.CustomEnsemble.from_estimators(members, row_indices=[np.arange(len(y))] * 10)
+    with pytest.raises(UnsupportedModelError, match="has no predict whose time could be measured"):
+        ens_plugin.measure_costs(custom, X)
+    limit = bytes_of(custom) // 2
+    assert bytes_of(ens_plugin.truncate(custom, max_bytes=limit)) <= limit
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_pruning_classifier_costs_what_the_ensemble_in_it_does() -> None:
+    pruned = ens_plugin.DynamicPruningClassifier(RandomForestClassifier(40, random_state=0)).fit(X, y)
+    costs = ens_plugin.measure_costs(pruned, X)
+    assert (costs.latency.fixed, costs.latency.per_member) == pytest.approx((0.005, 0.00101))
+
+
 def test_members_of_very_different_bytes_are_counted_by_their_own() -> None:
     model = forest(30)
     deep, flat = forest(15), forest(15, max_depth=1)
