@@ -413,7 +413,8 @@ class Rightsizing:
                 "recommend more members than these have. Not cut, nothing logged."
             )
         if self.outcome == "not_needed":
-            return f"{source}: {members}, no more than the {found.size} recommended. Nothing to cut, nothing logged."
+            than = f"the {found.size} recommended{', and no more than the limits allow' * (self.allowed is not None)}"
+            return f"{source}: {members}, no more than {than}. Nothing to cut, nothing logged."
         if self.outcome == "refused":
             return f"{source}: the model of its first {kept} of {members} failed a check. Nothing logged."
         if kept == self.allowed and kept != found.size:

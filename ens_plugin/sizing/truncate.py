@@ -455,7 +455,7 @@ def sufficient_cut(
     """
     while (size := min(size, most)) < whole.report.n_members:
         cut = truncate(whole.model, size)
-        cut_report = _report_on_cut(cut, size, whole, progress)
+        cut_report = _report_on_cut(cut, size, whole, progress, is_limited=size == most)
         checks = cut_checks(whole.model, cut, whole.X, whole.report, cut_report, whole.options.sample_weight)
         found = cut_report.recommendation
         has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
@@ -469,12 +469,16 @@ def sufficient_cut(
     return whole.model, whole.report, ()
 
 
-def _report_on_cut(cut: Any, size: int, whole: AnalysedModel, progress: Progress | None) -> EnsembleReport:
+def _report_on_cut(
+    cut: Any, size: int, whole: AnalysedModel, progress: Progress | None, *, is_limited: bool
+) -> EnsembleReport:
     try:
         return run_analysis(cut, whole.X, whole.y, whole.options, progress=progress)
     except TooFewMembersError as error:
         found = error.finding or error.template.rstrip(".")
+        which = f"{members_text(size)} that the limits allow" if is_limited else f"recommended {members_text(size)}"
+        larger = "raise the limits" if is_limited else "get a larger size by a higher confidence or a lower tolerance"
         raise TooFewMembersError(
-            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
-            "{data='holdout'}, or get a larger size by a higher confidence or a lower tolerance."
+            f"The {which} cannot be checked on these rows ({found}). Pass held-out rows with {{data='holdout'}}, or "
+            f"{larger}."
         ) from error

@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.analysis import AnalysisOptions
+from ens_plugin.errors import TooFewMembersError
 from ens_plugin.sizing.truncate import AnalysedModel, sufficient_cut
 
 
@@ -40,3 +41,13 @@ def test_no_more_members_than_allowed_are_kept_and_their_error_is_checked(size: 
     assert (len(cut.estimators_), cut_report.n_members) == (kept, kept)
     assert "error" in [check.name for check in checks]
     assert ("agreement" in [check.name for check in checks]) is (most > size)
+
+
+def test_members_that_the_limits_allow_may_be_too_few_to_be_checked() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(40, random_state=0).fit(X, y)
+    whole = AnalysedModel(forest, ens_plugin.analyze(forest, X, y), X, y, AnalysisOptions())
+    with pytest.raises(
+        TooFewMembersError, match=r"The 1 member that the limits allow cannot .*, or raise the limits\."
+    ):
+        sufficient_cut(whole, 20, most=1)
