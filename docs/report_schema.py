@@ -16,7 +16,10 @@ __all__ = ["report_schema"]
 NUMBER = {"$ref": "#/$defs/number"}
 PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, bool: {"type": "boolean"}, float: NUMBER}
 # Written only where they hold something.
-SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint", "zeros"}
+SELDOM = {
+    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint", "zeros",
+    "costs",
+}  # fmt: skip
 
 
 def report_schema() -> dict[str, Any]:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from ens_plugin.oob.search import OneFold, OobScorer, make_oob_scorer
     from ens_plugin.oob.uncertainty import PredictionUncertainty, predict_with_uncertainty
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
+    from ens_plugin.report.budget import Budget
     from ens_plugin.report.comparison import Comparison, compare
-    from ens_plugin.report.result import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+    from ens_plugin.report.result import BiasVariance, Costs, EnsembleReport, ErrorCurve, SizeRecommendation
+    from ens_plugin.sizing.budget import measure_costs
     from ens_plugin.sizing.grow import Growth, GrowthStep, grow
     from ens_plugin.sizing.pruning import DynamicPruningClassifier
     from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Agreement",
     "BiasVariance",
+    "Budget",
     "Comparison",
+    "Costs",
     "CustomEnsemble",
     "DynamicPruningClassifier",
     "EnsembleReport",
@@ -76,6 +80,7 @@ __all__ = [
     "log_agreement",
     "log_report",
     "make_oob_scorer",
+    "measure_costs",
     "oob_permutation_importance",
     "oob_predictions",
     "predict_with_uncertainty",
@@ -89,7 +94,9 @@ __all__ = [
 _HOME_OF = {
     "Agreement": "ens_plugin.analysis.unlabelled",
     "BiasVariance": "ens_plugin.report.result",
+    "Budget": "ens_plugin.report.budget",
     "Comparison": "ens_plugin.report.comparison",
+    "Costs": "ens_plugin.report.result",
     "CustomEnsemble": "ens_plugin.adapters.custom",
     "DynamicPruningClassifier": "ens_plugin.sizing.pruning",
     "EnsembleReport": "ens_plugin.report.result",
@@ -118,6 +125,7 @@ _HOME_OF = {
     "log_agreement": "ens_plugin.tracking",
     "log_report": "ens_plugin.tracking",
     "make_oob_scorer": "ens_plugin.oob.search",
+    "measure_costs": "ens_plugin.sizing.budget",
     "oob_permutation_importance": "ens_plugin.oob.importance",
     "oob_predictions": "ens_plugin.oob.predictions",
     "predict_with_uncertainty": "ens_plugin.oob.uncertainty",

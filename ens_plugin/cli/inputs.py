@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ __all__ = [
     "AnalysisRequest",
     "analysis_arguments",
     "analysis_of",
+    "budget_arguments",
     "feature_arguments",
     "features_for_model",
     "is_read_in_two_ways",
@@ -387,6 +389,31 @@ max_size_option = click.option(
 )
 
 
+def _in_units(unit: float) -> Callable[[click.Context, click.Parameter, float | None], float | None]:
+    def scaled(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+        if value is not None and not 0.0 < value * unit < math.inf:
+            raise click.BadParameter(f"{value:g} is no finite number above 0.", param=parameter)
+        return None if value is None else value * unit
+
+    return scaled
+
+
+BUDGET = (
+    click.option(
+        "--max-megabytes",
+        "max_bytes",
+        type=float,
+        callback=_in_units(1e6),
+        help="Most megabytes, of 1 000 000 bytes, of the pickled model.",
+    ),
+    click.option(
+        "--max-latency-ms",
+        "max_latency",
+        type=float,
+        callback=_in_units(1e-3),
+        help="Most milliseconds for a request of one row, measured here: the median.",
+    ),
+)
 FEATURES = (
     click.option(
         "--drop",
@@ -511,6 +538,11 @@ def row_arguments(command: Callable[..., None]) -> Callable[..., None]:
 def feature_arguments(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the options that choose columns as features."""
     return _with_arguments(command, FEATURES)
+
+
+def budget_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with limits on the bytes and the seconds of a model, which it gets in these units."""
+    return _with_arguments(command, BUDGET)
 
 
 def means_arguments(command: Callable[..., None]) -> Callable[..., None]:

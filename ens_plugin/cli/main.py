@@ -30,7 +30,14 @@ from ens_plugin.cli.console import (
     use_store,
     write_text,
 )
-from ens_plugin.cli.inputs import KINDS, AnalysisRequest, analysis_arguments, analysis_of, feature_arguments
+from ens_plugin.cli.inputs import (
+    KINDS,
+    AnalysisRequest,
+    analysis_arguments,
+    analysis_of,
+    budget_arguments,
+    feature_arguments,
+)
 from ens_plugin.cli.oob import oob
 from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.errors import EnsPluginError, spelled
@@ -202,6 +209,8 @@ def analyze(
         "      --confidence 0.995\n"
         "  ens-plugin recommend forest.joblib --data train.csv --target y --measure \\\n"
         "      --format markdown --picture curve.png --max-size-ratio 2\n"
+        "  ens-plugin recommend forest.joblib --data train.csv --target y \\\n"
+        "      --max-megabytes 50 --max-latency-ms 2\n"
     )
 )
 @analysis_arguments
@@ -217,21 +226,26 @@ def analyze(
     "--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL has more than this many times the needed members."
 )
 @click.option("--min-agreement", type=SHARE, help="Exit with 1 if the agreement with the infinite ensemble is lower.")
+@budget_arguments
 def recommend(
     request: AnalysisRequest, style: Format, measure: bool, picture_path: Path | None, json_path: Path | None,
-    max_size_ratio: float | None, min_agreement: float | None,
+    max_size_ratio: float | None, min_agreement: float | None, max_bytes: float | None, max_latency: float | None,
 ) -> None:  # fmt: skip
     """Print how many members MODEL needs, and the reason.
 
     MODEL and FILE are as for `ens-plugin analyze`. Loading a model runs code stored in it: load only
     what you trust.
 
+    With --max-megabytes or --max-latency-ms, bytes and times are measured, and printed is how many
+    members fit, with which error. ens_plugin.truncate cuts to what fits.
+
     Exits with 1 if no size up to --max-size is large enough or a demand is not met, with 2 if there
     is no result.
     """
     from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
 
-    found = recommended(request, Limits(max_size_ratio, min_agreement), measure, picture_path)
+    limits = Limits(max_size_ratio, min_agreement, max_bytes, max_latency)
+    found = recommended(request, limits, measure, picture_path)
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
@@ -298,7 +312,10 @@ def gate(
 @analysis_arguments
 @format_option
 @click.option("--register", metavar="NAME", help="Registered model that gets the new version; MODEL's own by default.")
-def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> None:
+@budget_arguments
+def rightsize(
+    request: AnalysisRequest, style: Format, register: str | None, max_bytes: float | None, max_latency: float | None
+) -> None:
     """Cut MODEL to its recommended size, as a new version.
 
     MODEL is models:/NAME/VERSION, models:/NAME@ALIAS, models:/m-... or runs:/ID/PATH; FILE is as for
@@ -306,12 +323,16 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     report, loaded back, and only then registered; no alias moves. Loading a model runs code stored
     in it: load only what you trust.
 
+    With --max-megabytes or --max-latency-ms, MODEL is cut to what they allow where that is less than
+    recommended.
+
     Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if there is no
     result.
     """
     from ens_plugin.cli.registry import as_json, as_markdown, as_text, rightsized
+    from ens_plugin.report.budget import CostLimits
 
-    found = rightsized(request, register)
+    found = rightsized(request, register, CostLimits(max_bytes, max_latency))
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
     if not found.passed:
         click.get_current_context().exit(NOT_MET)

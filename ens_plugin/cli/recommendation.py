@@ -15,6 +15,7 @@ from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.answer import markdown_verdict, verdict
+from ens_plugin.report.budget import Budget
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
@@ -30,6 +31,7 @@ from ens_plugin.report.text import (
     size_label,
     wrapped,
 )
+from ens_plugin.sizing.budget import measure_costs
 from ens_plugin.sizing.truncate import Check, Savings, measure_savings
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "as_json",
     "as_markdown",
     "as_text",
+    "budget_checks",
     "checks_of",
     "is_decided",
     "recommended",
@@ -46,14 +49,22 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+BUDGET_ROWS = 7
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The demands of a CI job: the largest size ratio and the least agreement of a model, None for no demand."""
+    """The demands of a CI job on a model, None for no demand: bytes are of its pickle, seconds for one row."""
 
     max_size_ratio: float | None = None
     min_agreement: float | None = None
+    max_bytes: float | None = None
+    max_latency: float | None = None
+
+    @property
+    def are_on_costs(self) -> bool:
+        """Whether bytes or latency are limited."""
+        return self.max_bytes is not None or self.max_latency is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +74,16 @@ class Recommendation:
     Attributes
     ----------
     checks : tuple of Check
-        ``"recommended_size"`` first, then the demands of the job: ``"max_size_ratio"``, ``"min_agreement"``.
+        ``"recommended_size"`` first, then the demands of the job: ``"max_size_ratio"``, ``"min_agreement"``,
+        ``"max_megabytes"``, ``"max_latency_ms"``.
     savings : Savings or None
         None where they were not requested, and where nothing is saved.
     picture : str or None
         Path of the picture of the error curve.
     is_decided : bool
         Whether the rows tell if the demands are met: by the recommended size, or else by both ends of its interval.
+    budget : Budget or None
+        What the limits on bytes and latency allow; None without such limits.
     """
 
     report: EnsembleReport
@@ -77,6 +91,7 @@ class Recommendation:
     savings: Savings | None = None
     picture: str | None = None
     is_decided: bool = True
+    budget: Budget | None = None
 
     @property
     def passed(self) -> bool:
@@ -87,12 +102,19 @@ class Recommendation:
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
     """Analyse a model and check the demands; if requested, measure the savings and draw the curve."""
     found = analysis_of(request)
-    checks = checks_of(found.report, limits)
+    budget = _budget(found, limits) if limits.are_on_costs else None
+    checks = (*checks_of(found.report, limits), *(() if budget is None else budget_checks(budget)))
     savings = _savings(found) if measure else None
     if picture is not None:
         write_bytes(picture, _error_curve_png(found.report))
     shown = None if picture is None else str(picture)
-    return Recommendation(found.report, checks, savings, shown, is_decided(found.report, limits))
+    return Recommendation(found.report, checks, savings, shown, is_decided(found.report, limits), budget)
+
+
+def _budget(found: Analysis, limits: Limits) -> Budget:
+    with only_results_on_stdout():
+        costs = measure_costs(found.model, found.rows.X)
+    return found.report.budget(costs, max_bytes=limits.max_bytes, max_latency=limits.max_latency)
 
 
 def is_decided(report: EnsembleReport, limits: Limits) -> bool:
@@ -204,6 +226,22 @@ def _agreement_check(report: EnsembleReport, limit: float) -> Check:
     return Check("min_agreement", agreement >= limit, agreement, limit, sentence)
 
 
+def budget_checks(budget: Budget) -> tuple[Check, ...]:
+    """Return the checks of a model's own bytes and latency against the limits of a budget."""
+    now, costs = budget.report.n_members, budget.costs
+    found = []
+    if budget.max_bytes is not None:
+        megabytes, limit = costs.bytes.at(now) / 1e6, budget.max_bytes / 1e6
+        sentence = f"{members_text(now)}: {megabytes:.4g} MB pickled; at most {limit:g} wanted."
+        found.append(Check("max_megabytes", megabytes <= limit, megabytes, limit, sentence))
+    if budget.max_latency is not None:
+        latency, limit = 1e3 * costs.latency.at(now), 1e3 * budget.max_latency
+        spread = f"quartiles within {100 * costs.latency.spread:.0f} %"
+        sentence = f"{members_text(now)}: {latency:.4g} ms for one row (median, {spread}); at most {limit:g} wanted."
+        found.append(Check("max_latency_ms", latency <= limit, latency, limit, sentence))
+    return tuple(found)
+
+
 def as_json(found: Recommendation) -> str:
     """Return a recommendation as JSON; its fields are described in ``docs/reference/json.md``."""
     recommendation = found.report.to_dict()["recommendation"]
@@ -219,8 +257,15 @@ def as_json(found: Recommendation) -> str:
         "checks": [asdict(check) for check in found.checks],
         "savings": None if found.savings is None else asdict(found.savings),
         "picture": found.picture,
+        "budget": None if found.budget is None else _budget_content(found.budget),
     }
     return json.dumps(content, indent=1, allow_nan=False)
+
+
+def _budget_content(budget: Budget) -> dict[str, Any]:
+    costs = asdict(budget.costs)
+    del costs["explain_seconds"], costs["n_members"]
+    return {"max_bytes": budget.max_bytes, "max_latency": budget.max_latency, "largest_size": budget.size, **costs}
 
 
 def _known(value: float) -> float | None:
@@ -235,6 +280,7 @@ def as_text(found: Recommendation) -> str:
     if not report.has_enough_rows or report.basis.doubts:
         lines = [*wrapped(f"Warning: {verdict(report)}"), *lines]
     lines += savings_lines(found.savings)
+    lines += [] if found.budget is None else ["", *found.budget.lines()]
     demands = [line for check in found.checks[1:] for line in wrapped(check.text, later="  ")]
     return "\n".join([*lines, *([""] if demands else []), *demands])
 
@@ -253,6 +299,7 @@ def as_markdown(found: Recommendation) -> str:
     if report.is_squared:
         lines += ["", escaped_markdown(root_sentence(report), 400)]
     lines += savings_markdown_lines(found.savings)
+    lines += [] if found.budget is None else ["", *_budget_markdown_lines(found.budget)]
     demands = [f"- {escaped_markdown(check.text, 400)}" for check in found.checks[1:] if check.passed]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
@@ -271,8 +318,17 @@ def savings_markdown_lines(savings: Savings | None) -> list[str]:
     """Return a table of savings as lines of Markdown, after an empty line; none where nothing was measured."""
     if savings is None:
         return []
-    header, *rows = savings.rows()
-    return ["", _table_row(header), "|---|---:|---:|---:|", *map(_table_row, rows)]
+    return ["", *_markdown_table(savings.rows())]
+
+
+def _budget_markdown_lines(budget: Budget) -> list[str]:
+    cells = [tuple(escaped_markdown(cell, 40) for cell in row) for row in budget.rows(BUDGET_ROWS)]
+    return [escaped_markdown(budget.verdict, 600), "", *_markdown_table(cells), "", escaped_markdown(budget.note, 400)]
+
+
+def _markdown_table(table: Sequence[Sequence[str]]) -> list[str]:
+    header, *rows = table
+    return [_table_row(header), f"|---|{'---:|' * (len(header) - 1)}", *map(_table_row, rows)]
 
 
 def _table_row(cells: Sequence[str]) -> str:

@@ -33,6 +33,7 @@ from ens_plugin.registry.gating import Audit, audit_to_file, audit_to_log, audit
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
 from ens_plugin.registry.server import GateWorker, gate_app, missed_versions
+from ens_plugin.report.budget import CostLimits
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server, scratch_folder, tracking_errors
@@ -228,14 +229,14 @@ SCHEMA_VERSION = 1
 TEXT_LIMIT = 300
 
 
-def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
-    """Load a model, cut it to its recommended size, log and register the smaller one, and return the outcome."""
+def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimits) -> Rightsizing:
+    """Load a model, cut it to its recommended size within limits, log and register the smaller one."""
     check_name(register)
     source = _source(request)
     found = analysis_of(replace(request, model=source.uri))
     with only_results_on_stdout(), quiet_libraries():
         whole = AnalysedModel(found.model, found.report, found.rows.X, found.rows.y, found.options)
-        return rightsize_analysed(source, whole, register, progress_bar)
+        return rightsize_analysed(source, whole, register, progress_bar, limits)
 
 
 def _source(request: AnalysisRequest) -> ModelSource:
@@ -257,6 +258,7 @@ def as_json(found: Rightsizing) -> str:
         "n_members": found.report.n_members,
         "size": recommendation.size,
         "interval": recommendation.interval,
+        "allowed": found.allowed,
         "reason": recommendation.reason,
         "checks": [asdict(check) for check in found.checks],
         "savings": None if found.savings is None else asdict(found.savings),

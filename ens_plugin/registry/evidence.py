@@ -814,7 +814,8 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
         return GateEvidence(
             logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}"
         )
-    measured = measure(client, version, request.rows, request.policy.measured_metric)
+    policy = request.policy
+    measured = measure(client, version, request.rows, policy.measured_metric, costs=policy.bounds_costs())
     refuse_doubts(measured.report, version)
     words = f"{_rows_in_words(measured.report)}, measured by the gate (digest {measured.digest})"
     return GateEvidence(measured.report, None, measured, words)

@@ -37,6 +37,7 @@ from ens_plugin.registry.evidence import (
 )
 from ens_plugin.registry.lease import Lease, check_lease, lease
 from ens_plugin.registry.policy import (
+    COSTS,
     NEW_VERSION,
     Check,
     GateDecision,
@@ -635,6 +636,11 @@ def _missing(
 def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence, policy: Policy) -> str:
     """Return the end of the message about a scalar that a report lacks: the report's metric, and what to do."""
     assert evidence.report is not None
+    if name in COSTS:
+        return (
+            ": its report has no measured costs. Log report.with_costs(ens_plugin.measure_costs(model, X)), or pass "
+            "rows, on which the gate measures them."
+        )
     curve, scorer = evidence.report.error_curve, scorer_of(name)
     if scorer == curve.metric and curve.sizes[0] > evidence.report.n_members:
         return (

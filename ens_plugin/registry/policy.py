@@ -22,6 +22,7 @@ from ens_plugin.report.text import escaped_markdown, printable, wrapped
 
 __all__ = [
     "BASELINE_SCALARS",
+    "COSTS",
     "NEW_VERSION",
     "REPORT_SCALARS",
     "Check",
@@ -48,8 +49,9 @@ Bound = Literal["max", "min"]
 REPORT_SCALARS = (
     "error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd", "n_members",
     "recommended_size", "size_capped", "agreement", "member_error", "member_variance", "bias", "size_ratio",
-    "rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse",
+    "megabytes", "latency_ms", "rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse",
 )  # fmt: skip
+COSTS = ("megabytes", "latency_ms")
 # Of the curve of a scorer of scikit-learn, which has its name in place of "error".
 SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}", "{}_shortfall")
 BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
@@ -66,7 +68,7 @@ COUNT = (1.0, math.inf)
 OF_THE_SIZE = {
     **{("report", name): COUNT for name in ("n_members", "recommended_size")},
     ("report", "size_capped"): SHARE,
-    ("report", "size_ratio"): AMOUNT,
+    **{("report", name): AMOUNT for name in ("size_ratio", *COSTS)},
 }
 OF_THE_ERROR = {
     **{("report", name): SHARE for name in (*REPORT_SCALARS[:4], "algorithmic_sd")},
@@ -138,6 +140,10 @@ class Policy:
     def compares(self) -> bool:
         """Return whether the policy has requirements on the difference to a baseline."""
         return any(requirement.table == "baseline" for requirement in self.requirements)
+
+    def bounds_costs(self) -> bool:
+        """Return whether the policy has requirements on the bytes or the latency of the model."""
+        return any(requirement.table == "report" and requirement.name in COSTS for requirement in self.requirements)
 
     def needs_report(self) -> bool:
         """Return whether the policy has requirements that need an ensemble report."""
@@ -609,6 +615,7 @@ _BY_SIZE = {
     ("n_members", "min"): _MORE,
     ("size_ratio", "max"): _FEWER,
     ("n_members", "max"): _FEWER,
+    **{(name, "max"): _FEWER for name in COSTS},
 }
 _FALL_WITH_SIZE = ("error", "error_upper", "error_lower")
 _OTHER = {"max": "min", "min": "max"}

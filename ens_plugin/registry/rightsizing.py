@@ -20,8 +20,10 @@ from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.answer import verdict
+from ens_plugin.report.budget import NO_LIMITS, CostLimits, check_limits
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import error_text, members_text, printable, wrapped
+from ens_plugin.report.text import error_text, members_text, printable, size_text, wrapped
+from ens_plugin.sizing.budget import allowed_size
 from ens_plugin.sizing.truncate import (
     AnalysedModel,
     Check,
@@ -344,7 +346,7 @@ Outcome = Literal["logged", "not_needed", "no_size", "refused"]
 
 @dataclass(frozen=True, eq=False)
 class Rightsizing:
-    """The outcome of cutting a model to its recommended size.
+    """The outcome of cutting a model to its recommended size, or to what limits on its bytes and latency allow.
 
     Attributes
     ----------
@@ -363,6 +365,8 @@ class Rightsizing:
         Bytes and times before and after; None where nothing is logged.
     logged : LoggedCut or None
         Run, LoggedModel and registered version of the smaller model.
+    allowed : int or None
+        The most members that the limits on bytes and latency allow; None without limits.
 
     Examples
     --------
@@ -385,6 +389,7 @@ class Rightsizing:
     checks: tuple[Check, ...] = ()
     savings: Savings | None = None
     logged: LoggedCut | None = None
+    allowed: int | None = None
 
     def __str__(self) -> str:
         return self.summary()
@@ -408,9 +413,13 @@ class Rightsizing:
                 "recommend more members than these have. Not cut, nothing logged."
             )
         if self.outcome == "not_needed":
-            return f"{source}: {members}, no more than the {found.size} recommended. Nothing to cut, nothing logged."
+            than = f"the {found.size} recommended{', and no more than the limits allow' * (self.allowed is not None)}"
+            return f"{source}: {members}, no more than {than}. Nothing to cut, nothing logged."
         if self.outcome == "refused":
             return f"{source}: the model of its first {kept} of {members} failed a check. Nothing logged."
+        if kept == self.allowed and kept != found.size:
+            recommended = size_text(found.size, found.max_size) if found.is_known else "no size"
+            return f"{source}: {members} cut to the {kept} that the limits allow; recommended: {recommended}."
         if kept == found.size:
             return f"{source}: {members} cut to the {found.size} recommended."
         return (
@@ -434,6 +443,8 @@ def rightsize(
     y: ArrayLike,
     *,
     register: str | None = None,
+    max_bytes: float | None = None,
+    max_latency: float | None = None,
     data: Literal["oob", "holdout"] = AnalysisOptions.data,
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     metric: Metric | None = AnalysisOptions.metric,
@@ -462,6 +473,9 @@ def rightsize(
     register : str, optional
         Registered model that gets the new version; that of the source by default, and none where the
         source is not a registered version.
+    max_bytes, max_latency : float, optional
+        Most bytes and seconds of the smaller model, as for :func:`ens_plugin.truncate`.  They go before the recommended
+        size, and its error is then the only check.
     data, sample_weight, metric, positive_label, criterion, confidence, tolerance, max_size, estimator
         As for :func:`ens_plugin.analyze`.
     random_state, n_jobs
@@ -504,6 +518,7 @@ def rightsize(
     from ens_plugin.analysis.analyze import run_analysis
 
     check_name(register)
+    check_limits(max_bytes, max_latency)
     found = find_source(source)
     model = load_model(found.uri)
     options = AnalysisOptions(
@@ -519,7 +534,7 @@ def rightsize(
         n_jobs=n_jobs,
     )
     whole = AnalysedModel(model, run_analysis(model, X, y, options), X, y, options)
-    return rightsize_analysed(found, whole, register)
+    return rightsize_analysed(found, whole, register, limits=CostLimits(max_bytes, max_latency))
 
 
 def check_name(register: str | None) -> None:
@@ -534,19 +549,25 @@ def check_name(register: str | None) -> None:
 
 
 def rightsize_analysed(
-    source: ModelSource, whole: AnalysedModel, register: str | None, progress: Progress | None = None
+    source: ModelSource,
+    whole: AnalysedModel,
+    register: str | None,
+    progress: Progress | None = None,
+    limits: CostLimits = NO_LIMITS,
 ) -> Rightsizing:
     """Return what :func:`rightsize` returns, for a model that is loaded and analysed already."""
     report = whole.report
     size = _size_to_cut_to(report)
-    if size is None:
+    allowed = None if limits == NO_LIMITS else allowed_size(whole.model, whole.X, *limits)
+    most = report.n_members if allowed is None else allowed
+    if size is None and most == report.n_members:
         is_above = report.recommendation.is_known and report.recommended_size is None
-        return Rightsizing(source.uri, "no_size" if is_above else "not_needed", report)
-    cut, cut_report, checks = sufficient_cut(whole, size, progress)
+        return Rightsizing(source.uri, "no_size" if is_above else "not_needed", report, allowed=allowed)
+    cut, cut_report, checks = sufficient_cut(whole, most if size is None else size, progress, most)
     if not all(check.passed for check in checks):
-        return Rightsizing(source.uri, "refused", report, cut_report, checks)
+        return Rightsizing(source.uri, "refused", report, cut_report, checks, allowed=allowed)
     if cut_report.n_members == report.n_members:
-        return Rightsizing(source.uri, "not_needed", report)
+        return Rightsizing(source.uri, "not_needed", report, allowed=allowed)
     savings = _measured(whole, cut_report.n_members)
     tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
     logged = log_cut_model(source, cut, whole.X, cut_report, _metrics(savings, checks), tags)
@@ -554,7 +575,7 @@ def rightsize_analysed(
     if name is not None:
         parent = {} if source.version is None else {"ens.parent_version": source.version}
         logged = register_cut_model(logged, name, {**tags, **parent}, _description(source, report, cut_report))
-    return Rightsizing(source.uri, "logged", report, cut_report, checks, savings, logged)
+    return Rightsizing(source.uri, "logged", report, cut_report, checks, savings, logged, allowed)
 
 
 def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleReport) -> str:

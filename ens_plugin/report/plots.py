@@ -19,7 +19,14 @@ import numpy as np
 from ens_plugin.core.tied_sizes import previous_odd_size
 from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, with_article
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import ZERO_ONE, BiasVariance, ErrorCurve, ReportContent, SizeRecommendation
+from ens_plugin.report.result import (
+    ZERO_ONE,
+    BiasVariance,
+    ErrorCurve,
+    LinearCost,
+    ReportContent,
+    SizeRecommendation,
+)
 from ens_plugin.report.text import (
     SHARES,
     axis_name,
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle
     from matplotlib.text import Annotation
     from matplotlib.transforms import Transform
+
+    from ens_plugin.report.budget import Budget
 
 __all__ = [
     "BLUE",
@@ -67,6 +76,7 @@ __all__ = [
     "merge_legend",
     "plot_agreement",
     "plot_bias_variance",
+    "plot_budget",
     "plot_error_curve",
     "plot_reports",
     "plot_whole",
@@ -1025,6 +1035,93 @@ def _ink(ax: Axes) -> str:
 
 def _drawn_length(error: float) -> float:
     return error if abs(error) <= LARGEST_DRAWN else 0.0
+
+
+# Points from an axis with its label to the next one below.
+COST_STEP = 42.0
+# Times the largest marked size, up to which what the limits allow is on the chart.
+FARTHEST = 10
+
+
+def plot_budget(budget: Budget, ax: Axes | None = None) -> Axes:
+    """Draw the error curve of a budget above axes of members, megabytes and milliseconds, with what the limits allow.
+
+    Parameters
+    ----------
+    budget : Budget
+    ax : matplotlib Axes, optional
+        Axes to draw on, without other curves; those of a new figure if None.  Figures with
+        ``layout="constrained"`` leave room for the axes below.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from matplotlib.figure import Figure
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.report.plots import plot_budget
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> budget = ens_plugin.analyze(forest, X, y).budget(ens_plugin.measure_costs(forest, X))
+    >>> [axis.get_xlabel() for axis in plot_budget(budget, ax=Figure().subplots()).child_axes]
+    ['Size, pickled (MB)', 'Latency of one row (ms)']
+    """
+    ax = axes_or_new(ax)
+    curve, allowed = _curve_of_report(budget.report.model, budget.report), budget.size
+    is_near = allowed is not None and 0 < allowed <= FARTHEST * max(curve.covered)
+    if allowed and is_near:
+        curve = replace(curve, covered=(*curve.covered, allowed))
+    add_curves(ax, [curve])
+    _add_cost_axis(ax, 1, budget.costs.bytes, 1e-6, "Size, pickled (MB)")
+    _add_cost_axis(ax, 2, budget.costs.latency, 1e3, "Latency of one row (ms)")
+    if allowed and is_near:
+        _draw_allowed(ax, curve, allowed, budget.limits_text)
+    return ax
+
+
+def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: str) -> None:
+    """Draw an axis of a cost below that of the sizes; none where the cost is the same at every size."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if not cost.per_member:
+        return
+
+    def cost_of(sizes: Any) -> Any:
+        return unit * (cost.fixed + cost.per_member * np.asarray(sizes))
+
+    def size_of(costs: Any) -> Any:
+        # A logarithmic axis needs sizes above 0, also for costs below the fixed ones.
+        return np.maximum(np.asarray(costs) / unit - cost.fixed, 1e-12) / cost.per_member
+
+    axis = ax.secondary_xaxis("bottom", functions=(cost_of, size_of))
+    axis.spines["bottom"].set_position(("outward", place * COST_STEP))
+    axis.xaxis.set_major_locator(LogLocator(10.0, subs=(1.0, 2.0, 5.0), numticks=12))
+    axis.xaxis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_xlabel(label)
+
+
+def _draw_allowed(ax: Axes, curve: SizeCurve, size: int, limits: str) -> None:
+    """Shade the sizes beyond those that the limits allow, and write the error of the largest one beside its line."""
+    inks, value = inks_of(ax), curve.value_at(size)
+    ax.axvspan(size, ax.get_xlim()[1], color=ORANGE, alpha=0.10, linewidth=0, zorder=0.5)
+    ax.axvline(size, color=ORANGE, linewidth=1.4, zorder=1.6)
+    lines = [f"{limits} allow", counted(group_digits(size), curve.noun)]
+    if not math.isnan(value):
+        lines[1] = f"{lines[1]}: {curve.as_text(value)}"
+    if _is_shown(ax, value):
+        _add_line(ax, [size], [value], marker="s", linestyle="", color=ORANGE, markeredgecolor=inks.paper, zorder=4)
+    side = "right" if _side(ax, size) == "right" else "left"
+    offset = (-5 if side == "right" else 5, -4)
+    # Lines of other sizes may lie behind the text.
+    behind = {"facecolor": inks.paper, "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
+    at, style = ("data", "axes fraction"), {"color": inks.ink, "ha": side, "va": "top", "bbox": behind}
+    write(ax, "\n".join(lines), (size, 1.0), at, offset, **style)
 
 
 def report_figures(report: ReportContent) -> dict[str, Figure]:

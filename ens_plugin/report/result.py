@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, counted, label_text, printable
+from ens_plugin.core.validation import MAX_SIZE, FloatArray, IntArray, counted, label_text, printable
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from ens_plugin.report.budget import Budget
 
 __all__ = [
     "FEWEST_ROWS",
@@ -32,11 +34,13 @@ __all__ = [
     "SQUARED",
     "ZERO_ONE",
     "BiasVariance",
+    "Costs",
     "EnsembleReport",
     "ErrorCurve",
     "EstimateBasis",
     "LabelBasis",
     "LabelErrors",
+    "LinearCost",
     "MetricBasis",
     "ReportContent",
     "SizeRecommendation",
@@ -582,6 +586,94 @@ class BiasVariance:
         return brief(self, *(field.name for field in fields(self)))
 
 
+@dataclass(frozen=True, repr=False)
+class LinearCost:
+    """What an ensemble costs as a linear function of its number of members: so many bytes, or seconds.
+
+    Attributes
+    ----------
+    fixed : float
+        Beside the members.
+    per_member : float
+    spread : float
+        Half the distance between the quartiles of repeated measurements of the whole ensemble, relative to their
+        median; 0 for what is the same each time.
+
+    Examples
+    --------
+    >>> from ens_plugin.report.result import LinearCost
+    >>> cost = LinearCost(fixed=2000.0, per_member=500.0)
+    >>> cost.at(10), cost.largest_size(7499.0)
+    (7000.0, 10)
+    """
+
+    fixed: float
+    per_member: float
+    spread: float = 0.0
+
+    def __repr__(self) -> str:
+        return brief(self, *(field.name for field in fields(self)))
+
+    def at(self, size: float) -> float:
+        """Return the cost of an ensemble of `size` members."""
+        return self.fixed + self.per_member * size
+
+    def largest_size(self, limit: float) -> int:
+        """Return the largest number of members that cost no more than `limit`; 0 where one costs more."""
+        if self.at(1) > limit:
+            return 0
+        if not self.per_member:
+            return MAX_SIZE
+        size = min(int((limit - self.fixed) / self.per_member), MAX_SIZE)
+        # The division rounds a limit that is the cost of a whole number of members up or down.
+        return max(near for near in (size - 1, size, size + 1) if self.at(near) <= limit)
+
+
+@dataclass(frozen=True, repr=False)
+class Costs:
+    """Bytes and times of a trained ensemble, measured by :func:`ens_plugin.measure_costs`, for every size.
+
+    Attributes
+    ----------
+    n_members : int
+        Of the ensemble that was measured.
+    bytes : LinearCost
+        Of the pickled model.  ``joblib.dump`` without ``compress`` writes about 80 a tree more.
+    latency : LinearCost
+        Seconds that the model's own ``predict`` takes for a request of one row: medians.
+    row_seconds : LinearCost
+        Seconds per row where `batch_rows` rows are predicted at once: medians.
+    batch_rows : int
+    explain_seconds : LinearCost or None
+        Seconds of the function that was passed as `explain` for one row; None where none was.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import ens_plugin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> costs = ens_plugin.measure_costs(RandomForestClassifier(50, random_state=0).fit(X, y), X)
+    >>> costs.n_members, costs.bytes.at(100) > costs.bytes.at(50), costs.latency.at(50) > 0
+    (50, True, True)
+    """
+
+    n_members: int
+    bytes: LinearCost
+    latency: LinearCost
+    row_seconds: LinearCost
+    batch_rows: int
+    explain_seconds: LinearCost | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, *(field.name for field in fields(self)))
+
+    def largest_size(self, max_bytes: float | None, max_latency: float | None) -> int:
+        """Return the largest number of members within both limits, None for no limit; 0 where one has too much."""
+        limits = (self.bytes, max_bytes), (self.latency, max_latency)
+        return min((cost.largest_size(limit) for cost, limit in limits if limit is not None), default=MAX_SIZE)
+
+
 # With fewer rows, a recommended size is too uncertain for a decision.
 FEWEST_ROWS = 30
 
@@ -613,6 +705,7 @@ class ReportContent:
     model_id: str | None = None
     fingerprint: tuple[str, ...] = ()
     judged_rows: JudgedRows | None = None
+    costs: Costs | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -700,6 +793,12 @@ class ReportContent:
         squares["asymptotic_rmse"] = self.error_curve.asymptote
         return {name: math.sqrt(max(value, 0.0)) for name, value in squares.items()}
 
+    def _cost_metrics(self) -> dict[str, float]:
+        if self.costs is None:
+            return {}
+        size = self.n_members
+        return {"megabytes": self.costs.bytes.at(size) / 1e6, "latency_ms": 1e3 * self.costs.latency.at(size)}
+
     def metrics(self) -> dict[str, float]:
         """Return the scalars of the report that are logged to MLflow, by name without a prefix.
 
@@ -713,7 +812,8 @@ class ReportContent:
             this report does not define (``"agreement"`` for regression, the asymptote of the path
             estimator) are missing.  A mean squared error has its root beside it: ``"rmse"``, ``"rmse_lower"``,
             ``"rmse_upper"``, ``"asymptotic_rmse"``.  ``"recommended_size"`` is `max_size` when the recommendation
-            is above it, and ``"size_capped"`` is then 1; without a recommendation both are missing.
+            is above it, and ``"size_capped"`` is then 1; without a recommendation both are missing.  ``"megabytes"``
+            and ``"latency_ms"`` are there where the report keeps measured costs.
         """
         lower, upper = self.error_interval
         recommended = self.recommendation.size
@@ -733,6 +833,7 @@ class ReportContent:
             "member_variance": self.bias_variance.member_variance,
             "bias": self.bias_variance.bias,
             **self._rmse_metrics(),
+            **self._cost_metrics(),
         }
         if not self.recommendation.is_known:
             values["recommended_size"] = values["size_capped"] = None
@@ -796,6 +897,8 @@ def check_report(report: ReportContent) -> None:
     _check_bias_variance(report.bias_variance)
     _check_basis(report.basis)
     _check_label_errors(report.label_errors)
+    if report.costs is not None:
+        _check_costs(report.costs, report.n_members)
     for part in report.outputs.values():
         if part.outputs:
             _refuse("outputs", part.outputs, "reports of one output each")
@@ -909,6 +1012,17 @@ def _check_label_errors(found: tuple[LabelErrors, ...]) -> None:
         _within(errors.predicted, 0, math.inf, f"{name}.predicted")
 
 
+def _check_costs(costs: Costs, n_members: int) -> None:
+    if costs.n_members != n_members:
+        _refuse("costs.n_members", costs.n_members, f"{n_members}, the members of the report")
+    _at_least(costs.batch_rows, 1, "costs.batch_rows")
+    for name in ("bytes", "latency", "row_seconds", "explain_seconds"):
+        cost = getattr(costs, name)
+        for part in () if cost is None else fields(cost):
+            _finite(getattr(cost, part.name), f"costs.{name}.{part.name}")
+            _within(getattr(cost, part.name), 0.0, math.inf, f"costs.{name}.{part.name}")
+
+
 def _check_sizes(sizes: NDArray[np.int64], name: str) -> None:
     if sizes.size == 0:
         _refuse(name, [], "at least one size")
@@ -1012,6 +1126,8 @@ class EnsembleReport(ReportContent):
     fingerprint : tuple of str
         Parts of the analysed members, in hexadecimal digits, as they are in the files of a stored model.  Empty for
         libraries whose files have no such parts, and in reports of earlier versions.
+    costs : Costs or None
+        Measured bytes and times, where :meth:`with_costs` put them.
 
     Notes
     -----
@@ -1158,6 +1274,78 @@ class EnsembleReport(ReportContent):
         from ens_plugin.report.plots import label_text, plot_reports
 
         return plot_reports({label_text(label) or self.model: self}, ax)
+
+    def with_costs(self, costs: Costs) -> EnsembleReport:
+        """Return the report with measured costs, which are then saved, logged and judged by the gate with it.
+
+        Parameters
+        ----------
+        costs : Costs
+            Of the analysed model, from :func:`ens_plugin.measure_costs`.
+
+        Returns
+        -------
+        EnsembleReport
+
+        Raises
+        ------
+        InputError
+            If `costs` are none, or of an ensemble of another size.
+
+        Examples
+        --------
+        >>> import ens_plugin
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+        >>> report = ens_plugin.analyze(forest, X, y).with_costs(ens_plugin.measure_costs(forest, X))
+        >>> ens_plugin.EnsembleReport.from_json(report.to_json()).costs == report.costs
+        True
+        """
+        from ens_plugin.report.budget import check_costs
+
+        return replace(self, costs=check_costs(costs, self))
+
+    def budget(
+        self, costs: Costs | None = None, *, max_bytes: float | None = None, max_latency: float | None = None
+    ) -> Budget:
+        """Return what quality bytes and milliseconds buy, and the most members that fit limits on them.
+
+        Parameters
+        ----------
+        costs : Costs, optional
+            Of the analysed model, from :func:`ens_plugin.measure_costs`; those that the report keeps if None.
+        max_bytes : float, optional
+            Most bytes of the pickled model.
+        max_latency : float, optional
+            Most seconds of a request of one row.
+
+        Returns
+        -------
+        Budget
+            Printed, a verdict and a table; ``plot()`` draws the chart.
+
+        Raises
+        ------
+        InputError
+            If there are no costs, they are of an ensemble of another size, or a limit is not a positive finite number.
+
+        Examples
+        --------
+        >>> import ens_plugin
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+        >>> report = ens_plugin.analyze(forest, X, y)
+        >>> report.budget(ens_plugin.measure_costs(forest, X), max_bytes=20_000).size < 50
+        True
+        """
+        from ens_plugin.report.budget import Budget, check_costs, check_limits
+
+        check_limits(max_bytes, max_latency)
+        return Budget(self, check_costs(costs or self.costs, self), max_bytes, max_latency)
 
     def confusion_matrix(self) -> pd.DataFrame:
         """Return the number of rows by true label (index) and by label that their members predict (columns).

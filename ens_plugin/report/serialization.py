@@ -38,9 +38,13 @@ _ADDED_LATER = {
     "model_id",
     "fingerprint",
     "zeros",
+    "costs",
 }
 # Fields that most reports lack, such as those on a metric or several outputs: written only where they hold something.
-_SELDOM = {"metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint", "zeros"}
+_SELDOM = {
+    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint", "zeros",
+    "costs",
+}  # fmt: skip
 # For comparisons of reports in one process: a number for each row.
 _NOT_WRITTEN = {"judged_rows"}
 # A confusion matrix of many labels has many of them.

@@ -26,6 +26,7 @@ __all__ = [
     "aggregation_words",
     "axis_name",
     "bag_words",
+    "bytes_text",
     "common_noun",
     "comparison_heads",
     "comparison_rows",
@@ -73,6 +74,7 @@ __all__ = [
     "recommended_text",
     "root_sentence",
     "root_texts",
+    "seconds_text",
     "short_names",
     "size_interval_text",
     "size_label",
@@ -141,6 +143,20 @@ def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
     if math.isnan(value):
         return NOT_KNOWN, ""
     return (_number(value, metric), "percentage points") if metric in SHARES else (_two_digits(value), "")
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes as text, in units of a thousand, a million or a billion of them."""
+    if count >= 1e9:
+        return f"{count / 1e9:.3g} GB"
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count / 1e3:.3g} kB"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time as text with its unit."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
 
 
 def size_text(size: int | None, max_size: int) -> str:

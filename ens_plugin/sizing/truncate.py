@@ -22,30 +22,41 @@ from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.blocks import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
-from ens_plugin.core.validation import counted, refuse_lazy, shown, with_article
+from ens_plugin.core.validation import MAX_SIZE, counted, refuse_lazy, shown, with_article
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import EnsembleReport, SizeRecommendation
-from ens_plugin.report.text import error_text, interval_text, level_text, members_text
+from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
 
 __all__ = [
     "AnalysedModel",
     "Check",
     "Savings",
+    "alternating",
     "cut_checks",
+    "first_of",
     "first_rows",
     "is_met",
     "labels",
     "measure_savings",
+    "pickled_bytes",
     "predict_alike",
     "predicted",
+    "seconds_of",
     "sufficient_cut",
     "truncate",
 ]
 
 
 @ends_at_caller
-def truncate(model: Any, size: int) -> Any:
-    """Return a trained ensemble cut to its first `size` members, without training; `model` is not changed.
+def truncate(
+    model: Any,
+    size: int | None = None,
+    *,
+    max_bytes: float | None = None,
+    max_latency: float | None = None,
+    X: Any = None,
+) -> Any:
+    """Return a trained ensemble cut to its first members, without training; `model` is not changed.
 
     The result is a model of the same kind that predicts the average of those members, is saved and loaded
     by its library's own functions, and has its number of members in its parameters.  Scores that the library
@@ -55,8 +66,16 @@ def truncate(model: Any, size: int) -> Any:
     ----------
     model : fitted ensemble
         As for :func:`ens_plugin.analyze`; for XGBoost, a model of one round.
-    size : int
-        Number of members to keep, from 1 to the number in `model`.
+    size : int, optional
+        Number of members to keep, from 1 to the number in `model`; with limits, the most to keep.
+    max_bytes : float, optional
+        Most bytes of the smaller model, pickled: as many members are kept as fit.  ``joblib.dump`` without ``compress``
+        writes about 80 bytes a tree more.
+    max_latency : float, optional
+        Most seconds of the smaller model's ``predict`` for a request of one row, by the medians of
+        :func:`ens_plugin.measure_costs`: on this machine, as busy as it is now.
+    X : array-like, optional
+        Rows in the form that ``predict`` takes; `max_latency` needs them.
 
     Returns
     -------
@@ -70,7 +89,8 @@ def truncate(model: Any, size: int) -> Any:
     Raises
     ------
     InputError
-        If `size` is not a whole number from 1 to the number of members.
+        If `size` is not a whole number from 1 to the number of members, or a limit is not a positive finite number,
+        or is less than what one member takes.
     NotFittedError
         If the model has not been fitted.
     UnsupportedModelError
@@ -80,6 +100,9 @@ def truncate(model: Any, size: int) -> Any:
     Notes
     -----
     The members of every supported ensemble are exchangeable, so the first `size` are as good as any others.
+    A limit that the whole ensemble meets keeps all members.  Of several limits, the one that allows the fewest decides;
+    :meth:`ens_plugin.EnsembleReport.budget` has the error of that size.
+
     XGBoost's leaf values are float32: rescaled, they differ in the last bit from those of an ensemble trained smaller.
     An IsolationForest keeps its threshold, which `contamination` set from the scores of all members, so that another
     share of the rows may lie beyond it: ``small.offset_ = np.percentile(small.score_samples(X), 100 * contamination)``
@@ -95,20 +118,32 @@ def truncate(model: Any, size: int) -> Any:
     >>> small = ens_plugin.truncate(forest, 40)
     >>> small, small.predict(X[:2]), len(forest.estimators_)
     (RandomForestClassifier(n_estimators=40, random_state=0), array([0, 0]), 100)
+    >>> len(ens_plugin.truncate(forest, max_bytes=50_000).estimators_) < 100
+    True
     """
+    if max_bytes is None and max_latency is None:
+        return first_of(model, size)
+    from ens_plugin.sizing.budget import allowed_size
+
+    kept = model if size is None else first_of(model, size)
+    return first_of(kept, allowed_size(kept, X, max_bytes, max_latency))
+
+
+def first_of(model: Any, size: Any) -> Any:
+    """Return a trained ensemble cut to its first `size` members."""
     with model_errors(model):
         return replace_ensemble(model, lambda ensemble: _truncated(ensemble, size))
 
 
-def _truncated(ensemble: Any, size: int) -> Any:
+def _truncated(ensemble: Any, size: Any) -> Any:
     if output_count(ensemble) > 1:
-        return first_members(ensemble, size, truncate)
+        return first_members(ensemble, size, first_of)
     adapter = find_adapter(ensemble)
     if isinstance(size, bool) or not isinstance(size, Integral):
         raise InputError(
             f"size must be a whole number of members, got {shown(size, 40)}; this ensemble has {adapter.n_members}."
         )
-    if not 1 <= size <= adapter.n_members:
+    if not 1 <= int(size) <= adapter.n_members:
         raise InputError(
             f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
             f"{shown(size, 40)}. Truncation only removes members; for a larger ensemble, train more."
@@ -211,12 +246,12 @@ class Savings:
         predicting = self.predict_seconds_now, self.predict_seconds_cut
         rows = [
             ("", members_text(self.n_members), members_text(self.size), "saved"),
-            _row("Size, pickled", self.bytes_now, self.bytes_cut, _bytes_text),
-            _row(f"Predicting {counted(self.n_rows, 'row')}", *predicting, _seconds_text),
+            _row("Size, pickled", self.bytes_now, self.bytes_cut, bytes_text),
+            _row(f"Predicting {counted(self.n_rows, 'row')}", *predicting, seconds_text),
         ]
         each = self.fit_seconds_per_member
         if each is not None:
-            rows.append(_row("Training, estimated", each * self.n_members, each * self.size, _seconds_text))
+            rows.append(_row("Training, estimated", each * self.n_members, each * self.size, seconds_text))
         return rows
 
 
@@ -225,26 +260,18 @@ def _row(label: str, now: float, cut: float, text: Callable[[float], str]) -> tu
     return label, text(now), text(cut), saved
 
 
-def _bytes_text(count: float) -> str:
-    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{count / 1e3:.3g} kB"
-
-
-def _seconds_text(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
-
-
 def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members."""
     smaller = truncate(model, size)
     rows = first_rows(X, PREDICTED_ROWS)
-    now, cut = _alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS)
+    now, cut = map(median, alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS))
     ensemble, features = unwrap(model, X)
     n_members = find_adapter(ensemble).n_members
     return Savings(
         n_members=n_members,
         size=size,
-        bytes_now=_pickled_bytes(model),
-        bytes_cut=_pickled_bytes(smaller),
+        bytes_now=pickled_bytes(model),
+        bytes_cut=pickled_bytes(smaller),
         n_rows=rows.shape[0] if hasattr(rows, "shape") else len(rows),
         predict_seconds_now=now,
         predict_seconds_cut=cut,
@@ -252,25 +279,44 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     )
 
 
-def _alternating(first: Callable[[], object], second: Callable[[], object], n_rounds: int) -> tuple[float, float]:
-    rounds = [(_seconds(first), _seconds(second)) for _ in range(n_rounds)]
-    return median(took for took, _ in rounds), median(took for _, took in rounds)
+def alternating(
+    first: Callable[[], object], second: Callable[[], object], n_rounds: int
+) -> tuple[list[float], list[float]]:
+    """Return the seconds that each of two calls takes, round by round, so that a busy machine slows both."""
+    rounds = [(seconds_of(first), seconds_of(second)) for _ in range(n_rounds)]
+    return [took for took, _ in rounds], [took for _, took in rounds]
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def seconds_of(call: Callable[[], object]) -> float:
+    """Return the seconds that a call takes."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
-def _pickled_bytes(model: Any) -> int:
+class _Counter:
+    """A file that counts the bytes written to it, because a pickle in memory doubles what a large model takes."""
+
+    n_bytes = 0
+
+    def write(self, content: Any) -> int:
+        size = memoryview(content).nbytes
+        self.n_bytes += size
+        return size
+
+
+def pickled_bytes(model: Any) -> int:
+    """Return the number of bytes of a pickled model."""
+    file = _Counter()
     try:
-        return len(pickle.dumps(model))
+        pickle.dump(model, file)
     except (pickle.PicklingError, AttributeError, TypeError):
         # A lambda in a pipeline, for example; MLflow stores such models with cloudpickle too.
         import cloudpickle
 
-        return len(cloudpickle.dumps(model))
+        file = _Counter()
+        cloudpickle.dump(model, file)
+    return file.n_bytes
 
 
 def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> float | None:
@@ -284,9 +330,8 @@ def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> floa
         # They are about models of very few members, which nobody gets.
         warnings.simplefilter("ignore")
         # Copied each time, because a fitted ensemble with warm_start=True is left as it is.
-        took_few, took_more = _alternating(
-            lambda: clone(few).fit(rows, y), lambda: clone(more).fit(rows, y), FIT_ROUNDS
-        )
+        fits = alternating(lambda: clone(few).fit(rows, y), lambda: clone(more).fit(rows, y), FIT_ROUNDS)
+    took_few, took_more = map(median, fits)
     return (took_more - took_few) / (MORE - FEW) if took_more > took_few else None
 
 
@@ -400,33 +445,40 @@ class AnalysedModel(NamedTuple):
 
 
 def sufficient_cut(
-    whole: AnalysedModel, size: int, progress: Progress | None = None
+    whole: AnalysedModel, size: int, progress: Progress | None = None, most: int = MAX_SIZE
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
     """Cut an ensemble to the first size that meets the criterion by its own report, or misses its error; else keep all.
 
     A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
-    agreement.
+    agreement.  Where `most` members are allowed, fewer than all, as many are kept if no fewer meet the criterion, and
+    only the error is checked.
     """
-    while size < whole.report.n_members:
+    while (size := min(size, most)) < whole.report.n_members:
         cut = truncate(whole.model, size)
-        cut_report = _report_on_cut(cut, size, whole, progress)
+        cut_report = _report_on_cut(cut, size, whole, progress, is_limited=size == most)
         checks = cut_checks(whole.model, cut, whole.X, whole.report, cut_report, whole.options.sample_weight)
         found = cut_report.recommendation
         has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
         if has_wrong_error or is_met(found, size):
             return cut, cut_report, checks
+        if size == most:
+            return cut, cut_report, tuple(check for check in checks if check.name == "error")
         # A report on few members can recommend far too many, so the size is raised in steps, each with a better report.
         step = 2 * max(size // 10, 1)
         size = size + step if found.size is None else min(max(found.size, size + 2), size + step)
     return whole.model, whole.report, ()
 
 
-def _report_on_cut(cut: Any, size: int, whole: AnalysedModel, progress: Progress | None) -> EnsembleReport:
+def _report_on_cut(
+    cut: Any, size: int, whole: AnalysedModel, progress: Progress | None, *, is_limited: bool
+) -> EnsembleReport:
     try:
         return run_analysis(cut, whole.X, whole.y, whole.options, progress=progress)
     except TooFewMembersError as error:
         found = error.finding or error.template.rstrip(".")
+        which = f"{members_text(size)} that the limits allow" if is_limited else f"recommended {members_text(size)}"
+        larger = "raise the limits" if is_limited else "get a larger size by a higher confidence or a lower tolerance"
         raise TooFewMembersError(
-            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
-            "{data='holdout'}, or get a larger size by a higher confidence or a lower tolerance."
+            f"The {which} cannot be checked on these rows ({found}). Pass held-out rows with {{data='holdout'}}, or "
+            f"{larger}."
         ) from error

@@ -45,15 +45,23 @@ class Measurement(NamedTuple):
     digest: str
 
 
-def measure(client: MlflowClient, version: RegisteredVersion, rows: Rows, metric: Metric | None) -> Measurement:
-    """Analyse a registered version on `rows`, by a metric if one is named; loading it runs code stored with it."""
+def measure(
+    client: MlflowClient, version: RegisteredVersion, rows: Rows, metric: Metric | None, *, costs: bool = False
+) -> Measurement:
+    """Analyse a registered version on `rows`, by a metric if one is named; loading it runs code stored with it.
+
+    Where they are wanted, its bytes and latency are measured too.
+    """
     from ens_plugin.analysis.analyze import analyze_rows
+    from ens_plugin.sizing.budget import measure_costs
 
     model = load_model(version.uri)
     recorded = recorded_digest(client, version.model_id, version.run_id)
     X, y, digest = _rows_as_trained(rows, model, recorded)
     check_digest(digest, recorded, rows.data, version.uri)
     report, judged = analyze_rows(model, X, y, data=rows.data, metric=metric)
+    if costs:
+        report = report.with_costs(measure_costs(model, X))
     return Measurement(report, judged, digest)
 
 

@@ -185,6 +185,31 @@ def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     assert no.out.startswith("Recommended size: more than 101 trees")
 
 
+@pytest.mark.parametrize(
+    ("limits", "code", "found"),
+    [
+        (("--max-megabytes", "1000", "--max-latency-ms", "1e6"), 0, "1 GB and 1e+03 s allow all 60 trees, and up to "),
+        (("--max-megabytes", "0.1"), 1, "100 kB allow 2"),
+        (("--max-megabytes", "0.0001"), 1, "0.1 kB allow not even one tree, which takes "),
+    ],
+)
+def test_recommend_judges_bytes_and_latency_by_its_exit_code(
+    limits: tuple[str, ...], code: int, found: str, run: Run
+) -> None:
+    outcome = run("recommend", *CANCER, *limits)
+    assert outcome.code == code
+    assert found in outcome.out
+
+
+@pytest.mark.parametrize("command", ["recommend", "rightsize"])
+@pytest.mark.parametrize("option", ["--max-megabytes", "--max-latency-ms"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "much"])
+def test_limits_are_finite_numbers_above_0(command: str, option: str, value: str, run: Run) -> None:
+    outcome = run(command, *CANCER, option, value)
+    assert outcome.code == 2
+    assert option in outcome.err
+
+
 def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
     lines = (tmp_path / "cancer.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "few.csv").write_text("".join([lines[0], *lines[15:25]]), encoding="utf-8")

@@ -10,9 +10,19 @@ from typing import Any
 
 import pytest
 
-from ens_plugin import EnsembleReport
-from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of, is_decided
+from ens_plugin import Costs, EnsembleReport
+from ens_plugin.cli.recommendation import (
+    Limits,
+    Recommendation,
+    as_json,
+    as_markdown,
+    as_text,
+    budget_checks,
+    checks_of,
+    is_decided,
+)
 from ens_plugin.errors import InputError
+from ens_plugin.report.result import LinearCost
 from ens_plugin.sizing import Savings
 from tests.reports import classification_report, regression_report, with_doubts
 
@@ -129,15 +139,68 @@ def test_training_that_cannot_be_measured_is_left_out() -> None:
     assert json.loads(as_json(answer))["savings"]["fit_seconds_per_member"] is None
 
 
+COSTS = Costs(
+    n_members=300,
+    bytes=LinearCost(1000.0, 10_000.0),
+    latency=LinearCost(0.001, 0.00001, 0.02),
+    row_seconds=LinearCost(1e-6, 1e-7),
+    batch_rows=1000,
+)
+
+
+def limited(**limits: float) -> Recommendation:
+    """The answer for 300 members of 10 kB, of which 75 are recommended, that take 4 ms."""
+    found = report(size=75, interval=(60, 90), n_members=300)
+    budget = found.budget(COSTS, **limits)
+    return Recommendation(found, (*checks_of(found, Limits()), *budget_checks(budget)), budget=budget)
+
+
+@pytest.mark.parametrize(
+    ("limits", "passed"),
+    [
+        ({"max_bytes": 3_001_000}, [True]),
+        ({"max_bytes": 3_000_999}, [False]),
+        ({"max_latency": 0.0041}, [True]),
+        ({"max_latency": 0.0039}, [False]),
+        ({"max_bytes": 4e6, "max_latency": 0.0039}, [True, False]),
+        ({"max_bytes": 1.0}, [False]),
+    ],
+)
+def test_limits_on_bytes_and_latency_are_demands_on_the_model_as_it_is(
+    limits: dict[str, float], passed: list[bool]
+) -> None:
+    answer = limited(**limits)
+    assert [check.passed for check in answer.checks[1:]] == passed
+    assert answer.passed is all(passed)
+
+
+def test_an_answer_by_a_budget_says_what_fits_and_what_the_model_takes() -> None:
+    answer = limited(max_bytes=1_001_000, max_latency=0.5)
+    text = " ".join(as_text(answer).split())
+    assert "1 MB and 500 ms allow 100 of the 300 trees. Accuracy on new rows: " in text
+    assert "FAILED: 300 members: 3.001 MB pickled; at most 1.001 wanted." in text
+    assert "Passed: 300 members: 4 ms for one row (median, quartiles within 2 %); at most 500 wanted." in text
+    assert max(map(len, as_text(answer).splitlines())) <= 80
+    assert "| fits | 100 | 1 MB | 2 ms | 11 µs | 33 % |" in as_markdown(answer)
+
+
 def test_json_has_the_documented_fields_and_no_others() -> None:
-    content = json.loads(as_json(answer_to(report(size=75, n_members=300), Limits(2.0, 0.9), SAVINGS)))
+    answer = replace(limited(max_bytes=2e6), savings=SAVINGS)
+    answer = replace(answer, checks=(*checks_of(answer.report, Limits(2.0, 0.9)), *answer.checks[1:]))
+    content = json.loads(as_json(answer))
     documented = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", _json_section(), re.MULTILINE)))
     assert content["schema_version"] == int(re.findall(r"`schema_version` \| (\d+) \|", _json_section())[0])
-    savings = content.pop("savings")
+    savings, budget = content.pop("savings"), content.pop("budget")
     checks = content["checks"]
-    assert set(documented) == {*content, "savings", *savings}
+    assert set(documented[documented.index("max_bytes") :]) == {*budget}
+    assert set(documented[: documented.index("max_bytes")]) == {*content, "savings", *savings, "budget"}
     assert set(checks[0]) == {"name", "passed", "value", "limit", "sentence"}
-    assert [check["name"] for check in checks] == ["recommended_size", "max_size_ratio", "min_agreement"]
+    assert [check["name"] for check in checks] == [
+        "recommended_size",
+        "max_size_ratio",
+        "min_agreement",
+        "max_megabytes",
+    ]
 
 
 def _json_section() -> str:

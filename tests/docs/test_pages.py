@@ -51,7 +51,18 @@ READERS_OWN = {
     *("X", "y", "X_new", "X_held_out", "y_held_out", "test", "rows", "features"),
     *("forest", "model", "pipeline_model", "report", "session", "spark", "run"),
 }
-WITHOUT_THE_READER = ("agreement", "gate-first", "groups", "grow", "metrics", "notebook", "oob", "size", "uncertainty")
+WITHOUT_THE_READER = (
+    "agreement",
+    "budget",
+    "gate-first",
+    "groups",
+    "grow",
+    "metrics",
+    "notebook",
+    "oob",
+    "size",
+    "uncertainty",
+)
 
 
 def code_of(page: Path) -> str:

@@ -38,14 +38,14 @@ PUBLIC = sorted({*ens_plugin.__all__} - {"__version__", "errors"})
 
 @pytest.fixture(scope="module")
 def reports() -> list[ens_plugin.EnsembleReport]:
-    """One report of a classifier, one of a regressor, one on a metric."""
+    """One report of a classifier, one of a regressor with its costs, one on a metric."""
     X, y = load_iris(return_X_y=True)
     forest = RandomForestClassifier(40, random_state=0).fit(X, y)
     X_values, values = load_diabetes(return_X_y=True)
     regressor = RandomForestRegressor(40, random_state=0).fit(X_values, values)
     return [
         ens_plugin.analyze(forest, X, y),
-        ens_plugin.analyze(regressor, X_values, values),
+        ens_plugin.analyze(regressor, X_values, values).with_costs(ens_plugin.measure_costs(regressor, X_values)),
         ens_plugin.analyze(forest, X, y, metric="roc_auc_ovr"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
 from ens_plugin.registry.evidence import compare_pairs
 from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest, log_report
 from ens_plugin.tracking.measurement import Rows, measure
-from ens_plugin.tracking.models import find_version, parse_address
+from ens_plugin.tracking.models import find_version, load_model, parse_address
 from tests.registry.registry import Version, report_with_error, stub_artifacts, tags_of
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -132,6 +133,13 @@ def test_rows_with_the_recorded_digest_in_another_reading_are_the_training_rows(
     assert measure(embedded, address, rows, None).digest == data_digest(trained, target)
     with pytest.raises(DataMismatchError, match="These are not the rows"):
         measure(embedded, address, rows._replace(other_source=None), None)
+
+
+def test_bytes_and_latency_of_a_policy_are_measured_on_the_rows(versions: Any) -> None:
+    policy = {"report": {"megabytes": {"max": 1000}, "latency_ms": {"min": 1e-3}}}
+    decision = gate(versions["good"].uri, policy, X=X[TEST], y=Y[TEST], data="holdout")
+    assert decision.passed
+    assert decision.checks[0].value == pytest.approx(1e-6 * len(pickle.dumps(load_model(versions["good"].uri))))
 
 
 @pytest.mark.slow

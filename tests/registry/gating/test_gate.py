@@ -11,8 +11,9 @@ import mlflow
 import pytest
 
 import ens_plugin
-from ens_plugin import EnsembleReport, gate
+from ens_plugin import Costs, EnsembleReport, gate
 from ens_plugin.errors import GateError, InputError
+from ens_plugin.report.result import LinearCost
 from ens_plugin.tracking import log_report
 from tests.registry.gating.gates import LOOSE, NO_WORSE, REPORT, STRICT, UPPER, Client, holder
 from tests.registry.registry import Version, experiment_id, lines, register, report_with_error, tags_of
@@ -170,6 +171,25 @@ def test_the_size_is_compared_with_the_recommended_one(shared: Callable[[float],
     version = shared(1.0)
     assert gate(version.uri, {"report": {"size_ratio": {"max": ratio}}}).passed
     assert not gate(version.uri, {"report": {"size_ratio": {"max": ratio * 0.999}}}).passed
+
+
+def test_bytes_and_latency_are_those_that_the_report_keeps(embedded: Client, name: str) -> None:
+    line = LinearCost(0.0, 1.0)
+    costs = Costs(REPORT.n_members, LinearCost(0.0, 1e5), LinearCost(1e-3, 4e-5), line, 1000)
+    version = register(embedded, name, REPORT.with_costs(costs))
+    decision = gate(version.uri, {"report": {"megabytes": {"max": 50}, "latency_ms": {"max": 2}}})
+    assert [(check.value, check.passed) for check in decision.checks] == [
+        (pytest.approx(1e-6 * costs.bytes.at(REPORT.n_members)), True),
+        (pytest.approx(1e3 * costs.latency.at(REPORT.n_members)), False),
+    ]
+    assert "Cut the model to fewer members" in decision.notes[0]
+
+
+def test_bytes_that_nobody_measured_have_no_verdict(shared: Callable[[float], Version]) -> None:
+    with pytest.raises(
+        GateError, match=r"Log report\.with_costs\(ens_plugin\.measure_costs\(model, X\)\), or pass rows"
+    ):
+        gate(shared(1.0).uri, {"report": {"megabytes": {"max": 50}}})
 
 
 def test_above_all_sizes_looked_at_the_ratio_is_an_upper_bound(embedded: Client, name: str) -> None:

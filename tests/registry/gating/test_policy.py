@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ens_plugin.analysis import ScorerOfLabel
 from ens_plugin.errors import InputError
-from ens_plugin.registry.policy import REPORT_SCALARS, Requirement, read_policy
+from ens_plugin.registry.policy import COSTS, REPORT_SCALARS, Requirement, read_policy
 from tests.reports import HOSTILE_STRINGS, all_reports
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "gate-policy.md"
@@ -100,7 +100,7 @@ def test_a_policy_tells_what_it_needs() -> None:
 
 
 def test_every_scalar_that_is_logged_can_be_asked_for() -> None:
-    logged = {name for report in all_reports().values() for name in report.metrics()}
+    logged = {name for report in all_reports().values() for name in (*report.metrics(), *COSTS)}
     scores = {"roc_auc", "roc_auc_lower", "roc_auc_upper", "asymptotic_roc_auc", "roc_auc_shortfall"}
     assert {*REPORT_SCALARS} | scores == logged | {"size_ratio"}
     assert read_policy({"report": {name: {"min": 0.5} for name in scores}}).requirements

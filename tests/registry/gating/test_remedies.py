@@ -14,6 +14,8 @@ SCALARS = {"error": 0.07, "error_upper": 0.09, "roc_auc": 0.91, "roc_auc_lower":
     [
         ("agreement", "min", 0.99, "Train more members"),
         ("size_ratio", "max", 0.2, "Cut the model"),
+        ("megabytes", "max", 50.0, "Cut the model"),
+        ("latency_ms", "max", 2.0, "Cut the model"),
         ("error", "max", 0.05, "Train a better model"),
         ("error_upper", "max", 0.08, "Analyse more rows"),
         ("error_upper", "max", 0.05, "Train a better model"),

@@ -13,7 +13,7 @@ SHARES = (
     "error", "error_lower", "error_upper", "asymptotic_error", "algorithmic_sd", "agreement", "member_error",
     "member_variance", "bias",
 )  # fmt: skip
-COUNTS = ("n_members", "recommended_size", "size_capped", "size_ratio")
+COUNTS = ("n_members", "recommended_size", "size_capped", "size_ratio", "megabytes", "latency_ms")
 ROOTS = ("rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse")
 
 
