@@ -232,12 +232,13 @@ def budget_checks(budget: Budget) -> tuple[Check, ...]:
     found = []
     if budget.max_bytes is not None:
         megabytes, limit = costs.bytes.at(now) / 1e6, budget.max_bytes / 1e6
-        sentence = f"{members_text(now)}: {megabytes:.4g} MB pickled; at most {limit:g} wanted."
+        sentence = f"{number_text(budget.report, now)}: {megabytes:.4g} MB pickled; at most {limit:g} wanted."
         found.append(Check("max_megabytes", megabytes <= limit, megabytes, limit, sentence))
     if budget.max_latency is not None:
         latency, limit = 1e3 * costs.latency.at(now), 1e3 * budget.max_latency
         spread = f"quartiles within {100 * costs.latency.spread:.0f} %"
-        sentence = f"{members_text(now)}: {latency:.4g} ms for one row (median, {spread}); at most {limit:g} wanted."
+        measured = f"{number_text(budget.report, now)}: {latency:.4g} ms for one row (median, {spread})"
+        sentence = f"{measured}; at most {limit:g} wanted."
         found.append(Check("max_latency_ms", latency <= limit, latency, limit, sentence))
     return tuple(found)
 

@@ -12,7 +12,7 @@ of labels by the leader against the runner-up; ``docs/methods/pruning.md`` has t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincc, ndtr, ndtri
 from scipy.stats import binom
 
+from ens_plugin.core.certificate import as_level, log_wealth
 from ens_plugin.core.row_model import GRID
 from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight, counted
 from ens_plugin.errors import InputError
@@ -31,6 +32,7 @@ __all__ = [
     "RowPrior",
     "StoppingTable",
     "VotePrior",
+    "certificate_table",
     "checkpoints",
     "duel_table",
     "even_prior",
@@ -164,6 +166,47 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
     lower[-1] = prior.n_members // 2
     upper[-1] = lower[-1] + 1
     return StoppingTable(schedule, lower, upper)
+
+
+def certificate_table(n_members: int, level: float, together: int = 1) -> StoppingTable:
+    """Return the counts of votes at which a label is proved to be the infinite ensemble's, whatever the distribution.
+
+    For each row, the wrong one of two labels is settled with a chance of at most `level`.  The chance is highest where
+    votes are even, and is computed exactly for these checkpoints.  So the wealth of :mod:`ens_plugin.core.certificate`
+    may be smaller than 1/level, which holds for any number of members and looks.  At the last checkpoint every row is
+    settled, without proof.
+    """
+    chance = as_level(level)
+    schedule = checkpoints(n_members, together)
+    wealth = [log_wealth(np.arange(size + 1), size - np.arange(size + 1)) for size in schedule]
+    steps = [binom.pmf(np.arange(step + 1), step, 0.5) for step in np.diff(schedule, prepend=0)]
+    enough, too_low = -np.log(chance), 0.0
+    for _ in range(BISECTIONS):
+        middle = (enough + too_low) / 2.0
+        if _chance_of_crossing(_needed_votes(wealth, middle), steps) <= chance:
+            enough = middle
+        else:
+            too_low = middle
+    upper = _needed_votes(wealth, enough)
+    lower = schedule - upper
+    lower[-1] = schedule[-1] // 2
+    upper[-1] = lower[-1] + 1
+    return StoppingTable(schedule, lower.astype(np.float64), upper.astype(np.float64))
+
+
+def _needed_votes(wealth: Sequence[FloatArray], needed: float) -> IntArray:
+    """Return the smallest count of votes whose wealth is enough at each checkpoint; if none, one above all."""
+    return np.array([np.searchsorted(by_votes, needed) for by_votes in wealth], dtype=np.int64)
+
+
+def _chance_of_crossing(upper: IntArray, steps: Sequence[FloatArray]) -> float:
+    """Return the chance that even votes reach the bound at a checkpoint before the last one."""
+    alive, crossed = np.ones(1), 0.0
+    for bound, step in zip(upper[:-1], steps[:-1], strict=True):
+        reached = np.convolve(alive, step)
+        crossed += float(reached[bound:].sum())
+        alive = reached[:bound]
+    return crossed
 
 
 def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:

@@ -15,17 +15,23 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from tqdm import tqdm
 
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import TrainedModel, Trainer, TrainingRows
-from ens_plugin.adapters.registry import find_library
+from ens_plugin.adapters.members import model_errors
+from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.blocks import label_count, row_blocks
 from ens_plugin.analysis.checks import doubts_about_training
 from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.core.certificate import as_level, settled_rows
+from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import (
     MOST_MEMBERS,
     as_confidence,
     as_count,
     as_positive,
+    as_weight,
     counted,
     refuse_lazy,
     with_article,
@@ -53,6 +59,7 @@ __all__ = [
     "grow",
     "known_task",
     "refuse_class",
+    "refuse_scores",
     "split_pipeline",
 ]
 
@@ -72,6 +79,16 @@ def refuse_class(estimator: Any) -> None:
     if isinstance(estimator, type) and hasattr(estimator, "fit"):
         name = estimator.__name__
         raise UnsupportedModelError(f"estimator is the class {name}; pass an ensemble of it, as {name}() makes one.")
+
+
+def refuse_scores(adapter: EnsembleAdapter) -> None:
+    """Raise UnsupportedModelError for an ensemble of raw scores, where a label is to be proved."""
+    if adapter.output_kind == "scores":
+        raise UnsupportedModelError(
+            f"The members of this {type(adapter.model).__name__} give raw scores, which have no largest value, so "
+            "nothing can be proved about their mean. Pass an ensemble that votes or averages probabilities, such as a "
+            "RandomForestClassifier."
+        )
 
 
 def find_trainer(estimator: Any) -> Trainer:
@@ -110,6 +127,9 @@ class GrowthStep:
         Why no estimate can be used; empty if one can.
     is_rough : bool
         Whether the interval is too wide to tell a size.  Growth then goes on, at most to the upper end of the interval.
+    settled : float or None
+        Share of the rows whose label is proved to be that of infinitely many members; None without `certificate`, with
+        which only the last step has an estimate.
 
     Examples
     --------
@@ -133,6 +153,7 @@ class GrowthStep:
     estimate_seconds: float
     problem: str = ""
     is_rough: bool = False
+    settled: float | None = None
 
     @property
     def reach(self) -> int | None:
@@ -157,10 +178,10 @@ class Growth:
         give the better estimate.  None where no estimate could be made.
     history : tuple of GrowthStep
         Every estimate, in order.
-    method : {"one_shot", "iterative"}
+    method : {"one_shot", "iterative", "certificate"}
     converged : bool
-        Whether `model` has the size that was estimated to be enough; False where `max_size` or a missing estimate
-        stopped it.
+        Whether `model` has the size that was estimated to be enough, or enough rows are settled; False where
+        `max_size` or a missing estimate stopped it.
     suffices : bool or None
         Whether `n_members` are enough by the last estimate, from all members trained.  They may not be after one
         shot, whose size is estimated from the probe alone.  None without an estimate, and where it does not tell.
@@ -251,6 +272,22 @@ def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target
         return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
     kept = min(wanted, trained)
     return Outcome(kept, True, _suffices(last, kept), wanted, _finished(decided, last, kept, target))
+
+
+def certified_outcome(last: GrowthStep, share: float, level: float, max_size: int) -> Outcome:
+    """Return how growth by proof ended: all members are kept."""
+    assert last.settled is not None
+    members, settled = counted(last.n_members, "member"), f"{100 * last.settled:.4g} %"
+    proof = f"their label is proved, at level {level:g}, to be that of infinitely many members"
+    if last.settled >= share:
+        reason = f"{settled} of the rows are settled by {members}: {proof}."
+        return Outcome(last.n_members, True, True, last.n_members, reason)
+    reason = (
+        f"Not converged: stopped at max_size={max_size}, where {settled} of the rows are settled ({proof}) and "
+        f"{100 * share:.4g} % are wanted. The votes for the others are too close to a tie. Raise max_size, or lower "
+        "confidence."
+    )
+    return Outcome(last.n_members, False, False, None, reason)
 
 
 def deciding_step(history: Sequence[GrowthStep]) -> GrowthStep:
@@ -399,6 +436,7 @@ def grow(
     criterion: str = AnalysisOptions.criterion,
     confidence: float | None = None,
     tolerance: float | None = None,
+    certificate: float | None = None,
     method: str = "one_shot",
     probe_size: int | None = None,
     max_size: int = MAX_SIZE,
@@ -428,6 +466,12 @@ def grow(
         Classification only: wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
         Wanted excess of the error or the Brier score, or distance of the metric, as for :func:`ens_plugin.analyze`.
+    certificate : float, optional
+        Classification only: a level in (0, 0.5), at which labels are proved in place of an estimate.  Growth then ends
+        when a share `confidence` of the rows, here 0.95 by default, is settled: their out-of-bag members prove that the
+        label is that of infinitely many members.  For each row, the chance that another label is ever settled is at
+        most the level, whatever the distribution of the votes.  Not with another `criterion` or `method`, or with
+        `metric` or `tolerance`.
     method : {"one_shot", "iterative"}, default="one_shot"
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
@@ -455,16 +499,17 @@ def grow(
         If an argument is out of range or belongs to the other task, if y holds a single label, or if the estimator
         raises an error for X or y (whose message is kept).
     UnsupportedModelError
-        If the members are not all trained in the same way, or the library is not supported.
+        If the members are not all trained in the same way, the library is not supported, or `certificate` is given
+        and members give raw scores.
     BagError
         If every member would be trained on every row, so that no row is out of bag.
 
     Warns
     -----
     NotConvergedWarning
-        If `max_size` is smaller than the estimate, or there is none: with fewer than 30 rows, fewer than 5 out-of-bag
-        members per row on average, or a regression error that may be 0.  The model then has `max_size`
-        members, or those of the probe.
+        If `max_size` is smaller than the estimate or reached before enough rows are settled, or there is no estimate:
+        with fewer than 30 rows, fewer than 5 out-of-bag members per row on average, or a regression error that may be
+        0.  The model then has `max_size` members, or those of the probe.
 
     Notes
     -----
@@ -488,17 +533,25 @@ def grow(
     next_size = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
     options = _options(metric_of_label(metric, positive_label), criterion, confidence, tolerance, limit, sample_weight)
+    level = None if certificate is None else _certified_level(certificate, method, options)
     refuse_lazy(X, "X")
     trainer = find_trainer(split_pipeline(estimator)[0])
     _refuse_no_parameters(split_pipeline(estimator)[0])
-    _refuse_other_task(split_pipeline(estimator)[0], confidence)
+    _refuse_other_task(split_pipeline(estimator)[0], confidence, certificate)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
     with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
-        course = _Course(next_size, first, limit, options, bar)
+        course: _Course | _CertifiedCourse
+        if level is None:
+            course = _Course(next_size, first, limit, options, bar)
+        else:
+            course = _CertifiedCourse(level, limit, options, bar)
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
-    outcome = outcome_of(method, course.steps, limit, _target(course.report))
+    if isinstance(course, _CertifiedCourse):
+        method, outcome = "certificate", certified_outcome(course.steps[-1], course.share, course.level, limit)
+    else:
+        outcome = outcome_of(method, course.steps, limit, _target(course.report))
     if not outcome.converged:
         warn_user(outcome.reason, NotConvergedWarning)
     if outcome.n_members < course.steps[-1].n_members:
@@ -592,8 +645,30 @@ def _options(
     )
 
 
-def _refuse_other_task(ensemble: Any, confidence: float | None) -> None:
+def _certified_level(certificate: float, method: str, options: AnalysisOptions) -> float:
+    """Return the level of a proof; refuse options that decide otherwise when growth ends."""
+    level = as_level(certificate, "certificate")
+    others = {
+        "method": method != "one_shot",
+        "criterion": options.criterion not in ("auto", "agreement"),
+        "metric": options.metric is not None,
+        "tolerance": options.tolerance is not None,
+    }
+    if refused := [name for name, is_other in others.items() if is_other]:
+        raise InputError(
+            f"With certificate, growth ends by the share of rows that are settled, not by {' and '.join(refused)}. "
+            "Pass one or the other; with certificate, confidence is the share of rows to settle."
+        )
+    return level
+
+
+def _refuse_other_task(ensemble: Any, confidence: float | None, certificate: float | None) -> None:
     name = type(ensemble).__name__
+    if certificate is not None and known_task(ensemble) == "regression":
+        raise InputError(
+            f"certificate={certificate!r} is about labels, and this {name} is a regression, which has none: set "
+            "tolerance, how far its error may lie above that of the infinite ensemble."
+        )
     if confidence is not None and known_task(ensemble) == "regression":
         raise InputError(
             f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: set tolerance, "
@@ -631,7 +706,7 @@ class _Course:
     def next_size(self, evidence: TrainedModel) -> int | None:
         """Estimate the size needed, append it to the history, and return the next size to train to, or None to stop."""
         trained = time.perf_counter()
-        self.report, problem = self._estimate(evidence)
+        self.report, problem = _estimate(evidence, self.options)
         ended = time.perf_counter()
         self.steps.append(_step(evidence, self.report, problem, trained - self.mark, ended - trained))
         self.mark = ended
@@ -649,12 +724,73 @@ class _Course:
             return 0
         return np.inf if last.reach is None else last.reach
 
-    def _estimate(self, evidence: TrainedModel) -> tuple[EnsembleReport | None, str]:
-        try:
-            report = run_analysis(evidence.model, evidence.X, evidence.y, self.options)
-        except TooFewMembersError as error:
-            return None, str(error)
-        return report, _weakness(report)
+
+# Each size is so many times the one before, until enough rows are settled.
+CERTIFIED_GROWTH = 1.5
+# Of ordinary data, some rows in a hundred lie so close to a tie that thousands of members do not settle them.
+DEFAULT_SETTLED = 0.95
+
+
+@dataclass
+class _CertifiedCourse:
+    """State of a growth that ends when enough rows are settled."""
+
+    level: float
+    limit: int
+    options: AnalysisOptions
+    bar: Any
+    steps: list[GrowthStep] = field(default_factory=list)
+    report: EnsembleReport | None = None
+    mark: float = field(default_factory=time.perf_counter)
+
+    @property
+    def share(self) -> float:
+        """Return the share of rows to settle."""
+        return DEFAULT_SETTLED if self.options.confidence is None else self.options.confidence
+
+    def progress(self, n_members: int) -> None:
+        self.bar.update(n_members - self.bar.n)
+
+    def next_size(self, evidence: TrainedModel) -> int | None:
+        """Append the share of rows that are settled to the history, and return the next size, or None to stop."""
+        trained, problem = time.perf_counter(), ""
+        with model_errors(evidence.model):
+            settled = _settled_share(evidence, self.level, self.options.sample_weight)
+        goes_on = settled < self.share and evidence.n_members < self.limit
+        if not goes_on:
+            self.report, problem = _estimate(evidence, self.options)
+        ended = time.perf_counter()
+        step = _step(evidence, self.report, problem, trained - self.mark, ended - trained)
+        self.steps.append(replace(step, settled=settled))
+        self.mark = ended
+        if not goes_on:
+            return None
+        self.bar.total = min(math.ceil(CERTIFIED_GROWTH * evidence.n_members), self.limit)
+        return int(self.bar.total)
+
+
+def _settled_share(evidence: TrainedModel, level: float, sample_weight: ArrayLike | None) -> float:
+    """Return the share of training rows whose label their out-of-bag members settle."""
+    adapter = find_adapter(evidence.model)
+    refuse_scores(adapter)
+    features = adapter.prepare(evidence.X)
+    bags = adapter.bags(evidence.X, features, np.asarray(evidence.y))
+    settled = []
+    for rows in row_blocks(adapter, features.shape[0]):
+        outputs, counted = adapter.block(features[rows], bags, rows)
+        unknown = np.zeros(counted.shape[1], dtype=np.int64)
+        settled.append(settled_rows(RowBlock(outputs, counted, unknown, label_count(adapter)), level))
+    found = np.concatenate(settled).astype(np.float64)
+    return float(np.average(found, weights=as_weight(sample_weight, found.size, "sample_weight")))
+
+
+def _estimate(evidence: TrainedModel, options: AnalysisOptions) -> tuple[EnsembleReport | None, str]:
+    """Return the report of a trained ensemble, and why its size cannot be used; an empty string if it can."""
+    try:
+        report = run_analysis(evidence.model, evidence.X, evidence.y, options)
+    except TooFewMembersError as error:
+        return None, str(error)
+    return report, _weakness(report)
 
 
 def _weakness(report: EnsembleReport) -> str:

@@ -22,6 +22,7 @@ from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fit
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.blocks import tally_rows
 from ens_plugin.analysis.target import encode_target
+from ens_plugin.core.certificate import RATES, RunningVote
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import effective_votes, is_close
 from ens_plugin.core.sample import Sample
@@ -29,6 +30,8 @@ from ens_plugin.core.stopping import (
     RowPrior,
     StoppingTable,
     VotePrior,
+    certificate_table,
+    checkpoints,
     duel_table,
     even_prior,
     expected_stopping,
@@ -44,7 +47,7 @@ from ens_plugin.core.tally import RowBlock, count_members
 from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, refuse_lazy, shown, with_article
 from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError
-from ens_plugin.sizing.grow import known_task, refuse_class
+from ens_plugin.sizing.grow import known_task, refuse_class, refuse_scores
 
 __all__ = [
     "DynamicPruningClassifier",
@@ -143,8 +146,53 @@ class ReplayedRows:
         self._outputs = self._outputs[:, rows]
 
 
-def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: int, kind: str) -> Totals:
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """Rule that settles a row when its label is proved to be the infinite ensemble's, by every output in turn.
+
+    See :mod:`ens_plugin.core.certificate`; for votes on two labels, whose order does not matter, there are tables.
+    """
+
+    checkpoints: IntArray
+    level: float
+
+
+class CertifiedRows:
+    """Source of outputs that judges each of them, and the stopping rule of its rows."""
+
+    def __init__(self, members: Members, rule: Certificates, n_rows: int, n_labels: int) -> None:
+        self.together = members.together
+        self.checkpoints = rule.checkpoints
+        self._members = members
+        self._vote = RunningVote(n_rows, n_labels, rule.level)
+
+    def outputs(self, members: range) -> NDArray[Any]:
+        """Return the outputs of consecutive members for the rows not dropped yet."""
+        outputs = self._members.outputs(members)
+        for one in outputs:
+            self._vote.add(one)
+        return outputs
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        """Drop all rows but `rows`, positions among the rows not dropped yet."""
+        self._members.keep(rows)
+        self._vote.keep(rows)
+
+    def settled(self, place: int, total: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which rows need no further member at a checkpoint; at the last one, all."""
+        is_last = place == self.checkpoints.size - 1
+        return np.ones(total.shape[0], dtype=bool) if is_last else self._vote.settled
+
+
+def query_members(members: Members, n_rows: int, rule: StoppingRule | Certificates, n_labels: int, kind: str) -> Totals:
     """Query members block by block, each for the rows whose label is still uncertain, and return sums of outputs."""
+    if isinstance(rule, Certificates):
+        rows = CertifiedRows(members, rule, n_rows, n_labels)
+        return _query_members(rows, n_rows, rows, n_labels, kind)
+    return _query_members(members, n_rows, rule, n_labels, kind)
+
+
+def _query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: int, kind: str) -> Totals:
     one_sum = n_labels == 2 and kind != "probabilities"
     found = np.zeros(n_rows if one_sum else (n_rows, n_labels))
     queries = np.zeros(n_rows, dtype=np.int64)
@@ -169,7 +217,7 @@ def query_members(members: Members, n_rows: int, rule: StoppingRule, n_labels: i
     return Totals(found, queries)
 
 
-def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> Totals:
+def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule | Certificates) -> Totals:
     """Query an adapter's members for prepared rows, in blocks that fit into memory, and return the sums of outputs."""
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
@@ -177,7 +225,8 @@ def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> T
         settled = adapter.settled_sums(features, rule)
         if settled is not None:
             return Totals(*settled)
-    height = max(BLOCK_BYTES // (8 * n_labels * adapter.info.member_batch_size), FEWEST_ROWS)
+    kept = RATES.size if isinstance(rule, Certificates) else adapter.info.member_batch_size
+    height = max(BLOCK_BYTES // (8 * n_labels * kept), FEWEST_ROWS)
     parts = []
     for start in range(0, n_rows, height):
         block = features if height >= n_rows else features[start : start + height]
@@ -299,8 +348,8 @@ def _usable(sample: Sample, n_members: int) -> OutOfBagOutputs:
     if usable.size == 0:
         raise TooFewMembersError(
             f"No row is out of bag for two members (of {n_members}), so no distribution of votes can be fitted. "
-            "Train more members. For an ensemble that votes or averages probabilities, rule='full' or 'infinite' "
-            "needs no such rows."
+            "Train more members. For an ensemble that votes or averages probabilities, the other rules need no such "
+            "rows."
         )
     block = sample.select(usable).block
     pair = np.sort(np.argsort(-block.support, axis=1, kind="stable")[:, :2], axis=1)
@@ -335,12 +384,19 @@ def _votes_per_member(found: OutOfBagOutputs) -> float:
     return effective_votes([float(s.sum()) for s in spreads], [float(s[close].sum()) for s in spreads])
 
 
-def make_stopping_rule(adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None) -> StoppingRule:
+def make_stopping_rule(
+    adapter: EnsembleAdapter, rule: str, confidence: float, prior: RowPrior | None
+) -> StoppingRule | Certificates:
     """Return the stopping rule of a classifier: the votes, by checkpoint, at which a row needs no further member."""
     assert adapter.classes is not None
     target = "infinite" if rule == "infinite" else "full"
     two = adapter.classes.size == 2
     n_members, together, kind = adapter.n_members, adapter.info.member_batch_size, adapter.output_kind
+    if rule == "certified":
+        level = 1.0 - as_confidence(confidence)
+        if kind == "labels" and two:
+            return certificate_table(n_members, level, together)
+        return Certificates(checkpoints(n_members, together), level)
     if kind == "scores":
         assert prior is not None
         known = prior if rule == "learned" else None
@@ -363,7 +419,7 @@ def _vote_prior(prior: RowPrior | None, n_members: int) -> VotePrior:
 
 
 def expected_saving(
-    adapter: EnsembleAdapter, table: StoppingRule, found: OutOfBagOutputs, prior: RowPrior
+    adapter: EnsembleAdapter, table: StoppingRule | Certificates, found: OutOfBagOutputs, prior: RowPrior
 ) -> tuple[float, float]:
     """Return how many members new rows need on average, and what share gets another label than the whole ensemble's.
 
@@ -404,7 +460,7 @@ def _redrawn(block: RowBlock, n_members: int) -> NDArray[Any]:
     return np.asarray(block.outputs[np.stack(chosen, axis=1), rows])
 
 
-RULES = ("full", "infinite", "learned")
+RULES = ("full", "infinite", "learned", "certified")
 DATA = ("oob", "holdout")
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 
@@ -413,7 +469,8 @@ FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 class PrunedPrediction:
     """Predictions for some rows, each from the members queried until its label was nearly certain.
 
-    The probabilities, shape (n_rows, n_labels), are the mean output of the members that were queried.
+    The probabilities, shape (n_rows, n_labels), are the mean output of the members that were queried.  A row for which
+    all members were queried is not settled.
     """
 
     labels: NDArray[Any]
@@ -425,18 +482,21 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     """Classifier that predicts with an ensemble, but queries members only until a row's label is nearly certain.
 
     Members are queried in order.  At checkpoints, at growing distances, rows whose label is settled, hence
-    unlikely to change, are dropped.  All other rows get the whole ensemble's label.
+    unlikely to change, are dropped.  All other rows, those for which every member is queried, get the whole ensemble's
+    label.
 
     Parameters
     ----------
     estimator : classifier
         An ensemble with an adapter in ens_plugin, also inside a Pipeline or a search, which is cloned and fitted; or
         a fitted one in ``sklearn.frozen.FrozenEstimator`` (scikit-learn 1.6 or newer), which is used unchanged.
-    rule : {"learned", "full", "infinite"}, default="learned"
+    rule : {"learned", "full", "infinite", "certified"}, default="learned"
         When a row is settled.  "full" (2009): the whole ensemble's label is the current one with probability
         `confidence`, if all shares of votes are equally likely a priori.  "infinite" (2011): the same for the label
         of the infinite ensemble.  "learned": as "full", with the distribution of vote shares fitted to the
-        training rows' out-of-bag votes; queries fewer members for the same agreement.
+        training rows' out-of-bag votes; queries fewer members for the same agreement.  "certified": the label is
+        proved to be the infinite ensemble's, whatever the distribution of votes: for each row, the chance that another
+        one is settled is at most 1 - `confidence`.  Queries more members; not for ensembles that add raw scores.
     confidence : float, default=0.99
         Wanted probability that a settled row's label is final, strictly between 0.5 and 1.
     data : {"oob", "holdout"}, default="oob"
@@ -451,8 +511,8 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     n_members_ : int
         Members of the whole ensemble.
     expected_queries_ : float or None
-        Mean number of members that new rows will need.  None where rule is "full" or "infinite" and no row is out of
-        bag for two members.
+        Mean number of members that new rows will need.  None where rule is not "learned" and no row is out of bag for
+        two members.
     expected_disagreement_ : float or None
         Expected share of new rows with another label than from the whole ensemble.
     n_features_in_ : int
@@ -510,7 +570,8 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         NotFittedError
             If a frozen ensemble is not fitted.
         UnsupportedModelError
-            If there is no adapter for the ensemble, or it is a regressor.
+            If there is no adapter for the ensemble, it is a regressor, or it adds raw scores, of which nothing can be
+            certified.
         BagError
             If the rule needs out-of-bag rows and there are none, or bags cannot be proved.
         TooFewMembersError
@@ -524,6 +585,8 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         adapter = _classifier_adapter(ensemble)
         features = adapter.prepare(rows)
         adapter.check_members(features)
+        if self.rule == "certified":
+            refuse_scores(adapter)
         encode_target(adapter, y)
         found = self._out_of_bag_outputs(adapter, rows, features, y)
         prior = None if found is None else row_prior(found, adapter.output_kind)
@@ -632,13 +695,17 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         try:
             return out_of_bag_outputs(adapter, rows, features, y, self.data)
         except (BagError, TooFewMembersError):
-            # "full" and "infinite" assume a distribution of votes and need no rows; scores need their spread.
+            # The other rules learn no distribution of votes and need no rows; scores need their spread.
             if self.rule == "learned" or adapter.output_kind == "scores":
                 raise
             return None
 
     def _keep(
-        self, model: Any, adapter: EnsembleAdapter, table: StoppingRule, saving: tuple[float, float] | None
+        self,
+        model: Any,
+        adapter: EnsembleAdapter,
+        table: StoppingRule | Certificates,
+        saving: tuple[float, float] | None,
     ) -> None:
         self.estimator_ = model
         assert adapter.classes is not None

@@ -133,6 +133,8 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         Wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
         Wanted excess of the error or the Brier score, or distance of the metric, as for :func:`ens_plugin.analyze`.
+    certificate : float, optional
+        Level of a proof of labels, in place of an estimate, as for :func:`ens_plugin.grow`.
     method : {"one_shot", "iterative"}, default="one_shot"
     probe_size : int, optional
         Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
@@ -183,6 +185,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         criterion: str = AnalysisOptions.criterion,
         confidence: float | None = None,
         tolerance: float | None = None,
+        certificate: float | None = None,
         method: str = "one_shot",
         probe_size: int | None = None,
         max_size: int = MAX_SIZE,
@@ -195,6 +198,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self.criterion = criterion
         self.confidence = confidence
         self.tolerance = tolerance
+        self.certificate = certificate
         self.method = method
         self.probe_size = probe_size
         self.max_size = max_size
@@ -220,7 +224,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         EnsPluginError
             As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
-        names = ("metric", "positive_label", "criterion", "confidence", "tolerance")
+        names = ("metric", "positive_label", "criterion", "confidence", "tolerance", "certificate")
         self._keep(self._grow(X, y, sample_weight, **{name: getattr(self, name) for name in names}))
         self.classes_ = self.estimator_.classes_
         return self

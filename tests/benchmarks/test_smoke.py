@@ -46,6 +46,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "cost.profile",
         "cost.shapes",
         "learners.pruning",
+        "learners.certificate",
         "cost.speed",
         "cost.boosters",
         "learners.model_averaging",
@@ -87,7 +88,7 @@ def test_smoke(script: str, tmp_path: Path) -> None:
     if script in NEED_BOOSTERS:
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
-    if script in ("learners.pruning", "cost.walker"):
+    if script in ("learners.pruning", "learners.certificate", "cost.walker"):
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
     if script == "cost.spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")

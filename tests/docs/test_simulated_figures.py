@@ -201,6 +201,21 @@ def test_pruning() -> None:
     )
 
 
+def test_proofs_of_labels() -> None:
+    text, script = page("how-to/certificate.md"), "learners.certificate"
+    found = [row for row in rows(script) if len(row) == 8 and "forest, " in row[0]]
+    votes = [row for row in found if not row[0].startswith("shallow")]
+    averages = [row for row in found if row[0].startswith("shallow")]
+    over_infinite, over_learned = ([float(row[place]) for row in votes] for place in (6, 7))
+    settled = [float(row[4].partition("; ")[2]) for row in votes]
+    assert f'{extremes(over_infinite)} times as many members as `"infinite"` are queried' in text
+    assert f"{extremes(over_learned)} times as many as by the default" in text
+    assert f'{extremes([float(row[6]) for row in averages])} times as many as `"infinite"`' in text
+    assert f"{extremes(settled, 1)} % of the rows were settled" in text
+    wrong = max(values(script, "rows settled wrongly, upper 95 % bound"))
+    assert f"at most {wrong:.2f} % of the rows wrongly" in text
+
+
 def test_growth() -> None:
     found = measured("learners.growth", "one shot: disagreement with 5000 trees, mean over sets (%)")
     assert f"{whole(found)} % of the labels were others than those of 5000 trees" in page("explanations/growth.md")

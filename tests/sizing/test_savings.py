@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,18 @@ class Clock:
 
     def perf_counter(self) -> float:
         return self.now
+
+
+@pytest.fixture
+def steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second call takes twice as long as the one before, however busy the machine is."""
+    seconds = cycle((1.0, 2.0))
+
+    def seconds_of(call: Callable[[], object]) -> float:
+        call()
+        return next(seconds)
+
+    monkeypatch.setattr(savings, "seconds_of", seconds_of)
 
 
 @pytest.fixture
@@ -94,6 +106,7 @@ def test_at_most_ten_thousand_rows_are_predicted() -> None:
         BaggingClassifier(n_estimators=12, random_state=0, warm_start=True),
     ],
 )
+@pytest.mark.usefixtures("steady_clock")
 def test_pipelines_and_bagging_are_measured_too(model: Any) -> None:
     found = measure_savings(model.fit(X, y), X, y, 3)
     assert found.fit_seconds_per_member is not None
@@ -111,6 +124,7 @@ def test_a_booster_has_no_training_time() -> None:
         measure_savings(booster, xgboost.DMatrix(X), y, 3)
 
 
+@pytest.mark.usefixtures("steady_clock")
 def test_a_wrapper_of_boosters_is_fitted_with_fewer_parallel_trees() -> None:
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install 'ens-plugin[xgboost]'")
     model = xgboost.XGBClassifier(n_estimators=1, num_parallel_tree=12, subsample=0.6, learning_rate=1).fit(X, y)

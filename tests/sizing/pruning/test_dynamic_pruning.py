@@ -46,7 +46,12 @@ def test_scikit_learn_s_own_checks(estimator: Any, check: Any) -> None:
 @pytest.mark.slow
 @few_rows
 @parametrize_with_checks(
-    [DynamicPruningClassifier(RandomForestClassifier(9, max_depth=2, random_state=0), rule="infinite")]
+    [
+        DynamicPruningClassifier(RandomForestClassifier(9, max_depth=2, random_state=0), rule="infinite"),
+        DynamicPruningClassifier(
+            RandomForestClassifier(9, max_depth=2, random_state=0), rule="certified", confidence=0.6
+        ),
+    ]
 )
 def test_scikit_learn_s_own_checks_of_probabilities(estimator: Any, check: Any) -> None:
     check(estimator)

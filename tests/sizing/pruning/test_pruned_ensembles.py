@@ -128,7 +128,7 @@ def test_weights_reach_the_ensemble() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "half"}, "rule must be one of full, infinite, learned, got 'half'"),
+        ({"rule": "half"}, "rule must be one of full, infinite, learned, certified, got 'half'"),
         ({"data": "train"}, "data must be 'oob' or 'holdout', got 'train'"),
         ({"rule": np.array(["full", "learned"])}, "rule must be one of"),
         ({"data": ["oob"]}, "data must be 'oob' or 'holdout'"),
