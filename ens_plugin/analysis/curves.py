@@ -72,8 +72,7 @@ from ens_plugin.core.tally import (
     tally_values,
     wrong_support,
 )
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.core.votes import Mixture
 from ens_plugin.core.weights import RowWeight, as_row_weight, bounds_by_members
 from ens_plugin.errors import WeakEstimateWarning

@@ -24,8 +24,7 @@ from ens_plugin.core.tally import (
     strongest_rival,
     take_rows,
 )
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import FloatArray, is_tied, previous_odd_size
 from ens_plugin.core.weights import RowWeight, effective_groups
 from ens_plugin.report.result import FEWEST_ROWS, LabelErrors
 

@@ -47,8 +47,7 @@ from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
 from ens_plugin.core.size_law import NoLimit, SizeLaw
 from ens_plugin.core.tally import MarginTally, SupportTally
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.core.validation import FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities

@@ -40,9 +40,11 @@ __all__ = [
     "code_index",
     "counted",
     "in_few_bytes",
+    "is_tied",
     "label_text",
     "one_line",
     "pair_index",
+    "previous_odd_size",
     "printable",
     "refuse_lazy",
     "rounded_up",
@@ -390,3 +392,19 @@ def whole_counts(values: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         n_rows += np.bincount(values[part].astype(np.int64), minlength=n_rows.size)
     found = np.flatnonzero(n_rows)
     return found.astype(np.float64), n_rows[found].astype(np.float64)
+
+
+def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
+    """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error.
+
+    `ties_to` is the largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
+    """
+    return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))
+
+
+def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
+    """Return which sizes are even and at most `ties_to`, shape as `sizes`."""
+    wanted = np.asarray(sizes, dtype=np.float64)
+    # The remainder of infinity is NaN, which is unequal to 0.
+    with np.errstate(invalid="ignore"):
+        return np.asarray((wanted % 2 == 0) & (wanted <= ties_to))

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.judged_rows import JudgedRows
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, counted, label_text, printable
+from ens_plugin.core.validation import FloatArray, IntArray, counted, is_tied, label_text, previous_odd_size, printable
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, sentences
 
