@@ -36,7 +36,7 @@ from ens_plugin.analysis.metric_rows import (
     zero_findings,
 )
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
-from ens_plugin.analysis.sizes import Goal, as_told, metric_reason, recommend
+from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, as_told, metric_reason, recommend
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
 from ens_plugin.core.anchoring import tie_probability
@@ -45,7 +45,6 @@ from ens_plugin.core.intervals import ErrorDraws, hall_limits, interval_of_draws
 from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
-from ens_plugin.core.size_law import NoLimit, SizeLaw
 from ens_plugin.core.tally import MarginTally, SupportTally
 from ens_plugin.core.validation import FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
@@ -814,7 +813,7 @@ class MetricChange:
 
 @dataclass(frozen=True, eq=False)
 class MetricLaw:
-    """The :class:`~ens_plugin.core.size_law.SizeLaw` of a metric's difference from that of the infinite ensemble.
+    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of a metric's difference from that of the infinite ensemble.
 
     `tolerance` is the difference that the tolerance of the options allows, as it is stated.  The `unit` in which
     differences are stated is 1 for scores, the value of the infinite ensemble for losses.

@@ -27,6 +27,7 @@ from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.origin import unit_findings
 from ens_plugin.analysis.sizes import (
+    SizeLaw,
     agreement_size,
     as_told,
     gap_doubts,
@@ -39,7 +40,6 @@ from ens_plugin.core.intervals import draw_posteriors
 from ens_plugin.core.margins import MarginModel
 from ens_plugin.core.row_model import RowModel
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.size_law import SizeLaw
 from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest_rival
 from ens_plugin.core.validation import FloatArray, IntArray, counted, with_article
 from ens_plugin.errors import (

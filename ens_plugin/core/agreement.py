@@ -142,7 +142,7 @@ class SizeLuck:
 
 @dataclass(frozen=True, eq=False)
 class AgreementLaw:
-    """The :class:`~ens_plugin.core.size_law.SizeLaw` of the agreement with the infinite ensemble, by a row model.
+    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of the agreement with the infinite ensemble, by a row model.
 
     The model's density has no draws (None) if it is a point mass.
     """
@@ -304,7 +304,7 @@ LEAST_SD_OF_CELL = 1e-9
 class CellVotes:
     """Mean and spread of the members' votes in each cell, a cell being the rows with equal features.
 
-    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of the agreement on these rows.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of the agreement on these rows.
 
     Attributes
     ----------

@@ -298,7 +298,7 @@ def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[Floa
 class ErrorDraws:
     """The error at a grid of odd sizes, and draws of it from its posterior.
 
-    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of the error relative to that of the infinite ensemble.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of the error relative to that of the infinite ensemble.
 
     Attributes
     ----------

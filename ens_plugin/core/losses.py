@@ -55,7 +55,7 @@ ROUNDING = 1e-12
 class SquaredLoss:
     r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
 
-    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of this error relative to that of the infinite ensemble.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of this error relative to that of the infinite ensemble.
 
     Attributes
     ----------
