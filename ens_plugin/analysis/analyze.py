@@ -28,7 +28,6 @@ from ens_plugin.adapters.unwrap import (
     unwrap,
 )
 from ens_plugin.analysis.arguments import granted_threads, resolve_options
-from ens_plugin.analysis.blocks import Progress, label_count, tally_rows
 from ens_plugin.analysis.checks import (
     cross_fitting_explained,
     doubts_about_transformed_rows,
@@ -44,7 +43,7 @@ from ens_plugin.analysis.curves import (
     largest_shared_size,
 )
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
-from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.evidence import Evidence, Progress, label_count, tally_rows
 from ens_plugin.analysis.groups import (
     group_chances,
     group_doubts,

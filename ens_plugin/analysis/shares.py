@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.blocks import label_count
-from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.evidence import Evidence, label_count
 from ens_plugin.core.validation import (
     FloatArray,
     counted,

@@ -19,11 +19,10 @@ from ens_plugin.adapters.members import in_threads, model_errors, several_output
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
 from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads, resolve_options
-from ens_plugin.analysis.blocks import label_count, row_blocks, tally_rows
 from ens_plugin.analysis.copies import hash_rows, row_cells
 from ens_plugin.analysis.curves import signed_outputs, subset_rates
 from ens_plugin.analysis.estimates import ResolvedOptions, row_models
-from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.evidence import Evidence, label_count, row_blocks, tally_rows
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.origin import unit_findings
 from ens_plugin.analysis.sizes import (

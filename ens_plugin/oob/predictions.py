@@ -18,7 +18,6 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.analyze import UNCHECKED_ROWS, proof_notes, with_member_findings
 from ens_plugin.analysis.arguments import granted_threads
-from ens_plugin.analysis.blocks import block_rows, label_count, row_blocks
 from ens_plugin.analysis.checks import (
     compared_number,
     cross_fitting_explained,
@@ -29,6 +28,7 @@ from ens_plugin.analysis.checks import (
     unequal_bag_doubts,
 )
 from ens_plugin.analysis.copies import HashedRows, find_repeats, hash_rows, identical_rows, refuse_copies
+from ens_plugin.analysis.evidence import block_rows, label_count, row_blocks
 from ens_plugin.analysis.groups import encode_groups, refuse_groups_in_bags
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric

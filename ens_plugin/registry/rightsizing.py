@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.models import Model
 
-    from ens_plugin.analysis.blocks import Progress
+    from ens_plugin.analysis.evidence import Progress
 
 __all__ = [
     "LoggedCut",

@@ -20,10 +20,9 @@ from threadpoolctl import threadpool_limits
 from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
-from ens_plugin.analysis.blocks import BlockReader, TalliedBlock, block_rows, label_count
 from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
 from ens_plugin.analysis.estimates import soft_spreads
-from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.evidence import BlockReader, Evidence, TalliedBlock, block_rows, label_count
 from ens_plugin.core.grouped_tally import (
     CrossedMargins,
     GroupedValues,
