@@ -1,4 +1,4 @@
-"""The evidence of an analysis, all that an estimate is computed from: outputs read, tallied and sampled by blocks of rows."""
+"""The evidence of an analysis: the members' outputs, read, tallied and sampled in blocks of rows."""
 
 from __future__ import annotations
 

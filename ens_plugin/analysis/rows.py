@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.arguments import row_weights
+from ens_plugin.analysis.arguments import encode_target, evaluation_weights, row_weights, target_array
 from ens_plugin.analysis.checks import is_sorted, near_copy_doubts
 from ens_plugin.analysis.copies import RowLikeness, hash_rows, held_out_copies, refuse_copies, row_likeness
 from ens_plugin.analysis.evidence import BlockReader
 from ens_plugin.analysis.groups import reach_of_groups
 from ens_plugin.analysis.origin import doubts_about_changed_rows, judge_held_out_rows, training_bags
-from ens_plugin.analysis.target import encode_target, evaluation_weights, target_array
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown

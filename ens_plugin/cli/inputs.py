@@ -24,7 +24,6 @@ from ens_plugin.analysis.options import (
     CRITERIA,
     REGRESSION_ESTIMATORS,
     AnalysisOptions,
-    metric_of_label,
 )
 from ens_plugin.cli.console import only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.core.validation import counted
@@ -491,6 +490,8 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
         if positive_label is not None:
             if chosen["metric"] is None:
                 raise click.UsageError("--positive-label is the label that a metric is about. Add --metric.")
+            from ens_plugin.analysis.arguments import metric_of_label
+
             chosen["metric"] = metric_of_label(chosen["metric"], positive_label)
         options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
         command(request=_request(values, options), **values)

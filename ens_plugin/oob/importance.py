@@ -13,9 +13,9 @@ from scipy import sparse
 
 from ens_plugin.adapters.members import column_names, in_threads, model_errors
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis.arguments import as_seed, granted_threads
+from ens_plugin.analysis.arguments import as_seed, granted_threads, metric_of_label
 from ens_plugin.analysis.copies import as_table
-from ens_plugin.analysis.options import Metric, metric_of_label
+from ens_plugin.analysis.options import Metric
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.intervals import dyadic_variance
 from ens_plugin.core.validation import FloatArray, as_array, as_count, counted, with_article

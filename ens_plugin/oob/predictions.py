@@ -17,7 +17,7 @@ from ens_plugin.adapters.members import in_threads, model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.analyze import UNCHECKED_ROWS, proof_notes, with_member_findings
-from ens_plugin.analysis.arguments import granted_threads
+from ens_plugin.analysis.arguments import encode_target, granted_threads, target_array
 from ens_plugin.analysis.checks import (
     compared_number,
     cross_fitting_explained,
@@ -33,7 +33,6 @@ from ens_plugin.analysis.groups import encode_groups, refuse_groups_in_bags
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import compare_rows_with_stored, outputs_of_some, read_rows, refuse_other_outputs
-from ens_plugin.analysis.target import encode_target, target_array
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, printable, with_article

@@ -32,7 +32,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from ens_plugin.adapters.sklearn.training import checked_rows, refusals, require_fitted, unchanged_on_failure
-from ens_plugin.analysis.target import target_array
+from ens_plugin.analysis.arguments import target_array
 from ens_plugin.core.validation import (
     MOST_MEMBERS,
     FloatArray,

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.answer import verdict
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
@@ -502,6 +502,7 @@ def rightsize(
     ens_plugin.errors.InputError: ...
     """
     from ens_plugin.analysis.analyze import run_analysis
+    from ens_plugin.analysis.arguments import metric_of_label
 
     check_name(register)
     found = find_source(source)

@@ -19,8 +19,9 @@ from ens_plugin.adapters.library import TrainedModel, Trainer, TrainingRows
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.arguments import metric_of_label
 from ens_plugin.analysis.checks import doubts_about_training
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.validation import (
     MOST_MEMBERS,
     as_confidence,

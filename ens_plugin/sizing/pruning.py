@@ -20,8 +20,8 @@ from ens_plugin.adapters.members import no_adapter
 from ens_plugin.adapters.registry import find_adapter, find_library, is_known, is_registered
 from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fitted_columns, take_columns
 from ens_plugin.adapters.unwrap import unwrap
+from ens_plugin.analysis.arguments import encode_target
 from ens_plugin.analysis.evidence import tally_rows
-from ens_plugin.analysis.target import encode_target
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import effective_votes, is_close
 from ens_plugin.core.sample import Sample

@@ -17,12 +17,17 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, is_spark_model, java_reason, stages_and_model
 from ens_plugin.analysis.analyze import KnownRows, build_report
-from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_options
+from ens_plugin.analysis.arguments import (
+    metric_of_label,
+    refuse_own_loss,
+    refuse_own_weights,
+    refuse_weighted_metric,
+    resolve_options,
+)
 from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
 from ens_plugin.analysis.evidence import sample_limit, sampling_seed, tally_block
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import compare_with_stored
-from ens_plugin.analysis.target import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError

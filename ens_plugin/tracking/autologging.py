@@ -26,14 +26,13 @@ from ens_plugin.adapters.library import FitSite, Library, Reader, TrainingData, 
 from ens_plugin.adapters.registry import find_adapter, libraries, offered_adapters, offered_libraries, on_registration
 from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.arguments import NO_METRIC, check_options
+from ens_plugin.analysis.arguments import NO_METRIC, check_options, encode_target, metric_of_label, target_array
 from ens_plugin.analysis.checks import doubts_about_training
 from ens_plugin.analysis.copies import find_repeats, hash_rows, row_cells
 from ens_plugin.analysis.evidence import BlockReader
 from ens_plugin.analysis.metric_rows import metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
-from ens_plugin.analysis.target import encode_target, target_array
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
