@@ -53,7 +53,7 @@ STAGES: Mapping[str, Sequence[str]] = {
     "checks of the evidence": (
         f"{ANALYSIS}.sizes:resize_by_distinct_rows",
         f"{ANALYSIS}.rows:compare_with_stored",
-        f"{ANALYSIS}.shares:row_shares",
+        f"{ANALYSIS}.weights:row_shares",
     ),
 }
 

@@ -51,20 +51,22 @@ from ens_plugin.analysis.curves import (
 )
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, label_errors
 from ens_plugin.analysis.evidence import Evidence, Progress, label_count, tally_rows
-from ens_plugin.analysis.groups import (
-    group_chances,
-    group_doubts,
-    missing_weight,
-    refuse_groups_in_bags,
-    with_groups,
-    with_reach,
-)
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.origin import own_prediction_doubts
 from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, read_rows
-from ens_plugin.analysis.shares import RowShares, refuse_unweighable, row_shares
 from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
+from ens_plugin.analysis.weights import (
+    RowShares,
+    group_chances,
+    group_doubts,
+    missing_weight,
+    refuse_groups_in_bags,
+    refuse_unweighable,
+    row_shares,
+    with_groups,
+    with_reach,
+)
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, row_losses, squared_losses_at
 from ens_plugin.core.judged_rows import JudgedRows

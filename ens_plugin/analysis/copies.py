@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ens_plugin.analysis.groups import encode_groups
+from ens_plugin.analysis.weights import encode_groups
 from ens_plugin.core.near_rows import nearest_rows
 from ens_plugin.core.repeated_rows import (
     appended_rows,

@@ -14,8 +14,8 @@ from ens_plugin.analysis.arguments import encode_target, evaluation_weights, row
 from ens_plugin.analysis.checks import is_sorted, near_copy_doubts
 from ens_plugin.analysis.copies import RowLikeness, hash_rows, held_out_copies, refuse_copies, row_likeness
 from ens_plugin.analysis.evidence import BlockReader
-from ens_plugin.analysis.groups import reach_of_groups
 from ens_plugin.analysis.origin import doubts_about_changed_rows, judge_held_out_rows, training_bags
+from ens_plugin.analysis.weights import reach_of_groups
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown
