@@ -16,8 +16,7 @@ from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.near_rows import (
+from ens_plugin.core.alike_rows import (
     AdjacentLosses,
     MateLosses,
     Neighbours,
@@ -37,6 +36,7 @@ from ens_plugin.core.near_rows import (
     share_of_recurring,
     turns_taken,
 )
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import RowBlock, member_labels
 from ens_plugin.core.validation import FloatArray, counted, printable, with_article

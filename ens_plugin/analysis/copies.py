@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ens_plugin.analysis.weights import encode_groups
-from ens_plugin.core.near_rows import nearest_rows
-from ens_plugin.core.repeated_rows import (
+from ens_plugin.core.alike_rows import (
     appended_rows,
     chance_share,
     column_halves,
     copied_rows,
     evenly_repeated,
     near_missed,
+    nearest_rows,
     numbered,
     oversampled_labels,
     paired_halves,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.trees import vote_pairs
+from ens_plugin.core.alike_rows import are_alike
 from ens_plugin.core.anchoring import (
     LabelVotes,
     RivalShift,
@@ -30,7 +31,6 @@ from ens_plugin.core.intervals import (
 from ens_plugin.core.jackknife import left_out_sd
 from ens_plugin.core.margins import MarginModel, fit_margins
 from ens_plugin.core.pair_covariance import fold_groups, shared_variance
-from ens_plugin.core.repeated_rows import are_alike
 from ens_plugin.core.row_model import RowModel, effective_votes, is_close, model_error
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import (

@@ -11,11 +11,11 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.trees import columns_outside
-from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
-from ens_plugin.core.near_rows import (
+from ens_plugin.core.alike_rows import (
     are_own_labels,
     are_own_values,
 )
+from ens_plugin.core.bags import Bags, drawn_share_of_error, is_lower_where_drawn
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import AnyTally, ValueTally
 from ens_plugin.core.validation import FloatArray

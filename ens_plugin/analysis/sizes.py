@@ -22,9 +22,9 @@ from ens_plugin.core.agreement import (
     member_dissent,
     subset_ratio,
 )
+from ens_plugin.core.alike_rows import are_alike, output_cells
 from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.losses import brier_loss
-from ens_plugin.core.repeated_rows import are_alike, output_cells
 from ens_plugin.core.row_model import RowModel, model_agreement
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share

@@ -23,6 +23,7 @@ from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
 from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
 from ens_plugin.analysis.estimates import soft_spreads
 from ens_plugin.analysis.evidence import BlockReader, Evidence, TalliedBlock, block_rows, label_count
+from ens_plugin.core.alike_rows import column_halves, point_masses, too_even
 from ens_plugin.core.grouped_tally import (
     CrossedMargins,
     GroupedValues,
@@ -34,7 +35,6 @@ from ens_plugin.core.grouped_tally import (
     vote_codes,
 )
 from ens_plugin.core.losses import LossMoments, loss_moments
-from ens_plugin.core.repeated_rows import column_halves, point_masses, too_even
 from ens_plugin.core.sample import Sample, content_order, sample_keys, smallest_keys
 from ens_plugin.core.tally import (
     AnyTally,
@@ -121,9 +121,9 @@ def repeated_shares(marks: Marks) -> tuple[float, float]:
     """Return the share of rows whose record occurs more than once, and of rows that look like copies.
 
     The first is exact for the sampled records; the second leaves out those of a few records that occur far more often
-    than the others (:func:`ens_plugin.core.repeated_rows.point_masses`), and counts, for each split of the
+    than the others (:func:`ens_plugin.core.alike_rows.point_masses`), and counts, for each split of the
     columns, repeated rows without near misses in the worse of its halves
-    (:func:`ens_plugin.core.repeated_rows.copied_rows`).
+    (:func:`ens_plugin.core.alike_rows.copied_rows`).
     """
     whole = marks[1:, marks[0] == WHOLE]
     n_rows, repeated = max(whole.shape[1], 1), _repeated(whole)
