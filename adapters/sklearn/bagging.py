@@ -51,19 +51,21 @@ from ens_plugin.adapters.sklearn.forest import (
 )
 from ens_plugin.adapters.sklearn.kept_rows import KnownRows, known_rows
 from ens_plugin.adapters.sklearn.known_rows import are_outputs_of_known_rows, are_shuffled_rows
-from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
 from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
     check_fitted,
     check_learner,
+    check_predictions,
     check_row_count,
     drawing_weight,
     draws_by_weight,
     left_out_chances,
     oob_score,
     prepare_rows,
+    probe_rows,
     redrawable,
+    refuse_other_part,
     training_target,
 )
 from ens_plugin.adapters.trees import judge_origin

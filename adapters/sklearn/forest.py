@@ -70,19 +70,21 @@ from ens_plugin.adapters.sklearn.known_rows import (
     hold_node_values,
     show_node_values,
 )
-from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
 from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
     check_fitted,
     check_learner,
+    check_predictions,
     check_row_count,
     drawing_weight,
     draws_by_weight,
     known_class,
     left_out_chances,
     prepare_rows,
+    probe_rows,
     redrawable,
+    refuse_other_part,
     training_target,
 )
 from ens_plugin.adapters.tree_table import LEAF, TreeTable, damage_of_tree
