@@ -55,9 +55,9 @@ from ens_plugin.adapters.lightgbm.document import (
 )
 from ens_plugin.adapters.lightgbm.library import Objective, PreparedRows, prepare_table, read_objective
 from ens_plugin.adapters.members import DrawCounts, check_replaced_methods, counts_from_bags
-from ens_plugin.adapters.row_proof import count_rows
 from ens_plugin.adapters.sklearn.forest import checked_members
 from ens_plugin.adapters.sklearn.training import training_target
+from ens_plugin.adapters.tree_table import count_rows
 from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values, target_ranges
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows

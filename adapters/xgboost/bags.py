@@ -6,7 +6,7 @@ mt19937 generator. For `hist` and `approx` a single 32-bit output s seeds a cong
 two outputs a, b for every row, in the bag if :math:`(a + 2^{32} b) / 2^{64}` is. Weights, labels and thread counts
 have no effect.
 
-The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.row_proof`. Every leaf stores the summed second
+The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.tree_table`. Every leaf stores the summed second
 derivative of its in-bag rows. A wrong mask, coin tosses independent of the right one, gives that sum in every leaf of a
 tree with a chance of at most the product over leaves of the largest probability of a binomial count of the leaf's rows:
 masks that agree in a leaf's sum never contain one another, and no such family of sets is likelier than the likeliest
@@ -32,8 +32,7 @@ from scipy.stats import binom
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.row_proof import MAX_CHANCE, chance_of_draws, gives_cover, proved_trees
-from ens_plugin.adapters.trees import count_leaves
+from ens_plugin.adapters.tree_table import MAX_CHANCE, chance_of_draws, count_leaves, gives_cover, proved_trees
 from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, read_leaves
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.target import Hessians, check_target

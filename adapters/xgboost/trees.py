@@ -27,8 +27,8 @@ from ens_plugin.adapters.members import (
     first_installed,
     several_targets,
 )
-from ens_plugin.adapters.row_proof import MAX_CHANCE
 from ens_plugin.adapters.sklearn.training import training_target
+from ens_plugin.adapters.tree_table import MAX_CHANCE
 from ens_plugin.adapters.trees import KeptLeaves, hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.xgboost.bags import (
     MAX_PROOFS,
