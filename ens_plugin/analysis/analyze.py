@@ -53,8 +53,7 @@ from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_har
 from ens_plugin.analysis.evidence import Evidence, Progress, label_count, tally_rows
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.analysis.origin import own_prediction_doubts
-from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, read_rows
+from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, own_prediction_doubts, read_rows
 from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
 from ens_plugin.analysis.weights import (
     RowShares,

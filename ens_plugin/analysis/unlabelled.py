@@ -24,7 +24,7 @@ from ens_plugin.analysis.curves import signed_outputs, subset_rates
 from ens_plugin.analysis.estimates import ResolvedOptions, row_models
 from ens_plugin.analysis.evidence import Evidence, label_count, row_blocks, tally_rows
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.analysis.origin import unit_findings
+from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import (
     SizeLaw,
     agreement_size,
