@@ -36,7 +36,7 @@ STAGES: Mapping[str, Sequence[str]] = {
     "averages over subsets": (
         f"{CORE}.sample:rates_of_subsets",
         f"{CORE}.agreement:subset_ratio",
-        f"{CORE}.anchoring:anchor_models",
+        f"{CORE}.error_curve:anchor_models",
     ),
     "intervals": (
         f"{CORE}.intervals:density_error_sd",

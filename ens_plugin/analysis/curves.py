@@ -35,16 +35,18 @@ from ens_plugin.analysis.sizes import (
     without_lower_end,
 )
 from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests
-from ens_plugin.core.anchoring import (
+from ens_plugin.core.comparison import deconvolution_variance, influence_on_variance, shared_luck_variance
+from ens_plugin.core.error_curve import (
     Anchor,
     anchor_first_size,
     anchor_models,
     even_size_shift,
+    hypergeometric_curve,
+    hypergeometric_limit,
     mean_error,
     subset_limit,
+    subset_sizes,
 )
-from ens_plugin.core.comparison import deconvolution_variance, influence_on_variance, shared_luck_variance
-from ens_plugin.core.error_curve import hypergeometric_curve, hypergeometric_limit, subset_sizes
 from ens_plugin.core.grouped_tally import GroupedValues
 from ens_plugin.core.intervals import (
     ErrorDraws,

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.trees import vote_pairs
 from ens_plugin.core.alike_rows import are_alike
-from ens_plugin.core.anchoring import (
+from ens_plugin.core.comparison import shared_luck_variance
+from ens_plugin.core.error_curve import (
     LabelVotes,
     RivalShift,
     fit_rival_shift,
@@ -20,7 +21,6 @@ from ens_plugin.core.anchoring import (
     tie_probability,
     tied_label_shift,
 )
-from ens_plugin.core.comparison import shared_luck_variance
 from ens_plugin.core.intervals import (
     ErrorDraws,
     algorithmic_variance,

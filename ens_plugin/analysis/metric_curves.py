@@ -39,8 +39,7 @@ from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
 from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, as_told, metric_reason, recommend
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
-from ens_plugin.core.anchoring import tie_probability
-from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes
+from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes, tie_probability
 from ens_plugin.core.intervals import ErrorDraws, hall_limits, interval_of_draws, size_of_approach
 from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.row_model import row_means

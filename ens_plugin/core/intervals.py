@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
-from ens_plugin.core.anchoring import Anchor, mean_error
+from ens_plugin.core.error_curve import Anchor, mean_error
 from ens_plugin.core.row_model import (
     Density,
     RowModel,
