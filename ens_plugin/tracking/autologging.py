@@ -36,7 +36,6 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
-from ens_plugin.locks import renew_in_child
 from ens_plugin.report.result import EnsembleReport, with_findings
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import (
@@ -63,6 +62,7 @@ from ens_plugin.tracking.uploads import (
     not_logged,
     prepare_drawing,
     remember_report,
+    renew_in_child,
     send_all,
     start_linking,
     stop_linking,

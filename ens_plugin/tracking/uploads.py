@@ -29,7 +29,6 @@ from weakref import WeakKeyDictionary
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble
 from ens_plugin.errors import EnsPluginError, TrackingError
-from ens_plugin.locks import renew_in_child
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
@@ -61,6 +60,7 @@ __all__ = [
     "post",
     "prepare_drawing",
     "remember_report",
+    "renew_in_child",
     "send_all",
     "serve",
     "start_linking",
@@ -68,6 +68,17 @@ __all__ = [
     "unreachable",
     "wait_until_sent",
 ]
+
+
+def renew_in_child(namespace: dict[str, Any], name: str, make: Callable[[], object]) -> None:
+    """Make a module's lock, or what its threads share, anew in every forked child: they do not exist there."""
+
+    def renew() -> None:
+        namespace[name] = make()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+
 
 MAX_WAITING = 20  # in one store's queue
 MOST_PICTURES = 1000  # whose reports are logged already
