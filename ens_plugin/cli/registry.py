@@ -36,7 +36,7 @@ from ens_plugin.registry.server import GateWorker, gate_app, missed_versions
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server, scratch_folder, tracking_errors
-from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.models import VersionAddress, check_alias, is_uri
 
 if TYPE_CHECKING:

@@ -58,8 +58,8 @@ from ens_plugin.tracking.connection import (
     tracking_errors,
     without_credentials,
 )
+from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, describe_version
-from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.models import (
     RegisteredVersion,
     VersionAddress,

@@ -38,9 +38,8 @@ from ens_plugin.tracking.connection import (
     tracking_errors,
     without_secrets,
 )
-from ens_plugin.tracking.digest import DIGEST_TAG
+from ens_plugin.tracking.digest import DIGEST_TAG, recorded_digest
 from ens_plugin.tracking.log import log_report
-from ens_plugin.tracking.measurement import recorded_digest
 from ens_plugin.tracking.models import VersionAddress, find_version, load_model, parse_address
 
 if TYPE_CHECKING:

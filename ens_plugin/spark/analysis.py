@@ -39,7 +39,10 @@ from ens_plugin.spark.columns import (
     check_columns,
     check_frame,
     check_positions,
+    collected,
+    collected_table,
     count_rows,
+    require_spark,
     selected,
     target_labels,
 )
@@ -62,7 +65,6 @@ from ens_plugin.spark.partition import (
     tallied_rows,
     to_bytes,
 )
-from ens_plugin.spark.session import collected, collected_table, require_spark
 
 __all__ = [
     "NamedColumns",
