@@ -50,7 +50,7 @@ from ens_plugin.analysis.curves import (
     largest_shared_size,
 )
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, label_errors
-from ens_plugin.analysis.evidence import Evidence, Progress, label_count, tally_rows
+from ens_plugin.analysis.evidence import Evidence, Progress, label_count, progress_bar, tally_rows
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, own_prediction_doubts, read_rows
@@ -74,7 +74,6 @@ from ens_plugin.core.tally import AnyTally, ValueTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, coded, distinct, finding, sentences
-from ens_plugin.progress import progress_bar
 from ens_plugin.report.result import (
     FEWEST_ROWS,
     SQUARED,

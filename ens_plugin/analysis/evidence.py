@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
+    "DELAY_S",
     "BlockReader",
     "Evidence",
     "Progress",
     "block_rows",
     "label_count",
+    "progress_bar",
     "row_blocks",
     "sample_limit",
     "sampling_seed",
@@ -136,6 +139,10 @@ def _keep_counts(block: RowBlock, tally: SupportTally, rows: IntArray) -> None:
 
 
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+Item = TypeVar("Item")
+
+# A reader of a terminal waits so long in peace.
+DELAY_S = 2.0
 
 BLOCK_BYTES = 16_000_000
 # Outputs of so many bytes, and what is computed from them, stay in a processor's cache.
@@ -401,3 +408,13 @@ def sample_limit(adapter: EnsembleAdapter, n_labels: int) -> int:
     bytes_per_row = adapter.n_members * _output_bytes(adapter, n_labels)
     most_bytes = SAMPLE_BYTES_OF_TWO if n_labels == 2 else SAMPLE_BYTES
     return min(SAMPLE_ROWS, max(most_bytes // bytes_per_row, CHUNK))
+
+
+def progress_bar(items: Iterable[Item], total: int, what: str | None = None) -> Iterable[Item]:
+    """Return an iterable with a progress bar on stderr, which is shown after two seconds and on a terminal only."""
+    # A program without a console has no stderr.
+    if sys.stderr is None or not sys.stderr.isatty():
+        return items
+    from tqdm import tqdm
+
+    return tqdm(items, desc=what, total=total, delay=DELAY_S, file=sys.stderr, leave=False)

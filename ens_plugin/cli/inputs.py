@@ -28,7 +28,6 @@ from ens_plugin.analysis.options import (
 from ens_plugin.cli.console import only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
-from ens_plugin.progress import progress_bar
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.models import is_uri, load_model
 
@@ -542,6 +541,7 @@ class Analysis(NamedTuple):
 def analysis_of(request: AnalysisRequest) -> Analysis:
     """Load a model, read its rows, and return the analysis."""
     from ens_plugin.analysis.analyze import run_analysis
+    from ens_plugin.analysis.evidence import progress_bar
 
     with only_results_on_stdout():
         model, rows = model_and_rows(request)

@@ -28,7 +28,6 @@ from ens_plugin.cli.inputs import (
 from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.progress import progress_bar
 from ens_plugin.registry.gating import Audit, audit_to_file, audit_to_log, audited_errors, gate_request, run_gate
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
@@ -230,6 +229,8 @@ TEXT_LIMIT = 300
 
 def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
     """Load a model, cut it to its recommended size, log and register the smaller one, and return the outcome."""
+    from ens_plugin.analysis.evidence import progress_bar
+
     check_name(register)
     source = _source(request)
     found = analysis_of(replace(request, model=source.uri))
