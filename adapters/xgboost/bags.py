@@ -33,8 +33,7 @@ from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.tree_table import MAX_CHANCE, chance_of_draws, count_leaves, gives_cover, proved_trees
-from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, read_leaves
-from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, Rows, TrainingParameters, read_leaves
 from ens_plugin.adapters.xgboost.target import Hessians, check_target
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.contract import ProofStatistics
-from ens_plugin.adapters.xgboost.forest import Forest, read_leaves
-from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.forest import Forest, Rows, read_leaves
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.errors import BagError, DataMismatchError, InputError

@@ -56,6 +56,7 @@ from ens_plugin.adapters.xgboost.forest import (
     Forest,
     KeptSums,
     LeafReader,
+    Rows,
     class_margin_sums,
     form_members,
     learning_rate,
@@ -65,7 +66,6 @@ from ens_plugin.adapters.xgboost.forest import (
     split_conditions,
     truncated_trees,
 )
-from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.target import Hessians, checkable_trees, hessian_of_a_row, judge_target, target_sums
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
