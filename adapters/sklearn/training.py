@@ -21,7 +21,7 @@ from ens_plugin import errors
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import column_names, label_codes, reason_of, refusals, shortened
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import ROUNDING, SINGLE_ROUNDING, counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
 __all__ = [
@@ -344,7 +344,6 @@ def checked_rows(estimator: Any, **rows: Any) -> Any:
 # The model predicts some of the rows of which the members' mean is known: half of them at random, and half where the
 # two likeliest labels are closest, which another threshold than the largest mean predicts differently.
 KNOWN_ROWS, MIXTURES, COMPARED_ROWS = 128, 3, 32
-CLOSE, TIED = 1e-6, 1e-9
 _PREDICTING = ("predict", "predict_proba")
 
 
@@ -423,7 +422,7 @@ def _telling_rows(mean: NDArray[np.float64]) -> NDArray[np.intp]:
     if mean.ndim == 1:
         return chosen
     lead = np.diff(np.sort(mean, axis=1)[:, -2:], axis=1)[:, 0]
-    close = np.argsort(np.where(lead > TIED, lead, np.inf))[: COMPARED_ROWS // 2]
+    close = np.argsort(np.where(lead > ROUNDING, lead, np.inf))[: COMPARED_ROWS // 2]
     return np.union1d(chosen[::2], close)
 
 
@@ -448,14 +447,14 @@ def _called(model: Any, name: str, rows: Any, **options: Any) -> NDArray[Any]:
 def _are_close(found: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.bool_]:
     if found.shape != mean.shape or found.dtype.kind not in "fiu":
         return np.zeros(len(mean), np.bool_)
-    gap = np.abs(found - mean) <= CLOSE * max(float(np.abs(mean).max()), 1.0 if mean.ndim == 2 else 0.0)
+    gap = np.abs(found - mean) <= SINGLE_ROUNDING * max(float(np.abs(mean).max()), 1.0 if mean.ndim == 2 else 0.0)
     return np.asarray(gap if gap.ndim == 1 else gap.all(axis=1))
 
 
 def _are_labels(found: NDArray[Any], mean: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[np.bool_]:
     if found.shape != (len(mean),):
         return np.zeros(len(mean), np.bool_)
-    is_likeliest = mean >= mean.max(axis=1, keepdims=True) - TIED
+    is_likeliest = mean >= mean.max(axis=1, keepdims=True) - ROUNDING
     return np.asarray((is_likeliest & (found[:, None] == classes[None, :])).any(axis=1))
 
 

@@ -29,6 +29,8 @@ from ens_plugin.analysis.options import (
 from ens_plugin.core.validation import (
     LARGEST_VALUE,
     MAX_SIZE,
+    NEGLIGIBLE,
+    ROUNDING,
     BoolArray,
     IntArray,
     as_array,
@@ -62,12 +64,10 @@ __all__ = [
 
 N_DEFAULT_SIZES = 220
 NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for example."
-MIN_TOLERANCE = 1e-9
 # Kish's number of rows, below which one row decides nearly alone.
 FEWEST_EFFECTIVE = 1.5
 # Rounding reaches chances nearer to 1, whose quantiles are then infinite.
-MIN_TAIL = 1e-12
-MAX_INTERVAL_LEVEL = 1.0 - MIN_TAIL
+MAX_INTERVAL_LEVEL = 1.0 - NEGLIGIBLE
 DEFAULT_CONFIDENCE = 0.99
 DEFAULT_TOLERANCE = 0.01
 # Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/accuracy/recommendation.py).
@@ -125,11 +125,11 @@ def check_options(options: AnalysisOptions) -> None:
         raise InputError(f"confidence must lie strictly between 0.5 and 1, got {shown(options.confidence)}.")
     if not 0.0 < options.interval_level <= MAX_INTERVAL_LEVEL:
         raise InputError(
-            f"interval_level must lie between 0 and 1, and below 1 by at least {MIN_TAIL:g}, so that its limits are "
+            f"interval_level must lie between 0 and 1, and below 1 by at least {NEGLIGIBLE:g}, so that its limits are "
             f"finite numbers; got {shown(options.interval_level)}."
         )
-    if options.tolerance is not None and not MIN_TOLERANCE <= options.tolerance < np.inf:
-        raise InputError(f"tolerance must be finite and at least {MIN_TOLERANCE:g}, got {shown(options.tolerance)}.")
+    if options.tolerance is not None and not ROUNDING <= options.tolerance < np.inf:
+        raise InputError(f"tolerance must be finite and at least {ROUNDING:g}, got {shown(options.tolerance)}.")
 
 
 def metric_of_label(metric: Metric | None, positive_label: object) -> Metric | None:

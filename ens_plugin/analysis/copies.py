@@ -28,7 +28,7 @@ from ens_plugin.core.alike_rows import (
     unlike_columns,
 )
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import AnyIntArray, FloatArray, counted
+from ens_plugin.core.validation import ROUNDING, AnyIntArray, FloatArray, counted
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS
@@ -362,8 +362,6 @@ QUERIES = 200
 NEAREST = 48
 COMPARED = 4
 FEWEST_COMPARED = 50
-# Distances that differ by less, relative to the larger, differ by rounding.
-EQUALLY_FAR = 1e-9
 # A column of real numbers has many values, and gaps between them of all sizes.
 FEWEST_REAL = 20
 FILLED_SHARE = 0.1
@@ -432,7 +430,7 @@ def _weight_of_rows(distances: FloatArray, n_in_cell: AnyIntArray) -> FloatArray
 
     All rows that are equally far away have equal weights: which of them come first is no property of the table.
     """
-    is_farther = np.diff(distances, axis=1, prepend=-1.0) > EQUALLY_FAR * distances
+    is_farther = np.diff(distances, axis=1, prepend=-1.0) > ROUNDING * distances
     step = np.cumsum(is_farther, axis=1) - 1 + distances.shape[1] * np.arange(distances.shape[0])[:, None]
     n_at_step = np.bincount(step.ravel(), weights=n_in_cell.ravel(), minlength=distances.size)
     n_reached = n_at_step.reshape(distances.shape).cumsum(axis=1).ravel()

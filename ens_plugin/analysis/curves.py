@@ -74,7 +74,7 @@ from ens_plugin.core.tally import (
     tally_values,
     wrong_support,
 )
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, is_tied, previous_odd_size
+from ens_plugin.core.validation import NEGLIGIBLE, BoolArray, FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.core.votes import Mixture
 from ens_plugin.core.weights import RowWeight, as_row_weight, bounds_by_members
 from ens_plugin.errors import WeakEstimateWarning
@@ -375,7 +375,6 @@ def _extrapolation_variance(
 FEWEST_SAMPLED = 5
 FEWEST_SIZES = 100
 N_SIZES = 220
-LEAST = 1e-12
 
 
 def estimate_by_members(rows: Evidence, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> Estimates:
@@ -513,9 +512,9 @@ def _recommendation(
     disagreement = share @ by_part
     size = _first_size(sizes, disagreement, wanted, settings.max_size)
     bounds = np.array([_relative_bounds(part, wanted) for part in parts])
-    weight = (share[:, None] * by_part) / np.maximum(disagreement, LEAST)
+    weight = (share[:, None] * by_part) / np.maximum(disagreement, NEGLIGIBLE)
     below, above = (np.sqrt(np.sum((weight.T * (bounds[:, side] - 1.0)) ** 2, axis=1)) for side in (0, 1))
-    low = _first_size(sizes, disagreement * np.maximum(1.0 - below, LEAST), wanted, settings.max_size)
+    low = _first_size(sizes, disagreement * np.maximum(1.0 - below, NEGLIGIBLE), wanted, settings.max_size)
     high = _first_size(sizes, disagreement * (1.0 + above), wanted, settings.max_size)
     agreement = float(share @ [np.nan if part.agreement is None else part.agreement for part in parts])
     return replace(
@@ -537,9 +536,9 @@ def _tabulated(sizes: NDArray[np.int64], max_size: int) -> FloatArray:
 def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, float]:
     """Return the limits of a part's disagreement, over its estimate, that follow from its interval of the size."""
     disagreement = 1.0 - np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.values)
-    if part.size == 1 and disagreement.max() <= LEAST:
+    if part.size == 1 and disagreement.max() <= NEGLIGIBLE:
         return 1.0, 1.0
-    high, low = wanted / np.maximum(disagreement, LEAST)[::-1]
+    high, low = wanted / np.maximum(disagreement, NEGLIGIBLE)[::-1]
     return min(float(low), 1.0), max(float(high), 1.0)
 
 
@@ -551,8 +550,8 @@ def _first_size(sizes: FloatArray, disagreement: FloatArray, wanted: float, max_
     index = int(below[0])
     if index == 0:
         return int(sizes[0])
-    high, low = np.log(np.maximum(disagreement[[index - 1, index]], LEAST))
-    part = (high - np.log(wanted)) / max(high - low, LEAST)
+    high, low = np.log(np.maximum(disagreement[[index - 1, index]], NEGLIGIBLE))
+    part = (high - np.log(wanted)) / max(high - low, NEGLIGIBLE)
     size = np.exp(np.log(sizes[index - 1]) + part * np.log(sizes[index] / sizes[index - 1]))
     odd = int(2 * np.ceil((size - 1.0) / 2.0 - 1e-9) + 1)
     return odd if odd <= max_size else None

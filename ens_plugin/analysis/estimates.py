@@ -45,7 +45,7 @@ from ens_plugin.core.tally import (
     sum_squares_over_members,
     take_rows,
 )
-from ens_plugin.core.validation import FloatArray, is_tied, previous_odd_size
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, is_tied, previous_odd_size
 from ens_plugin.core.votes import Mixture, as_rough_as_known, fit_mixture, fixed_mixture
 from ens_plugin.core.weights import RowWeight, effective_groups
 from ens_plugin.errors import InputError
@@ -195,7 +195,6 @@ CROSSING_ERROR = 0.25
 # With subsets of five members and more, the curve between them and the infinite ensemble is known well enough.
 MOST_DOUBTED_SUBSET, ENOUGH_MEMBERS = 3, 7.0
 LARGE_CORRECTION = 0.25
-NO_VARIANCE = 1e-14
 
 
 def row_models(
@@ -260,7 +259,7 @@ def _votes_per_member(tally: SupportTally, weight: RowWeight, spreads: FloatArra
     if counts_hard_votes(tally):
         return 1.0
     every_row, close_rows = soft_spreads(tally) if spreads is None else spreads
-    if every_row[1] < NO_VARIANCE * weight.row_sum(tally.trials):
+    if every_row[1] < NEGLIGIBLE * weight.row_sum(tally.trials):
         return np.inf
     return effective_votes(every_row, close_rows)
 
@@ -366,7 +365,6 @@ MIN_MEMBERS = 2
 MOST_ROWS = 5_000
 # Rows that votes are drawn for, of all labels together: far more than any label's rows, whose error is noisier.
 DRAWN_ROWS = 10_000
-CERTAIN = 1e-12
 # Of all labels together, and at least of each.
 JACKKNIFE_ROWS, LEAST_OF_LABEL = 2_000, 300
 # Luck of the members that is a smaller part of that of the rows hardly widens an interval.
@@ -489,7 +487,7 @@ def _linear_luck(margins: FloatArray, counted: NDArray[np.bool_]) -> float:
     known, n = margins * counted, counted.sum(axis=0)
     mean = known.sum(axis=0) / n
     variance = np.einsum("mr,mr->r", known, known) / n - np.square(mean)
-    spread = np.sqrt(np.maximum(variance, CERTAIN) / n)
+    spread = np.sqrt(np.maximum(variance, NEGLIGIBLE) / n)
     slopes = np.exp(-0.5 * np.square(mean / spread)) / (np.sqrt(2.0 * np.pi) * spread)
     shared = shared_luck_variance(margins, counted, slopes, float(n.size))
     return float(np.sqrt(shared * n.mean() / counted.shape[0]))
@@ -505,7 +503,7 @@ def _tie_shift(block: RowBlock, rows: NDArray[np.intp], weight: RowWeight, sizes
 def _rows_worth(error: float, sd: float, n_rows: float) -> float:
     """Return the number of independent rows whose share of errors would have this deviation; `n_rows` for 0 and 1."""
     spread = error * (1.0 - error)
-    return spread / sd**2 if spread > CERTAIN and sd > 0 else n_rows
+    return spread / sd**2 if spread > NEGLIGIBLE and sd > 0 else n_rows
 
 
 def _fitted(tally: AnyTally, weight: RowWeight, sizes: FloatArray, code: int) -> tuple[FloatArray, float]:

@@ -45,7 +45,7 @@ from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
 from ens_plugin.core.tally import MarginTally, SupportTally
-from ens_plugin.core.validation import FloatArray, IntArray, counted, is_tied, previous_odd_size
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
@@ -79,7 +79,6 @@ N_KNOTS = 16
 LEAST_RANGE = 1e-6
 # Random confusion matrices by which a metric that is linear in the error is found.
 N_MATRICES = 6
-METRIC_ROUNDING = 1e-9
 # The draws of a curve are of distributions of one smooth form; their deviations are multiplied by this for the size, so
 # that its interval holds (docs/methods/metrics.md).
 SPREAD_OF_FORM = 1.4
@@ -211,7 +210,7 @@ def typical_size(draws: FloatArray, max_size: int) -> int | None:
     """
     if np.isinf(draws).mean() > 0.5:
         return None
-    return int(np.ceil(np.exp(np.log(np.minimum(draws, max_size)).mean()) - METRIC_ROUNDING))
+    return int(np.ceil(np.exp(np.log(np.minimum(draws, max_size)).mean()) - ROUNDING))
 
 
 def label_metric_curve(
@@ -286,7 +285,7 @@ def line_in_error(metric: ResolvedMetric, classes: NDArray[np.generic], n_rows: 
         return None
     slope = float((values[1] - values[0]) / (errors[1] - errors[0]))
     intercept = float(values[0] - slope * errors[0])
-    is_line = np.abs(intercept + slope * errors - values) <= METRIC_ROUNDING * np.maximum(np.abs(values), 1.0)
+    is_line = np.abs(intercept + slope * errors - values) <= ROUNDING * np.maximum(np.abs(values), 1.0)
     return (intercept, slope) if is_line.all() else None
 
 
@@ -666,7 +665,6 @@ N_BEYOND = 200
 MOST_SINGLE = 1000
 # The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
 NORMAL_95 = 1.96
-SIZE_ROUNDING = 1e-9
 # Of quantiles of errors with tails; between them errors are interpolated.
 NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
 TINY = 1e-200
@@ -740,7 +738,7 @@ class MetricChange:
         if beyond > max_size:
             return None
         if beyond > largest:
-            return int(np.ceil(beyond - SIZE_ROUNDING))
+            return int(np.ceil(beyond - ROUNDING))
         within = np.arange(1, min(largest, max_size) + 1)
         far = np.flatnonzero(np.abs(self.differences(within)) > distance)
         size = int(within[far[-1]]) + 1 if far.size else 1
@@ -772,7 +770,7 @@ class MetricChange:
         allowed = np.maximum(settings.metric_distances(self.limit + level_errors), 1e-12)
         reached = np.append(grid, np.inf)
         close = [size_of_approach(reached, apart - most) for apart, most in zip(found, allowed, strict=True)]
-        draws = np.ceil(np.array(close) - SIZE_ROUNDING)
+        draws = np.ceil(np.array(close) - ROUNDING)
         return np.where(draws <= settings.max_size, draws, np.inf)
 
     @property
@@ -932,7 +930,6 @@ def _root(covariance: FloatArray) -> FloatArray:
 # Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
 MOST_SKEWNESS = 0.4
 FEWEST_OF_PARABOLA = 3
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -1240,7 +1237,7 @@ def _refuse_unknown_limit(
     if metric.is_absolute:
         # A score near its largest value is bounded by it, however uncertain the rest of the way.
         known = max(known, spread)
-    if model <= max(2.0 * resampled.sd, ROUNDING * abs(asymptote)) or model < known:
+    if model <= max(2.0 * resampled.sd, NEGLIGIBLE * abs(asymptote)) or model < known:
         return
     raise TooFewMembersError(
         f"metric {metric.name!r} is known for subsets of up to {counted(law.sizes[-1], 'member')} "
@@ -1260,7 +1257,6 @@ def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatAr
 
 # With more rows, their labels alone determine how the errors change with the size, at less cost.
 SMOOTHED_ROWS = 10_000
-LEAST_CHANCE = 1e-9
 
 
 def two_errors(
@@ -1314,7 +1310,7 @@ def _chances(rows: Evidence) -> LabelChances:
 
 def _both_labels(rows: Evidence, found: LabelChances) -> list[Evidence]:
     """Return all rows as rows of each label, weighted by their chances to have it."""
-    chances = [np.maximum(chance, LEAST_CHANCE) for chance in (1.0 - found.second, found.second)]
+    chances = [np.maximum(chance, ROUNDING) for chance in (1.0 - found.second, found.second)]
     return [_weighted(_as_label(rows, code), chance) for code, chance in enumerate(chances)]
 
 
@@ -1369,7 +1365,7 @@ def _scores(rows: Evidence) -> FloatArray:
     if isinstance(tally, SupportTally):
         return np.asarray(logit((tally.wrong + 0.5) / (tally.trials + 1.0)))
     assert isinstance(tally, MarginTally)
-    return np.asarray(-2.0 * tally.mean / max(float(np.sqrt(np.mean(tally.mean**2))), LEAST_CHANCE))
+    return np.asarray(-2.0 * tally.mean / max(float(np.sqrt(np.mean(tally.mean**2))), ROUNDING))
 
 
 def _as_label(rows: Evidence, code: int) -> Evidence:

@@ -43,7 +43,7 @@ from ens_plugin.core.agreement import (
 from ens_plugin.core.losses import expected_log_loss, relative_variance
 from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tally import RowBlock, count_members
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, shown
+from ens_plugin.core.validation import ROUNDING, BoolArray, FloatArray, IntArray, counted, shown
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
@@ -69,8 +69,6 @@ __all__ = [
     "with_chance",
     "zero_findings",
 ]
-
-LEAST_SCALE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +101,7 @@ def rank_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray, w
     if output.min() >= 0.0 and output.max() <= 1.0:
         score = logit((output * trials + 0.5) / (trials + 1.0))
     else:
-        score = 2.0 * output / max(float(np.sqrt(np.mean(output**2))), LEAST_SCALE)
+        score = 2.0 * output / max(float(np.sqrt(np.mean(output**2))), ROUNDING)
     return RankedChances(is_first, chances_of_labels(score, is_first, effective), effective)
 
 

@@ -28,7 +28,7 @@ from ens_plugin.core.losses import brier_loss
 from ens_plugin.core.row_model import RowModel, model_agreement
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
-from ens_plugin.core.validation import FloatArray, counted
+from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import RARE, LabelBasis, SizeRecommendation, rarest_label
@@ -349,8 +349,6 @@ def member_variance(
 BRIER = "mean Brier score of the probabilities"
 # The order in which criteria replace one whose size is not known.
 INSTEAD = ("probability", "excess_error", "agreement")
-# Rounding of sums of probabilities.
-CLOSE_TO_SHARE = 1e-6
 # A row with chances of one half for two labels has this error and, halved for two labels, this Brier score.  Losses of
 # the infinite ensemble below that of one such row are made of rounding and of the tails of the fitted distribution.
 UNDECIDED = 0.5
@@ -443,7 +441,7 @@ def probability_size(
 
 
 def _are_shares(values: NDArray[np.float64]) -> bool:
-    return bool(np.all((values >= -CLOSE_TO_SHARE) & (values <= 1.0 + CLOSE_TO_SHARE)))
+    return bool(np.all((values >= -SINGLE_ROUNDING) & (values <= 1.0 + SINGLE_ROUNDING)))
 
 
 # Rows that are looked at for those which no member tells apart.

@@ -40,7 +40,7 @@ from ens_plugin.core.margins import MarginModel
 from ens_plugin.core.row_model import RowModel
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest_rival
-from ens_plugin.core.validation import FloatArray, IntArray, counted, with_article
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, with_article
 from ens_plugin.errors import (
     DataMismatchError,
     InputError,
@@ -69,7 +69,6 @@ SCHEMA_VERSION = 1
 # Of a printed result: sizes relative to the present one, and characters of a warning.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
 LONGEST_WARNING = 150
-LEAST_SD = 1e-12
 OTHER_CRITERION = ", or use criterion='probability'."
 TRAINING_ROWS = (
     "These rows, or many of them, are rows the model was trained on: members agree about rows they were trained on, "
@@ -449,7 +448,7 @@ def _members_needed(margins: FloatArray, confidence: float) -> FloatArray:
     apart = np.where(mean > 0, mean, 1.0)
     needed = np.where(mean > 0, np.ceil((float(ndtri(confidence)) * sd / apart) ** 2), np.inf)
     # Members that all give a row the same outputs leave nothing to decide, even at a tie.
-    return np.where(sd > LEAST_SD, np.maximum(needed, 1.0), 1.0)
+    return np.where(sd > NEGLIGIBLE, np.maximum(needed, 1.0), 1.0)
 
 
 def _undecided_rows(

@@ -18,6 +18,7 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.tally import AnyTally, ValueTally
 from ens_plugin.core.validation import (
+    NEGLIGIBLE,
     FloatArray,
     IntArray,
     counted,
@@ -276,8 +277,6 @@ MOST_MISSING_BY_LABEL = 0.005
 MOST_CHANGE = 0.03
 # Factors nearer to 1 than this are written 1.000.
 LEAST_CHANGE = 5e-4
-# Smallest difference between chances to be out of bag that is no rounding.
-LEAST_DIFFERENCE = 1e-12
 # So few rows would not estimate the error of their label even if all were usable.
 HANDFUL = 5
 MOST_LABELS_NAMED = 6
@@ -389,7 +388,7 @@ def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Re
     if evidence.by_label is None or found.members.max() >= adapter.n_members:
         return False
     chances = adapter.left_out_chances()
-    return chances is not None and bool(np.ptp(chances) > LEAST_DIFFERENCE)
+    return chances is not None and bool(np.ptp(chances) > NEGLIGIBLE)
 
 
 def _entries(evidence: Evidence, n_members: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:

@@ -11,7 +11,7 @@ from scipy.special import bdtr, gammainc, ndtr, xlogy
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, ScoreBlock, spread_rows
 from ens_plugin.core.tally import RowBlock, ValueTally, count_members, member_margins, strongest_rival
-from ens_plugin.core.validation import AnyIntArray, BoolArray, FloatArray, IntArray
+from ens_plugin.core.validation import ROUNDING, AnyIntArray, BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AdjacentLosses",
@@ -825,8 +825,6 @@ SAME_STEP = 0.2
 MOSTLY = 0.6
 EVEN_ROWS_EACH = 3
 EVEN_LEVEL = 1e-4
-# Of a value's rows, against the variance of all: means that follow from the value differ by rounding alone.
-LEAST_WITHIN = 1e-9
 # Twice the sum of the squared correlations between differences of neighbouring means: 1, -2/3 and 1/6 both ways.
 VARIANCE_OF_JUMPS = 2.0 * (1.0 + 2.0 * (4.0 / 9.0 + 1.0 / 36.0))
 N_PREDICTING = 5
@@ -877,7 +875,7 @@ def jumps_between_values(places: PlaceArray, measured: NDArray[np.float32]) -> F
     within = np.square(ordered - means[places[order]]).sum(axis=0) / (places.size - counts.size)
     difference = means[1:-1] - (means[:-2] + means[2:]) / 2.0
     variance = 1.0 / counts[1:-1] + (1.0 / counts[:-2] + 1.0 / counts[2:]) / 4.0
-    floor = LEAST_WITHIN * ordered.var(axis=0) + np.finfo(np.float64).tiny
+    floor = ROUNDING * ordered.var(axis=0) + np.finfo(np.float64).tiny
     ratio = (np.square(difference) / variance[:, None]).mean(axis=0) / np.maximum(within, floor)
     return np.asarray((ratio - 1.0) / np.sqrt(VARIANCE_OF_JUMPS / len(difference)))
 

@@ -17,6 +17,7 @@ from ens_plugin.core.row_model import GRID, RowModel, model_error, row_means
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import strongest_rival
 from ens_plugin.core.validation import (
+    ROUNDING,
     BoolArray,
     FloatArray,
     IntArray,
@@ -422,7 +423,6 @@ RIVAL_PARTS: FloatArray = np.arange(0.0, 0.96, 0.025)
 CONCENTRATIONS: FloatArray = np.exp(np.arange(0.0, 3.6, 0.5))
 PRIOR_VOTES = 0.5
 LEAST_VOTES = 1e-3
-LEAST_SHARE = 1e-9
 FEWEST_WRONG_VOTES = 2.0
 NEAR_MATCH = 0.1
 MAX_VOTES = 1000.0
@@ -523,7 +523,7 @@ class LabelShares:
     def _base(self) -> FloatArray:
         """Return the mass of the Dirichlet distribution on each label without the main rival's, (n_rows, n_labels)."""
         spread = self.concentration * (1.0 - self.rival_part)
-        return np.asarray(np.maximum(spread * self.confusion[self.target], LEAST_SHARE))
+        return np.asarray(np.maximum(spread * self.confusion[self.target], ROUNDING))
 
     @property
     def _bonus(self) -> float:
@@ -598,14 +598,14 @@ def _confusion(rival_votes: FloatArray, target: IntArray, weight: FloatArray) ->
     summed = np.bincount(cell, rival_votes[row, label] * weight[row], n_labels**2)
     votes = summed.astype(np.float64).reshape(n_labels, n_labels)
     overall = votes.sum(axis=0)
-    votes += PRIOR_VOTES * overall / max(float(overall.sum()), LEAST_SHARE) + LEAST_VOTES
+    votes += PRIOR_VOTES * overall / max(float(overall.sum()), ROUNDING) + LEAST_VOTES
     np.fill_diagonal(votes, 0.0)
     return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
 
 def _log_likelihood(rival_votes: FloatArray, confusion: FloatArray, part: float, mass: float) -> FloatArray:
     """Return the log-likelihood of each row's wrong votes, up to a constant, shape (n_rows,)."""
-    base = np.maximum(mass * (1.0 - part) * confusion, LEAST_SHARE)
+    base = np.maximum(mass * (1.0 - part) * confusion, ROUNDING)
     n = rival_votes.sum(axis=1)
     row, label = np.nonzero(rival_votes)
     voted = base[row, label]

@@ -25,7 +25,7 @@ from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_
 from ens_plugin.core.pair_covariance import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.sample import Sample, ScoreBlock
 from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares_over_members
-from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight, counted
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
 
@@ -48,7 +48,6 @@ __all__ = [
 
 LARGEST_LOG = 700.0
 TINY = 1e-200
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +332,7 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
         )
     squares, cubes = float(moments.second[0, 0]), float(moments.third[0, 0])
     # What is left of the squared deviations from the weighted mean, where weights do not depend on the losses.
-    first, second, both = moments.second[2] / max(1.0 - 2.0 * cubes / squares + squares, ROUNDING)
+    first, second, both = moments.second[2] / max(1.0 - 2.0 * cubes / squares + squares, NEGLIGIBLE)
     shared = (both - first - second) / 2.0
     scale = np.maximum(moments.second[2, :2], TINY) ** 1.5
     return SquaredLoss(
@@ -663,9 +662,6 @@ def _excess(probability: FloatArray, concentration: FloatArray) -> FloatArray:
     return np.asarray(digamma(concentration) - digamma(probability * concentration) + np.log(probability))
 
 
-RESIDUAL_ROUNDING = 1e-9
-
-
 def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> FloatArray:
     r"""Return residuals of out-of-bag means, target less prediction, as narrow as those of `size` members.
 
@@ -706,9 +702,9 @@ def residual_limits(
     total = float(units.sum())
     one = float(units @ units) / total
     needed = (0.5 + level / 2.0) * (total + one)
-    if needed > total * (1.0 + RESIDUAL_ROUNDING):
+    if needed > total * (1.0 + ROUNDING):
         what = "rows" if groups is None else "groups"
-        fewest = np.ceil(2.0 / (1.0 - level) - 1.0 - RESIDUAL_ROUNDING)
+        fewest = np.ceil(2.0 / (1.0 - level) - 1.0 - ROUNDING)
         raise InputError(
             f"An interval of level {level:g} needs at least {fewest:.0f} {what} with out-of-bag members, and there are "
             f"{_worth(units)}. Pass a lower interval_level, or train on more rows."

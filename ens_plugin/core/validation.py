@@ -17,6 +17,9 @@ __all__ = [
     "LARGEST_VALUE",
     "MAX_SIZE",
     "MOST_MEMBERS",
+    "NEGLIGIBLE",
+    "ROUNDING",
+    "SINGLE_ROUNDING",
     "AnyIntArray",
     "BoolArray",
     "Column",
@@ -67,6 +70,12 @@ CODES_PER_ROW = 16  # that are counted rather than sorted
 PART_ROWS = 2**16  # of which arrays take little memory
 LARGEST = 1e100  # of weights: their squares, summed over rows, stay finite
 LARGEST_VALUE = 1e30  # of targets and outputs: intervals need the sixth powers of errors, and their products
+# Relative difference of figures that are equal but for the order of their sums.
+ROUNDING = 1e-9
+# The same where a library holds numbers in single precision.
+SINGLE_ROUNDING = 1e-6
+# What is smaller, relative to what it is a part of, is lost in rounding, and counts as nothing.
+NEGLIGIBLE = 1e-12
 _WHOLE = re.compile(r"(-?\d+)\.0")
 _SWITCHES = {"False": "0", "True": "1"}
 # Names that begin with the sound of a vowel, some of them because their letters are spoken, as of XGBClassifier.

@@ -11,6 +11,7 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import binom
 
 from ens_plugin.core.validation import (
+    ROUNDING,
     AnyIntArray,
     FloatArray,
     add_by_code,
@@ -196,8 +197,6 @@ FEWEST_ROWS = 10
 LEAST_SHARE = 0.005
 # Gap of the means of 2 sqrt(n), whose standard deviation is at most 1 where all rows are left out equally often.
 LEAST_GAP = 3.0
-# Relative difference of chances that is rounding.
-SAME = 1e-9
 MOST_SPLITS = 2
 
 
@@ -345,7 +344,7 @@ class _Entries:
             label, held = self.label[part], self._counted(part) > 0
             np.minimum.at(least, label[held], values[part][held])
             np.maximum.at(most, label[held], values[part][held])
-        return np.asarray(most - least <= SAME * np.abs(most))
+        return np.asarray(most - least <= ROUNDING * np.abs(most))
 
     def _dispersion(self, members: FloatArray, n_members: int) -> FloatArray:
         """Return by label the rows, and their summed squared distance from the mean: by chance and found."""

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.judged_rows import JudgedRows
-from ens_plugin.core.validation import FloatArray, IntArray, counted, is_tied, label_text, previous_odd_size, printable
+from ens_plugin.core.validation import (
+    ROUNDING,
+    FloatArray,
+    IntArray,
+    counted,
+    is_tied,
+    label_text,
+    previous_odd_size,
+    printable,
+)
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, sentences
 
@@ -748,8 +757,6 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
     return replace(report, basis=basis, outputs=outputs)
 
 
-# Relative difference that sums in another order may have.
-ROUNDING = 1e-9
 ZERO_ONE = "0-1 error"
 SQUARED = "mean squared error"
 

@@ -46,7 +46,7 @@ from ens_plugin.core.tally import (
     concatenate,
     select_rows,
 )
-from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.core.validation import ROUNDING, FloatArray, IntArray, counted
 from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
@@ -321,8 +321,6 @@ Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 
 # The size of the sample: up to this number every row may be a group of its own at no further cost.
 EXACT_ROWS = 20_000
-# Relative rounding error of a weighted mean of equal numbers.
-ROUNDING = 1e-9
 
 
 def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
