@@ -62,6 +62,7 @@ from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "LEAF",
+    "LEAVES_THAT_TELL",
     "MAX_CHANCE",
     "TreeTable",
     "chance_of_draws",
@@ -75,6 +76,9 @@ __all__ = [
 
 # Child of a node that has none.
 LEAF = -1
+# Fewest leaves beyond one per tree, of all trees together, so that other rows do not agree by chance: counts of 30 rows
+# or more agree with probability below 1e-6.
+LEAVES_THAT_TELL = 8
 # Largest chance of wrong bags that are taken for proved, and of fresh rows that are taken for training rows.
 MAX_CHANCE = 1e-9
 

@@ -25,10 +25,10 @@ from scipy.special import betainc
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.tree_table import MAX_CHANCE, TreeTable
-from ens_plugin.core.bags import Bags
+from ens_plugin.core.bags import UNSEEN, Bags
 from ens_plugin.core.sample import LabelOrder, spread_rows
 from ens_plugin.core.tally import RowBlock, Sums, VoteCounts, count_votes_by, value_sums
-from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, counted
+from ens_plugin.core.validation import CELLS_AT_ONCE, AnyIntArray, FloatArray, IntArray, counted
 from ens_plugin.errors import EnsPluginWarning, warn_user
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPARED_ROWS",
     "ENOUGH",
+    "KEPT_BYTES",
     "MOST_SHARED",
     "ROWS_OF_PIECE",
     "CompiledSums",
@@ -186,6 +187,9 @@ def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leav
 
 # One tree proves training rows; sums over trees, which resemble each other, are only a sign.
 EXPECTED_GAPS = 5.0
+# Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
+# the others are computed twice.
+KEPT_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
@@ -270,7 +274,6 @@ def judge_origin(
 # A comparison on fewer rows would prove little; the library itself finds their leaves.
 FEWEST_ROWS = 8
 COMPARED_ROWS = 32
-CHUNK_CELLS = 2_000_000
 FEWEST_AT_ONCE = 64
 
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows in its own form or as an array.
@@ -512,7 +515,7 @@ class LeafWalk:
         """
         n_rows, n_columns = rows.shape
         is_array = isinstance(rows, np.ndarray)
-        at_once = max(n_rows, 1) if is_array else CHUNK_CELLS // max(n_columns, 1) // 8 * 8
+        at_once = max(n_rows, 1) if is_array else CELLS_AT_ONCE // max(n_columns, 1) // 8 * 8
         if at_once < FEWEST_AT_ONCE and not is_array:
             yield slice(0, n_rows), None
             return
@@ -547,8 +550,6 @@ ENOUGH = 15
 # A column is used only if at most this share of its rows have values of other rows.
 MOST_SHARED = 0.25
 ROUNDING = 4.0
-# Bound on the expected number of shared values where none is found, with a confidence of 98 %.
-UNSEEN = 4.0
 
 
 def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:

@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from ens_plugin.adapters.lightgbm.document import ModelText
 from ens_plugin.adapters.members import in_threads, shortened
-from ens_plugin.adapters.tree_table import MAX_CHANCE, TreeTable, chance_of_draws, proved_trees
+from ens_plugin.adapters.tree_table import LEAVES_THAT_TELL, MAX_CHANCE, TreeTable, chance_of_draws, proved_trees
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
@@ -254,8 +254,6 @@ Count = Callable[[Bags, IntArray], tuple[IntArray, IntArray]]
 # Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
 NEARLY = 0.6
 CLEAR_START = 5
-# Fewest leaves of all trees together, so that other rows do not agree by chance.
-LEAVES_THAT_TELL = 8
 _HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
 
 

@@ -19,7 +19,7 @@ from ens_plugin.adapters.trees import target_ranges
 from ens_plugin.adapters.unwrap import IMPURITY_OUTPUTS, JOINT_WEIGHTS
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import NEGLIGIBLE, SINGLE_ROUNDING, BoolArray, FloatArray, counted
+from ens_plugin.core.validation import NEGLIGIBLE, PART_ROWS, SINGLE_ROUNDING, BoolArray, FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = [
@@ -42,7 +42,6 @@ FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
 # The rows of a bag are copied in parts: all at once they are half the size of the table.
-ROWS_AT_ONCE = 65_536
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
 # The leaves of some rows are compared with the target: of each tree, one in so many of these, and others of the next.
@@ -93,7 +92,7 @@ def check_growth(
     """
     draws = np.bincount(drawn, minlength=features.shape[0])
     in_bag = np.flatnonzero(draws)
-    parts = [in_bag[start : start + ROWS_AT_ONCE] for start in range(0, max(in_bag.size, 1), ROWS_AT_ONCE)]
+    parts = [in_bag[start : start + PART_ROWS] for start in range(0, max(in_bag.size, 1), PART_ROWS)]
     # On arrays, take is three times as fast as an index.
     rows_at = features.take if isinstance(features, np.ndarray) else lambda rows, axis: features[rows]
     sums = [

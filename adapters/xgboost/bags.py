@@ -32,11 +32,18 @@ from scipy.stats import binom
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.tree_table import MAX_CHANCE, chance_of_draws, count_leaves, gives_cover, proved_trees
+from ens_plugin.adapters.tree_table import (
+    LEAVES_THAT_TELL,
+    MAX_CHANCE,
+    chance_of_draws,
+    count_leaves,
+    gives_cover,
+    proved_trees,
+)
 from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, Rows, TrainingParameters, read_leaves
 from ens_plugin.adapters.xgboost.target import Hessians, check_target
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
+from ens_plugin.core.validation import CELLS_AT_ONCE, STANDARD_ERRORS, BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = [
@@ -486,9 +493,6 @@ def _highest_in_bag(subsample: float) -> np.uint64:
     return np.uint64(low)
 
 
-BLOCK_CELLS = 8_000_000
-
-
 @dataclass(frozen=True, eq=False)
 class Proof:
     """Result of the proof of the bags, for each tree.
@@ -627,7 +631,7 @@ class _Counter:
             if counted is not None:
                 return self._sums_alike(*counted)
         sums, sizes = np.zeros(self.hidden.size), np.zeros(self.hidden.size, dtype=np.int64)
-        step = max(BLOCK_CELLS // self.forest.n_trees // 8, 32) * 8
+        step = max(CELLS_AT_ONCE // self.forest.n_trees // 8, 32) * 8
         for start in range(span.start, span.stop, step):
             self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
         return sums, sizes
@@ -697,7 +701,6 @@ N_PAIRED_SEEDS = 1_000
 # mt19937's default seed, used in a thread other than the one that configured the booster.
 UNSEEDED = 5489
 SCREENED_ROWS = 96
-CELLS_AT_ONCE = 4_000_000
 WORDS_AT_ONCE = 4096
 CELLS_IN_ALL = 300_000_000
 OUTPUTS_IN_ALL = 100_000_000
@@ -837,7 +840,6 @@ class _Screen:
         return np.flatnonzero(enclosed.all(axis=1))
 
 
-SPREADS = 5.0
 MAX_SHARES = 40
 # Usual values of more than two digits, which few rows cannot distinguish from others; 0.632 is a bootstrap's.
 USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
@@ -873,14 +875,14 @@ class Share:
 
     def fits(self, subsample: float) -> bool:
         """Return whether a value of `subsample` below 1 may have given the counted share of rows."""
-        return 0 < subsample < 1 and abs(self.mean - subsample) <= SPREADS * self.sd + 1e-6
+        return 0 < subsample < 1 and abs(self.mean - subsample) <= STANDARD_ERRORS * self.sd + 1e-6
 
     def candidates(self, subsample: float) -> list[float]:
         """Return values of `subsample` that may have given the counted share: the booster's, usual and round ones."""
         found = [value for value in (subsample, *USUAL_SHARES) if self.fits(value)]
         for digits in (1, 2, 3, 4):
             unit = 10.0**-digits
-            low, high = (round((self.mean + side * SPREADS * self.sd) / unit) for side in (-1, 1))
+            low, high = (round((self.mean + side * STANDARD_ERRORS * self.sd) / unit) for side in (-1, 1))
             near = sorted((k * unit for k in range(low, high + 1)), key=lambda value: abs(value - self.mean))
             found += [round(value, digits) for value in near if self.fits(value)]
             if len(found) >= MAX_SHARES:
@@ -888,8 +890,6 @@ class Share:
         return list(dict.fromkeys(found))[:MAX_SHARES]
 
 
-# Fewest leaves of the first trees together, so that other rows do not agree by chance.
-LEAVES_THAT_TELL = 8
 PROBE_CELLS = 200_000
 MAX_PROOFS = 6
 TREES_AT_ONCE = 4

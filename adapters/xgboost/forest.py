@@ -31,7 +31,7 @@ from ens_plugin.adapters.tree_table import LEAF, TreeTable
 from ens_plugin.adapters.trees import KeptLeaves, LeafWalk, move_values_by_label
 from ens_plugin.adapters.xgboost.document import decode, encode
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.tally import count_members
+from ens_plugin.core.tally import CHUNK, count_members
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
@@ -660,10 +660,6 @@ def read_leaves(forest: Forest, rows: Rows, chosen: Sequence[int]) -> NDArray[An
     return LeafReader(forest, chosen).read(rows)
 
 
-# Rows whose leaves in all trees stay in a processor's cache.
-ROWS_AT_ONCE = 256
-
-
 def form_members(
     margins: NDArray[np.float64],
     is_oob: NDArray[np.bool_],
@@ -700,8 +696,8 @@ def class_margin_sums(
     # A copy, so that the bits of these rows are not far apart.
     bits = np.zeros((n_trees, -(-target.size // 8)), np.uint8) if bags is None else bags.bits.copy()
     known = Bags(bits, target.size)
-    for start in range(0, target.size, ROWS_AT_ONCE):
-        part = slice(start, min(start + ROWS_AT_ONCE, target.size))
+    for start in range(0, target.size, CHUNK):
+        part = slice(start, min(start + CHUNK, target.size))
         sums[:, part] = outputs.class_margin_sums(values, read_leaves(rows[part]), known.part(part).bits, target[part])
     return sums
 

@@ -29,7 +29,7 @@ from ens_plugin.adapters.members import (
 )
 from ens_plugin.adapters.sklearn.training import training_target
 from ens_plugin.adapters.tree_table import MAX_CHANCE
-from ens_plugin.adapters.trees import KeptLeaves, hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.trees import KEPT_BYTES, KeptLeaves, hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.xgboost.bags import (
     MAX_PROOFS,
     Guess,
@@ -176,9 +176,6 @@ _CLOSE = 1e-5
 WHOLE = 1e-4
 FIRST_NODES = 64  # compared with a stored file
 READ_TOGETHER = 32
-# Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
-# the others are computed twice.
-KEPT_BYTES = 64_000_000
 # Of so many rows, sums over trees are kept from the proof on, in 16 MB.
 SUMMED_ROWS = 400_000
 

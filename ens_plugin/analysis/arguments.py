@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import find_labels, several_targets
+from ens_plugin.analysis.curves import N_SIZES
 from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import ResolvedMetric, check_metric, resolve_metric
 from ens_plugin.analysis.options import (
@@ -62,7 +63,6 @@ __all__ = [
     "target_array",
 ]
 
-N_DEFAULT_SIZES = 220
 NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for example."
 # Kish's number of rows, below which one row decides nearly alone.
 FEWEST_EFFECTIVE = 1.5
@@ -222,7 +222,7 @@ def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, ma
     if estimator == "path":
         return np.arange(1, n_members + 1)
     largest = max(max_size, 2 * n_members)
-    odd = np.minimum(np.geomspace(1, largest, N_DEFAULT_SIZES).astype(np.int64) // 2 * 2 + 1, MAX_SIZE)
+    odd = np.minimum(np.geomspace(1, largest, N_SIZES).astype(np.int64) // 2 * 2 + 1, MAX_SIZE)
     return np.asarray(np.unique(np.append(odd, n_members)))
 
 

@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
+from ens_plugin.analysis.copies import MOST_COLUMNS, NEAREST, QUERIES
 from ens_plugin.core.alike_rows import (
     AdjacentLosses,
     MateLosses,
@@ -39,7 +40,7 @@ from ens_plugin.core.alike_rows import (
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import RowBlock, member_labels
-from ens_plugin.core.validation import FloatArray, counted, printable, with_article
+from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, counted, printable, with_article
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.findings import Finding, finding
 
@@ -61,13 +62,10 @@ __all__ = [
     "unequal_bag_doubts",
 ]
 
-QUERIES = 200
 # Of ordinary tables, an eighth of these rows is enough to see that they are.
 FIRST_STEP = 8
 FEWEST_FIRST = 2
-NEAREST = 48
 FEWEST_LOOKED_AT = 100
-MOST_COLUMNS = 64
 FEWEST_COLUMNS = 2
 LOOKED_AT = 1000
 # Columns of fewer values have steps between their values, which are no sign of copies.
@@ -77,7 +75,6 @@ DISTINCT_SHARE = 0.5
 FEWEST_REAL_COLUMNS = 3
 # In ordinary tables a smaller share of the rows has companions that are more alike in the target.
 FEWEST_NEAR = 0.2
-FEWEST_STANDARD_ERRORS_OF_COPIES = 5.0
 LARGEST_RATIO = 0.5
 FEWEST_INTERPOLATED = 0.05
 
@@ -198,7 +195,7 @@ def _doubt_about_companions(found: _Alike, target: NDArray[Any]) -> Finding | No
     outside = np.mean(unlike, axis=1, where=(place >= count) & (place <= 2 * count))
     rise = outside - inside
     error = float(rise.std()) / np.sqrt(near.size)
-    if rise.mean() <= FEWEST_STANDARD_ERRORS_OF_COPIES * error or inside.mean() > LARGEST_RATIO * outside.mean():
+    if rise.mean() <= STANDARD_ERRORS * error or inside.mean() > LARGEST_RATIO * outside.mean():
         return None
     differ = (
         f"{100 * inside.mean():.0f} % of these, and {100 * outside.mean():.0f} % of the next rows beyond, have another "
@@ -500,7 +497,6 @@ def _name(table: Any, place: int) -> str:
     return printable(repr(str(table.columns[place])), 40) if isinstance(table, pd.DataFrame) else str(place + 1)
 
 
-FEWEST_STANDARD_ERRORS_OF_ORDER = 5.0
 SMALLEST_RISE = 0.05
 LEAST_CHANGES = 0.6
 
@@ -511,7 +507,7 @@ def order_findings(adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sort
         return ()
     part = compared_rows(adapter, sample)
     found = adjacent_losses(member_losses(adapter, part.block), part.block.counted, part.rows, bags)
-    if found is None or found.standard_errors < FEWEST_STANDARD_ERRORS_OF_ORDER:
+    if found is None or found.standard_errors < STANDARD_ERRORS:
         return ()
     if found.without <= (1.0 + SMALLEST_RISE) * found.beside:
         return ()

@@ -28,12 +28,15 @@ from ens_plugin.core.alike_rows import (
     unlike_columns,
 )
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import ROUNDING, AnyIntArray, FloatArray, counted
+from ens_plugin.core.validation import EXACT, ROUNDING, AnyIntArray, FloatArray, counted
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
+    "MOST_COLUMNS",
+    "NEAREST",
+    "QUERIES",
     "HashedRows",
     "RepeatedRows",
     "RowLikeness",
@@ -58,7 +61,6 @@ BLOCK_VALUES = 32_768  # stay in a processor's cache
 # Multipliers of MurmurHash3's last step (Appleby), which lets every bit of a value act on every bit of its hash.
 MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 HALF = np.uint64(33)
-EXACT = 2.0**53
 
 
 def as_table(features: Any, rows: Any) -> Any:

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from ens_plugin.adapters.trees import subset_counts
 from ens_plugin.analysis.estimates import (
+    SLOW_ROWS,
     Estimates,
     ResolvedOptions,
     algorithmic_sd,
@@ -82,6 +83,7 @@ from ens_plugin.findings import Finding, distinct, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = [
+    "N_SIZES",
     "combine_estimates",
     "draw_errors_by_members",
     "draw_label_errors",
@@ -98,7 +100,6 @@ MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
 # Smallest mismatch that widens an interval, as a share of its half-width.
 CONTRADICTION = 0.5
-JACKKNIFE_ROWS = 2_000
 
 
 def estimate_classification(
@@ -271,7 +272,7 @@ def _member_sd(
     seed_sd: float,
 ) -> FloatArray:
     """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
-    rows = sample.random_rows(JACKKNIFE_ROWS)
+    rows = sample.random_rows(SLOW_ROWS)
     # By a take, whose memory order is always the same: rounding depends on it.
     outputs, sign = signed
     margins, counted = outputs.take(rows, axis=1), sample.block.counted.take(rows, axis=1)
@@ -563,7 +564,6 @@ FEWEST_SHARE = 0.05
 CONCENTRATED = 0.01
 # Values whose tail has a shape of 1/2 have no variance; with 1 they have no mean.
 LONGEST_TAIL = 0.75
-ROWS_OF_LUCK = 2000
 
 
 def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOptions) -> Estimates:
@@ -610,7 +610,7 @@ class _Luck(NamedTuple):
 
 
 def _luck_of_members(sample: Sample, weight: RowWeight) -> _Luck:
-    part = sample.some_rows(ROWS_OF_LUCK)
+    part = sample.some_rows(SLOW_ROWS)
     block, rows = part.block, tally_values(part.block)
     deviations = np.square(block.outputs - rows.mean) * influence_on_variance(rows.trials)
     relative = part.weight / part.weight.mean()

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = [
+    "SLOW_ROWS",
     "Estimates",
     "ResolvedOptions",
     "algorithmic_sd",
@@ -188,7 +189,8 @@ def algorithmic_sd(
 
 FittedModel = TypeVar("FittedModel", Mixture, "MarginModel")
 
-SHIFT_ROWS = 2_000
+# Rows of a random sample that slow estimates are made on.
+SLOW_ROWS = 2_000
 # Relative error of a correction, from simulations with known truth.
 SHIFT_ERROR = 0.2
 CROSSING_ERROR = 0.25
@@ -240,7 +242,7 @@ def _crossed_model(
 
 def _rival_shift(sample: Sample) -> RivalShift:
     """Return the shift of margins due to rival labels chosen by noisy votes, estimated on some sampled rows."""
-    part = sample.some_rows(SHIFT_ROWS)
+    part = sample.some_rows(SLOW_ROWS)
     block = part.block
     support = block.support
     is_vote = block.outputs.ndim == 2
@@ -365,8 +367,8 @@ MIN_MEMBERS = 2
 MOST_ROWS = 5_000
 # Rows that votes are drawn for, of all labels together: far more than any label's rows, whose error is noisier.
 DRAWN_ROWS = 10_000
-# Of all labels together, and at least of each.
-JACKKNIFE_ROWS, LEAST_OF_LABEL = 2_000, 300
+# Of each label, at least; of all together, SLOW_ROWS.
+LEAST_OF_LABEL = 300
 # Luck of the members that is a smaller part of that of the rows hardly widens an interval.
 LEAST_LUCK = 0.25
 
@@ -460,7 +462,7 @@ def _sd_over_members(
     found = np.zeros(len(rows_of))
     if adapter.output_kind != "scores":
         return found
-    n_used = max(JACKKNIFE_ROWS // len(rows_of), LEAST_OF_LABEL)
+    n_used = max(SLOW_ROWS // len(rows_of), LEAST_OF_LABEL)
     size, rival = np.array([float(adapter.n_members)]), strongest_rival(sample.block.support, sample.block.target)
 
     def margins_of(rows: NDArray[np.intp]) -> tuple[FloatArray, NDArray[np.bool_]]:

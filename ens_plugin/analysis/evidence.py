@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
+    "BLOCK_BYTES",
     "DELAY_S",
     "BlockReader",
     "Evidence",

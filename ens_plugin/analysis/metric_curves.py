@@ -20,7 +20,7 @@ from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.label_metrics import MatrixMetric
 from ens_plugin.analysis.metric_rows import (
     FEWEST_OF_LABEL,
-    OUT_OF_BAG_INFLATION,
+    SMOOTHED_ROWS,
     MetricRows,
     ZeroRows,
     expected_outputs,
@@ -40,7 +40,14 @@ from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, as_told, metric_re
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
 from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes, tie_probability
-from ens_plugin.core.intervals import ErrorDraws, hall_limits, interval_of_draws, size_of_approach
+from ens_plugin.core.intervals import (
+    N_DRAWS,
+    SD_INFLATION,
+    ErrorDraws,
+    hall_limits,
+    interval_of_draws,
+    size_of_approach,
+)
 from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
@@ -481,7 +488,6 @@ def _orders(rows: MetricRows, fewest: int, sizes: IntArray, rng: np.random.Gener
         yield (rows.inverse_link(mean) for mean in means)
 
 
-N_RESAMPLES = 200
 # More samples where a metric has a formula, so that few rows' skewness is known; so many rows are drawn in all.
 MOST_RESAMPLES = 1000
 ROWS_DRAWN = 2_000_000
@@ -539,7 +545,7 @@ def resample_rows(
     small, large = end_outputs(rows, averages, rng)
     change = rows.change_of_counts(small, large, usable)
     least, inside_least = _least(rows, codes[known]), _least(rows, codes[usable])
-    n_steps = N_STEPS if rows.formula is None else N_RESAMPLES
+    n_steps = N_STEPS if rows.formula is None else N_DRAWS
     levels, steps = np.empty(_n_levels(rows)), np.empty(n_steps)
     for index in range(levels.size):
         counts = np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size).astype(np.float64)
@@ -572,8 +578,8 @@ def bootstrap_counts(
 def _n_levels(rows: MetricRows) -> int:
     """Return the number of bootstrap samples on which the metric is computed."""
     if rows.formula is None:
-        return N_RESAMPLES
-    return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
+        return N_DRAWS
+    return int(np.clip(ROWS_DRAWN // rows.known.size, N_DRAWS, MOST_RESAMPLES))
 
 
 def _metrics_of_few_right(
@@ -597,7 +603,7 @@ def _metrics_of_few_right(
         return None
     weight = np.bincount(target, None if rows.weight is None else rows.weight[known], n_labels)[has_rows]
     units = 1.0 if groups is None else np.unique(groups[known]).size / known.size
-    shares = [rng.dirichlet(units * own + 1.0 / n_labels, N_RESAMPLES) for own in matrix[has_rows]]
+    shares = [rng.dirichlet(units * own + 1.0 / n_labels, N_DRAWS) for own in matrix[has_rows]]
     cells = np.repeat(np.flatnonzero(has_rows), n_labels)
     level = formula(cells, np.tile(np.eye(n_labels), (weight.size, 1)))
     drawn = np.stack(shares, axis=1) * weight[:, None]
@@ -611,7 +617,7 @@ def _of_levels(rows: MetricRows, levels: FloatArray, of_few_right: FloatArray | 
     skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
     # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
     noise = 4.0 * 6.0 / widest.size
-    inflation = 1.0 if rows.sample.block.counted.all() else OUT_OF_BAG_INFLATION
+    inflation = 1.0 if rows.sample.block.counted.all() else SD_INFLATION
     return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
 
 
@@ -660,8 +666,6 @@ def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
-N_DRAWS = 200
-N_BEYOND = 200
 MOST_SINGLE = 1000
 # The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
 NORMAL_95 = 1.96
@@ -912,7 +916,7 @@ def _with_quantiles(errors: FloatArray, sd: float, quantiles: FloatArray) -> Flo
 def _grid(known: IntArray, max_size: int) -> IntArray:
     """Return the sizes to look at: every one up to the largest subset or 1000, and beyond that a geometric sequence."""
     largest = min(int(known[-1]), MOST_SINGLE)
-    beyond = np.geomspace(largest, max(max_size, largest + 1), N_BEYOND).astype(np.int64)
+    beyond = np.geomspace(largest, max(max_size, largest + 1), N_DRAWS).astype(np.int64)
     return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))
 
 
@@ -1253,10 +1257,6 @@ def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatAr
     steps = np.maximum(largest - 1.0 / (sizes + offset), 0.0) / (half - largest)
     variance = resampled.sd**2 + 2.0 * steps * resampled.shared + steps**2 * resampled.step_variance
     return np.asarray(np.maximum(variance, resampled.sd**2))
-
-
-# With more rows, their labels alone determine how the errors change with the size, at less cost.
-SMOOTHED_ROWS = 10_000
 
 
 def two_errors(

@@ -25,7 +25,7 @@ from ens_plugin.core.alike_rows import (
 from ens_plugin.core.bags import BagProof, Bags, drawn_share_of_error, is_lower_where_drawn
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import AnyTally, ValueTally
-from ens_plugin.core.validation import FloatArray, counted, in_few_bytes, shown
+from ens_plugin.core.validation import CELLS_AT_ONCE, FloatArray, counted, in_few_bytes, shown
 from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
 
@@ -262,8 +262,6 @@ def _prepared(adapter: EnsembleAdapter, X: Any, n_targets: int) -> Any:
 
 # Drawing the bags of more cells takes seconds.
 MOST_CELLS = 100_000_000
-# Outputs that are held at once: 16 MB.
-MOST_OUTPUTS = 2_000_000
 
 
 def doubts_about_changed_rows(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> tuple[Finding, ...]:
@@ -310,7 +308,7 @@ def _drawn_positions(
 def _member_errors(adapter: EnsembleAdapter, features: Any, target: NDArray[Any]) -> NDArray[np.float64]:
     """Return the errors of :func:`_errors`, of some members at a time: their outputs for many labels are large."""
     n_labels = 1 if adapter.classes is None else len(adapter.classes)
-    at_once = max(MOST_OUTPUTS // (target.size * n_labels), 1)
+    at_once = max(CELLS_AT_ONCE // (target.size * n_labels), 1)
     parts = (range(start, min(start + at_once, adapter.n_members)) for start in range(0, adapter.n_members, at_once))
     return np.concatenate([_errors(adapter, adapter.outputs(features, part), target) for part in parts])
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.copies import RowLikeness
-from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes, counts_hard_votes
+from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, are_votes, counts_hard_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.core.agreement import (
     CellVotes,
@@ -444,10 +444,6 @@ def _are_shares(values: NDArray[np.float64]) -> bool:
     return bool(np.all((values >= -SINGLE_ROUNDING) & (values <= 1.0 + SINGLE_ROUNDING)))
 
 
-# Rows that are looked at for those which no member tells apart.
-ALIKE_ROWS = 2_000
-
-
 def count_distinct_rows(evidence: Evidence, likeness: RowLikeness) -> int | None:
     """Return the number of different rows of features among those used; None where it was not counted."""
     used = _used(evidence)
@@ -521,7 +517,7 @@ def law_of_alike_rows(sample: Sample, n_effective: float, settings: ResolvedOpti
     """Return the law of the agreement by kinds of rows that members do not tell apart; None where they tell rows."""
     if not are_alike(sample):
         return None
-    part = sample.some_rows(ALIKE_ROWS)
+    part = sample.some_rows(SLOW_ROWS)
     kind = output_cells(part.block)
     if kind is None:
         return None

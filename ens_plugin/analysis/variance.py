@@ -32,6 +32,7 @@ from ens_plugin.core.jackknife import (
     variance_over_seeds,
 )
 from ens_plugin.core.losses import (
+    ROWS_OF_LUCK,
     SquaredLoss,
     expected_log_loss,
     fit_moments,
@@ -41,13 +42,14 @@ from ens_plugin.core.losses import (
     term_moments,
     vote_variances,
 )
+from ens_plugin.core.pair_covariance import PART_ROWS, STEP
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock, both_scores, count_members
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
+from ens_plugin.core.validation import CELLS_AT_ONCE, BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
 from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
+from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
-    "FEWEST_ROWS",
     "PredictionSpread",
     "SpreadKind",
     "TrainingDraws",
@@ -68,8 +70,6 @@ __all__ = [
     "training_variance",
     "with_linear_logarithm",
 ]
-
-FEWEST_ROWS = 30
 
 
 def cautions_of_sampling(adapter: EnsembleAdapter, draws: DrawCounts, n_units: int) -> tuple[str, ...]:
@@ -145,8 +145,6 @@ def cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -
     return (f"{found}. Train {advice} members, or use only the mean over the rows.",)
 
 
-ROWS_OF_LUCK = 1000
-STEP = 1e-4
 LEAST_RELATIVE_WEIGHT = 0.25
 
 
@@ -265,7 +263,6 @@ def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
 # With 16 the estimate is noisier, and on fresh rows higher for it.
 N_SPLITS = 24
 FEWEST_MEMBERS_OF_METRIC = 4
-PART_ROWS = 1024
 # As for the 0-1 error and the squared error, see core/pair_covariance.py.
 OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
 
@@ -374,7 +371,6 @@ def _has_value(rows: MetricRows, chosen: NDArray[np.intp]) -> bool:
     return bool((left >= present).all())
 
 
-CELLS = 4_000_000
 LINK_STEP = 1e-6
 # Below this chance to be out of bag, a row's jackknife rests on too few members.
 SMALLEST_OOB_CHANCE = 0.1
@@ -621,7 +617,7 @@ def blocks_of_rows(adapter: EnsembleAdapter, n_new: int) -> list[slice]:
     if n_new == 0:
         raise InputError("X_new has no rows; pass the rows to predict.")
     n_labels = 1 if adapter.classes is None else len(adapter.classes)
-    height = max(1, CELLS // (adapter.n_members * n_labels))
+    height = max(1, CELLS_AT_ONCE // (adapter.n_members * n_labels))
     return [slice(start, min(start + height, n_new)) for start in range(0, n_new, height)]
 
 

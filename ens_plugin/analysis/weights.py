@@ -19,6 +19,7 @@ from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.tally import AnyTally, ValueTally
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
+    STANDARD_ERRORS,
     FloatArray,
     IntArray,
     counted,
@@ -29,6 +30,7 @@ from ens_plugin.core.validation import (
     with_missing,
 )
 from ens_plugin.core.weights import (
+    MOST_DISPERSION,
     Representation,
     RowWeight,
     bounds_by_members,
@@ -41,6 +43,7 @@ from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS, LabelBasis
 
 __all__ = [
+    "MOST_MISSING_OF_LABEL",
     "RowShares",
     "encode_groups",
     "group_chances",
@@ -64,8 +67,6 @@ HALVINGS = 60
 LOOKED_AT = 10
 # Advice to name groups; that every row is one of its own is no such advice.
 ADVICE = re.compile(r"groups=(?!np\.arange)")
-# Limits of chance, as of rows: the relative spread of the numbers of members, and its standard errors.
-MOST_DISPERSION, MOST_DEVIATIONS = 1.25, 5.0
 
 
 def encode_groups(groups: Any, n_rows: int) -> IntArray:
@@ -184,7 +185,7 @@ def group_chances(groups: IntArray, trials: FloatArray, n_members: int) -> Float
         low, high = (middle, high) if size @ ((n_members * q - own) / (1.0 - q)) > 0 else (low, middle)
     q = chance(low)
     expected = n_members * q * (1.0 - q)
-    most = MOST_DISPERSION * expected.sum() + MOST_DEVIATIONS * np.sqrt((expected + 2.0 * expected**2).sum())
+    most = MOST_DISPERSION * expected.sum() + STANDARD_ERRORS * np.sqrt((expected + 2.0 * expected**2).sum())
     return q[groups] if np.square(own - n_members * q).sum() <= most else None
 
 

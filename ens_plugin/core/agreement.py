@@ -13,10 +13,10 @@ from scipy.special import betainc, betaincinv, betaln, digamma, expit, gammaln, 
 from scipy.stats import poisson
 
 from ens_plugin.core.comparison import luck_variance
-from ens_plugin.core.error_curve import smallest_odd_size
+from ens_plugin.core.error_curve import PRIOR_VOTES, smallest_odd_size
 from ens_plugin.core.intervals import PosteriorDraws, interval_of_draws, size_draws, size_interval, spread_sizes
 from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.row_model import Density, Likelihood, RowModel, model_agreement, row_means
+from ens_plugin.core.row_model import MAX_ITERATIONS, Density, Likelihood, RowModel, model_agreement, row_means
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import RowBlock, count_members, member_labels, member_margins, strongest_rival
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, BoolArray, FloatArray, IntArray, as_sizes
@@ -295,7 +295,6 @@ MAX_CELLS = 200
 N_DRAWS = 400
 # With 64, the size for 5 to 30 members differs by up to a factor 1.5 from that of the exact integral, with 256 by 1.05.
 N_QUANTILES = 256
-PRIOR_VOTES = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,7 +447,7 @@ def _disagreement(
 
 # Prior precision of the coefficients: a logistic line is fitted freely, more than that only where the data need it.
 PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
-MAX_ITERATIONS, SMALL_STEP = 200, 1e-8
+SMALL_STEP = 1e-8
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaln, gammaln
 
 from ens_plugin.core.margins import MarginModel, fit_margins, margin_errors
-from ens_plugin.core.row_model import GRID, RowModel, model_error, row_means
+from ens_plugin.core.row_model import GRID, MAX_VOTES, RowModel, model_error, row_means
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import strongest_rival
 from ens_plugin.core.validation import (
@@ -46,6 +46,7 @@ from ens_plugin.errors import InputError
 
 __all__ = [
     "ERROR_FACTOR",
+    "PRIOR_VOTES",
     "Anchor",
     "Extrapolation",
     "LabelShares",
@@ -425,7 +426,6 @@ PRIOR_VOTES = 0.5
 LEAST_VOTES = 1e-3
 FEWEST_WRONG_VOTES = 2.0
 NEAR_MATCH = 0.1
-MAX_VOTES = 1000.0
 
 
 @dataclass(frozen=True, eq=False)

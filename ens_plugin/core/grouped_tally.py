@@ -34,7 +34,6 @@ CELLS_PER_OCTAVE = 16
 CELLS_PER_ERROR = 6
 CLOSE_ERRORS = 16.0
 EXACT_TRIALS = 64
-CELLS_PER_OCTAVE_OF_TRIALS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +138,7 @@ def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArr
 
     Cells of spread are 1/16 octave wide, those of means 1/6 standard error; beyond 16 errors from 0, they widen.
     """
-    near = np.floor(CELLS_PER_OCTAVE_OF_TRIALS * np.log2(np.maximum(trials / EXACT_TRIALS, 1.0)))
+    near = np.floor(CELLS_PER_OCTAVE * np.log2(np.maximum(trials / EXACT_TRIALS, 1.0)))
     count = np.where(trials <= EXACT_TRIALS, trials, EXACT_TRIALS + 1.0 + near).astype(np.int64)
     octave = np.floor(np.log2(np.maximum(sd, NEGLIGIBLE)) * CELLS_PER_OCTAVE)
     spread = np.exp2(octave / CELLS_PER_OCTAVE)
@@ -150,5 +149,5 @@ def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArr
 
 def _least_trials(count: IntArray) -> FloatArray:
     """Return the least number of members that a row of each cell of numbers can have, shape as `count`."""
-    beyond = np.exp2((count - EXACT_TRIALS - 1.0) / CELLS_PER_OCTAVE_OF_TRIALS) * EXACT_TRIALS
+    beyond = np.exp2((count - EXACT_TRIALS - 1.0) / CELLS_PER_OCTAVE) * EXACT_TRIALS
     return np.where(count <= EXACT_TRIALS, count, beyond)

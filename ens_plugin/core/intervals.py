@@ -30,7 +30,9 @@ from ens_plugin.core.row_model import (
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray
 
 __all__ = [
+    "N_DRAWS",
     "N_PARTS",
+    "SD_INFLATION",
     "ErrorDraws",
     "FittedTail",
     "LargestValues",

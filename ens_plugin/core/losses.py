@@ -24,12 +24,13 @@ from ens_plugin.core.comparison import influence_on_variance, shared_luck_varian
 from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 from ens_plugin.core.pair_covariance import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.sample import Sample, ScoreBlock
-from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares_over_members
+from ens_plugin.core.tally import CHUNK, RowBlock, ValueTally, select_rows, sum_squares_over_members
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "ROWS_OF_LUCK",
     "LossMoments",
     "SquaredLoss",
     "brier_loss",
@@ -348,7 +349,6 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
 N_SPLITS = 4
 N_CLASSES = 2**N_SPLITS
 # Few, so that what is read of them stays in a processor's cache.
-ROWS_AT_ONCE = 256
 ROWS_OF_LUCK = 1000
 # Of scores; bounds the time where labels are many, and of two labels no row is left.
 MOST_PROBABILITIES = 250_000
@@ -504,8 +504,8 @@ def brier_terms_of_scores(
     of many rows does not.
     """
     squared, variance = np.empty((2, block.target.size))
-    for start in range(0, block.target.size, ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    for start in range(0, block.target.size, CHUNK):
+        rows = slice(start, start + CHUNK)
         part = block.like(block.stored[:, rows], block.counted[:, rows], block.target[rows])
         squared[rows], variance[rows] = _terms_by_halves(part, block.support[rows], inverse_link)
     return squared, variance

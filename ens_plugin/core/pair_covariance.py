@@ -20,6 +20,8 @@ from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import ROUNDING, BoolArray, FloatArray
 
 __all__ = [
+    "PART_ROWS",
+    "STEP",
     "LossOfRows",
     "VotePairs",
     "Voters",

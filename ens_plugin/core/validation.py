@@ -14,12 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "CELLS_AT_ONCE",
+    "EXACT",
     "LARGEST_VALUE",
     "MAX_SIZE",
     "MOST_MEMBERS",
     "NEGLIGIBLE",
+    "PART_ROWS",
     "ROUNDING",
     "SINGLE_ROUNDING",
+    "STANDARD_ERRORS",
     "AnyIntArray",
     "BoolArray",
     "Column",
@@ -68,8 +72,13 @@ MAX_SIZE = 1_000_000_000
 MOST_MEMBERS = 1_000_000  # that anyone can train, and votes that an array can list
 CODES_PER_ROW = 16  # that are counted rather than sorted
 PART_ROWS = 2**16  # of which arrays take little memory
+CELLS_AT_ONCE = 4_000_000  # of an array that is computed in parts
 LARGEST = 1e100  # of weights: their squares, summed over rows, stay finite
 LARGEST_VALUE = 1e30  # of targets and outputs: intervals need the sixth powers of errors, and their products
+# Whole numbers up to here are floating-point numbers.
+EXACT = 2**53
+# Standard errors from which a difference is not one of chance.
+STANDARD_ERRORS = 5.0
 # Relative difference of figures that are equal but for the order of their sums.
 ROUNDING = 1e-9
 # The same where a library holds numbers in single precision.

@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from ens_plugin.core.validation import (
     ROUNDING,
+    STANDARD_ERRORS,
     AnyIntArray,
     FloatArray,
     add_by_code,
@@ -24,6 +25,7 @@ from ens_plugin.core.validation import (
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "MOST_DISPERSION",
     "Representation",
     "RowWeight",
     "as_row_weight",
@@ -187,7 +189,6 @@ def small_number_factor(weight: FloatArray, groups: AnyIntArray, level: float) -
 
 
 # Limits of chance: a label's mean number of members, in standard errors; the relative spread of the numbers.
-MOST_DEVIATIONS = 5.0
 MOST_DISPERSION = 1.25
 # Among rows of unequal chances, those with a lower chance to be usable are not represented: very few rows would have
 # all their weight.
@@ -268,7 +269,7 @@ def represent(
     n_rows, n_usable, whole, all_members, all_usable_members = entries.sums(n_labels, needed)
     members = _ratio(all_members, n_rows, 0.0)
     shift = _shift(members, n_rows, n_members)
-    looks_even = not ((np.abs(shift) > MOST_DEVIATIONS).any() or entries.are_dispersed(members, n_members))
+    looks_even = not ((np.abs(shift) > STANDARD_ERRORS).any() or entries.are_dispersed(members, n_members))
     is_even = looks_even and (chance is None or bool(np.ptp(chance[weight > 0]) <= 1e-12))
     factor, missing = np.broadcast_to(np.float64(1.0), trials.size), np.zeros(n_labels)
     if not is_even:
@@ -290,7 +291,7 @@ def represent(
         members=members,
         usable_members=_ratio(all_usable_members, n_usable, 0.0),
         missing=missing,
-        is_scarce=np.asarray(shift < -MOST_DEVIATIONS),
+        is_scarce=np.asarray(shift < -STANDARD_ERRORS),
         left_out=members / n_members if chance is None else entries.mean_by_label(chance, n_rows),
     )
 
@@ -321,13 +322,13 @@ class _Entries:
     def are_dispersed(self, members: FloatArray, n_members: int) -> bool:
         """Return whether numbers of members vary more within labels than if bags left out all rows equally often."""
         n_rows, chance, found = self._dispersion(members, n_members).sum(axis=1)
-        most = MOST_DISPERSION + MOST_DEVIATIONS * math.sqrt(2.0 / n_rows)
+        most = MOST_DISPERSION + STANDARD_ERRORS * math.sqrt(2.0 / n_rows)
         return bool(found > chance * most + 1e-9 * n_rows)
 
     def are_alike(self, members: FloatArray, n_members: int) -> NDArray[np.bool_]:
         """Return, for each label, whether numbers of members vary no more than if all its rows had the same chance."""
         n_rows, chance, found = self._dispersion(members, n_members)
-        most = MOST_DISPERSION + MOST_DEVIATIONS * np.sqrt(2.0 / np.maximum(n_rows, 1.0))
+        most = MOST_DISPERSION + STANDARD_ERRORS * np.sqrt(2.0 / np.maximum(n_rows, 1.0))
         return np.asarray(found <= chance * most + 1e-9 * n_rows)
 
     def mean_by_label(self, values: FloatArray, n_rows: FloatArray) -> FloatArray:

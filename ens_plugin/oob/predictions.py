@@ -32,7 +32,7 @@ from ens_plugin.analysis.evidence import block_rows, label_count, row_blocks
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import compare_rows_with_stored, outputs_of_some, read_rows, refuse_other_outputs
-from ens_plugin.analysis.weights import encode_groups, refuse_groups_in_bags
+from ens_plugin.analysis.weights import MOST_MISSING_OF_LABEL, encode_groups, refuse_groups_in_bags
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, printable, with_article
@@ -104,7 +104,6 @@ def summed_outputs(
 
 # Shares of weight, and of the weight of one label, on rows that are in every bag.
 MOST_MISSING = 0.2
-MOST_MISSING_OF_LABEL = 0.25
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mlflow.entities import FileInfo, LoggedModel, Metric, Run
 
 __all__ = [
+    "DOUBT_LIMIT",
     "LEVEL",
     "BaselineEvidence",
     "GateEvidence",

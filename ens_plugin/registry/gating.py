@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError, ends_at_caller
 from ens_plugin.registry.evidence import (
+    DOUBT_LIMIT,
     BaselineEvidence,
     GateEvidence,
     GateRequest,
@@ -148,7 +149,6 @@ def _user() -> str | None:
 
 VERDICT_TAG = "ens.gate"
 TAG_LIMIT = 4000  # databases of older servers take 5000
-PART_LIMIT = 600
 READ_BACKS = 3
 READ_BACK_PAUSE_S = 0.5
 
@@ -205,7 +205,7 @@ def _record(decision: GateDecision) -> str:
         "evidence": decision.evidence,
         "baseline": decision.comparison,
     }
-    return json.dumps({name: None if part is None else printable(part, PART_LIMIT) for name, part in parts.items()})
+    return json.dumps({name: None if part is None else printable(part, DOUBT_LIMIT) for name, part in parts.items()})
 
 
 def _write_last(client: MlflowClient, decision: GateDecision, before: str | None) -> None:

@@ -21,7 +21,7 @@ from ens_plugin.adapters.registry import find_adapter, find_library, is_known, i
 from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fitted_columns, take_columns
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import encode_target
-from ens_plugin.analysis.evidence import tally_rows
+from ens_plugin.analysis.evidence import BLOCK_BYTES, tally_rows
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import effective_votes, is_close
 from ens_plugin.core.sample import Sample
@@ -57,7 +57,6 @@ __all__ = [
     "row_prior",
 ]
 
-BLOCK_BYTES = 16_000_000
 CACHE_BYTES = 1_000_000
 FEWEST_ROWS = 256
 # Of more rows, blocks of members in turn take less time than rows in turn.

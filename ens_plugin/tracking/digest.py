@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ens_plugin.analysis.options import Metric
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import EXACT, counted
 from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.models import RegisteredVersion, load_model
@@ -36,7 +36,6 @@ __all__ = [
 DIGEST_TAG = "ens.data_digest"  # set by autolog on the run of a fit and on its model
 SCHEME = "v1"
 BLOCK_ROWS = 8192  # part of the scheme: each block of a column is digested as numbers or as text
-EXACT = 2**53  # integers up to here are float64 numbers
 NUMBER_TYPES = (int, float, np.integer, np.floating, np.bool_)
 NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "empty"}  # as pandas names them; empty: all missing
 
