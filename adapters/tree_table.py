@@ -64,6 +64,7 @@ __all__ = [
     "LEAF",
     "LEAVES_THAT_TELL",
     "MAX_CHANCE",
+    "MOST_STATED",
     "TreeTable",
     "chance_of_draws",
     "count_leaves",
@@ -79,6 +80,8 @@ LEAF = -1
 # Fewest leaves beyond one per tree, of all trees together, so that other rows do not agree by chance: counts of 30 rows
 # or more agree with probability below 1e-6.
 LEAVES_THAT_TELL = 8
+# Leaves, labels or sets of categories that a document may state: more are damage.
+MOST_STATED = 2**20
 # Largest chance of wrong bags that are taken for proved, and of fresh rows that are taken for training rows.
 MAX_CHANCE = 1e-9
 

@@ -67,7 +67,6 @@ __all__ = [
 
 
 N_PROBES = 32
-PROBED_TREES = 16
 # Share of the cells of a probe that are missing.
 MISSING_SHARE = 0.1
 
@@ -76,7 +75,7 @@ def probe_rows(table: TreeTable, rows: NDArray[Any]) -> NDArray[Any]:
     """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show."""
     rng = np.random.default_rng(0)
     probes = rows[rng.integers(rows.shape[0], size=N_PROBES)]
-    chosen = [table.trees[place] for place in rng.integers(len(table.trees), size=PROBED_TREES)]
+    chosen = [table.trees[place] for place in rng.integers(len(table.trees), size=N_PROBES)]
     column, value = (np.concatenate(parts) for parts in zip(*map(_split_values, chosen), strict=True))
     if column.size:
         picked = rng.integers(column.size, size=(N_PROBES, 4 * table.n_features))

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from ens_plugin.adapters.contract import DRAWN_TOGETHER
 from ens_plugin.adapters.lightgbm.document import ModelText
 from ens_plugin.adapters.members import in_threads, shortened
 from ens_plugin.adapters.tree_table import LEAVES_THAT_TELL, MAX_CHANCE, TreeTable, chance_of_draws, proved_trees
@@ -60,7 +61,6 @@ BAGGING = (
 BLOCK_ROWS = 1024
 RESOLUTION = 32768
 MULTIPLIER, INCREMENT = 214013, 2531011
-DRAWN_TOGETHER = 8
 _BITS_SET = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 
 

@@ -58,7 +58,14 @@ from ens_plugin.adapters.members import DrawCounts, check_replaced_methods, coun
 from ens_plugin.adapters.sklearn.forest import checked_members
 from ens_plugin.adapters.sklearn.training import training_target
 from ens_plugin.adapters.tree_table import count_rows
-from ens_plugin.adapters.trees import KEPT_BYTES, hold_split_values, judge_origin, show_split_values, target_ranges
+from ens_plugin.adapters.trees import (
+    COMPARED_ROWS,
+    KEPT_BYTES,
+    hold_split_values,
+    judge_origin,
+    show_split_values,
+    target_ranges,
+)
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.stopping import StoppingTable
@@ -422,7 +429,6 @@ WALKED_TREES = 16
 MOST_FEATURES = 64
 # LightGBM takes a quarter longer for blocks of 1000 rows than for those of 10 000.
 COUNTED_BYTES = 24_000_000
-COMPARED_ROWS = 16
 LEAF_CHARACTERS = 200  # eight values or more
 
 

@@ -49,8 +49,6 @@ from ens_plugin.errors import BagError, DataMismatchError, InputError, Unsupport
 __all__ = [
     "MAX_PROOFS",
     "NEAR",
-    "N_LIKELY_SEEDS",
-    "N_PAIRED_SEEDS",
     "N_SEEDS",
     "UNSEEDED",
     "WINDOW",
@@ -697,11 +695,9 @@ NEAR = 64
 N_SEEDS = 100_000
 # If the booster still has its seed, another one is likely only after continued training.
 N_LIKELY_SEEDS = 1_000
-N_PAIRED_SEEDS = 1_000
 # mt19937's default seed, used in a thread other than the one that configured the booster.
 UNSEEDED = 5489
 SCREENED_ROWS = 96
-WORDS_AT_ONCE = 4096
 CELLS_IN_ALL = 300_000_000
 OUTPUTS_IN_ALL = 100_000_000
 
@@ -777,8 +773,8 @@ def _search_words(
     screen = _Screen(evidence)
     low, high = _extremes(samplers)
     n_words = min(words.size, max(CELLS_IN_ALL // screen.rows.size, 1))
-    for start in range(0, n_words, WORDS_AT_ONCE):
-        part = words[start : min(start + WORDS_AT_ONCE, n_words)]
+    for start in range(0, n_words, WINDOW):
+        part = words[start : min(start + WINDOW, n_words)]
         enclosed = screen.survivors(low.from_words(part, screen.rows), high.from_words(part, screen.rows))
         giving: dict[int, list[RowSampler]] = {}
         for sampler in samplers if enclosed.size else ():
@@ -893,7 +889,6 @@ class Share:
 PROBE_CELLS = 200_000
 MAX_PROOFS = 6
 TREES_AT_ONCE = 4
-DRAWN_CELLS = 1_000_000
 FEW_SHARES = 3
 # After so many hits the search ends: too many wrong draws give the sums of so small a tree.
 MOST_HITS = 3_000
@@ -1075,7 +1070,7 @@ def _search(
 
     If a draw of another tree is `known`, fewer seeds are tried.
     """
-    for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_PAIRED_SEEDS)):
+    for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_LIKELY_SEEDS)):
         n_hits = 0
         for searched in _search_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
             yield pairs, searched
@@ -1161,7 +1156,7 @@ def packed_bags(guess: Guess) -> Bags:
             return Bags.from_mask(np.stack([_mask(draws, sampler, tree) for tree in trees]))
         return Bags(sampler.packed_words(words[trees.start : trees.stop]), sampler.n_rows)
 
-    at_once = max(min(TREES_AT_ONCE, DRAWN_CELLS // sampler.n_rows), 1)
+    at_once = max(min(TREES_AT_ONCE, CELLS_AT_ONCE // sampler.n_rows), 1)
     chunks = [range(start, min(start + at_once, n_trees)) for start in range(0, n_trees, at_once)]
     return Bags.stack(in_threads(pack, chunks), n_trees, sampler.n_rows)
 

@@ -537,7 +537,7 @@ def shrunken(rate: float) -> Finding:
     )
 
 
-EXACT_BITS = 24
+EXACT_BITS = np.finfo(np.float32).nmant + 1
 OUTPUT_BYTES = 2_000_000
 # The library's own copy of a block takes eight bytes for each value in it.
 MOST_ROWS = 16_384

@@ -30,7 +30,6 @@ SUPPORTED = (*WEIGHTS_ALONE, *LOGISTIC, *SOFTMAX, "count:poisson")
 LEAST = 1e-16
 FIRST_ROUND = 1e-6
 LATER_ROUNDS = 2e-5
-HESSIAN_ROUNDING = 1.2e-7
 # From this release on, the second derivatives of these two losses are not the weights.
 RANKS = ("reg:absoluteerror", "reg:quantileerror")
 RANKS_CHANGED = (3, 3)
@@ -119,7 +118,7 @@ class Hessians:
         elif forest.objective in SOFTMAX:
             p = softmax(forest.base_margin)
             curvature = p * (1 - p)
-        first = FIRST_ROUND + HESSIAN_ROUNDING / np.maximum(curvature, 1e-12)
+        first = FIRST_ROUND + np.finfo(np.float32).eps / np.maximum(curvature, 1e-12)
         return np.where(forest.round == 0, first[forest.group], later)
 
 

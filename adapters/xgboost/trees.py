@@ -29,7 +29,14 @@ from ens_plugin.adapters.members import (
 )
 from ens_plugin.adapters.sklearn.training import training_target
 from ens_plugin.adapters.tree_table import MAX_CHANCE
-from ens_plugin.adapters.trees import KEPT_BYTES, KeptLeaves, hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.trees import (
+    COMPARED_ROWS,
+    KEPT_BYTES,
+    KeptLeaves,
+    hold_split_values,
+    judge_origin,
+    show_split_values,
+)
 from ens_plugin.adapters.xgboost.bags import (
     MAX_PROOFS,
     Guess,
@@ -171,7 +178,6 @@ def _sampled_share(forest: Forest, n_rows: int) -> Share:
 _TWO_LABELS = ("binary:logistic", "binary:logitraw")
 _MORE_LABELS = ("multi:softprob", "multi:softmax")
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
-_CHECKED_ROWS = 16
 _CLOSE = 1e-5
 WHOLE = 1e-4
 FIRST_NODES = 64  # compared with a stored file
@@ -248,7 +254,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Raise UnsupportedModelError unless the members' mean is what the booster, and the model, predict."""
         self.check_form()
         check_replaced_methods(self.model, features, "xgboost")
-        rows = features[spread_rows(features.shape[0], _CHECKED_ROWS)]
+        rows = features[spread_rows(features.shape[0], COMPARED_ROWS)]
         mean = self.outputs(rows).mean(axis=0)
         matrix = rows.matrix()
         if rows.base_margin is not None:

@@ -29,7 +29,6 @@ IntArray = NDArray[np.int64]
 # Fewer rows take longer than one by one.
 FEWEST_ROWS = 64
 MOST_LEAVES = 256
-MOST_SETS = 2**31 - 1
 # The bits of all thresholds stay in a processor's cache.
 MOST_CUTS = 1 << 15
 _SPLIT = np.dtype([("place", np.uint16), ("first", np.uint16), ("cut", np.int32), ("missing", np.int32)])
@@ -435,7 +434,7 @@ def _joined_sets(trees: Sequence[FlatTree]) -> tuple[NDArray[np.int64] | None, N
         is_line = own.ndim == np.ndim(tree.set_words) == 1 and own.size > 0
         if not is_line or own[0] != 0 or own[-1] != len(tree.set_words) or (own[1:] < own[:-1]).any():
             raise ValueError("the starts of sets do not divide their words")
-        if (np.asarray(tree.sets) >= own.size - 1).any() or n_sets + own.size > MOST_SETS:
+        if (np.asarray(tree.sets) >= own.size - 1).any() or n_sets + own.size > np.iinfo(np.int32).max:
             raise ValueError(f"a split by category has one of {own.size - 1} sets")
         n_sets += own.size - 1
         starts.append(own[1:] + n_words)

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
-from ens_plugin.analysis.copies import MOST_COLUMNS, NEAREST, QUERIES
+from ens_plugin.analysis.copies import FEWEST_REAL, MOST_COLUMNS, NEAREST, QUERIES
 from ens_plugin.core.alike_rows import (
     AdjacentLosses,
     MateLosses,
@@ -68,8 +68,6 @@ FEWEST_FIRST = 2
 FEWEST_LOOKED_AT = 100
 FEWEST_COLUMNS = 2
 LOOKED_AT = 1000
-# Columns of fewer values have steps between their values, which are no sign of copies.
-FEWEST_VALUES = 20
 # On a line with two others by chance: hardly ever, but for columns of few values.
 DISTINCT_SHARE = 0.5
 FEWEST_REAL_COLUMNS = 3
@@ -149,7 +147,7 @@ def _compared_columns(table: Any) -> tuple[_ScaledColumns, NDArray[np.bool_]]:
         mean = np.where(is_known, some, 0.0).sum(axis=0) / n_known
         spread = np.sqrt(np.square(np.where(is_known, some - mean, 0.0)).sum(axis=0) / n_known)
     n_values = np.array([np.unique(column).size for column in some.T], dtype=np.intp)
-    chosen = np.flatnonzero((n_values > FEWEST_VALUES) & (spread > 0) & np.isfinite(spread))
+    chosen = np.flatnonzero((n_values > FEWEST_REAL) & (spread > 0) & np.isfinite(spread))
     is_real = n_values[chosen] > DISTINCT_SHARE * len(some)
     return _ScaledColumns(table, columns[chosen], mean[chosen], spread[chosen]), is_real
 

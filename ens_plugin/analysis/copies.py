@@ -34,6 +34,7 @@ from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
+    "FEWEST_REAL",
     "MOST_COLUMNS",
     "NEAREST",
     "QUERIES",

@@ -361,8 +361,6 @@ def _without_correction(models: list[RowModel]) -> RowModel | None:
     return replace(first, shift=0.0, shift_loss=0.0) if isinstance(first, MarginModel) and first.shift != 0.0 else None
 
 
-# The outputs of one member have no variance, which the distribution over rows is fitted with.
-MIN_MEMBERS = 2
 # Bounds the time and the memory of one label.
 MOST_ROWS = 5_000
 # Rows that votes are drawn for, of all labels together: far more than any label's rows, whose error is noisier.
@@ -390,7 +388,8 @@ def label_errors(
         return ()
     block = sample.block
     predicted = np.argmax(block.support, axis=1)
-    is_used = (block.trials >= MIN_MEMBERS) & (sample.weight > 0)
+    # The outputs of one member have no variance, which the distribution over rows is fitted with.
+    is_used = (block.trials >= 2) & (sample.weight > 0)
     rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
     sizes = np.array([adapter.n_members, estimates.recommendation.size or np.nan, np.inf])
     error, n_worth = _errors(sample, tally, groups, rows_of, predicted, sizes)

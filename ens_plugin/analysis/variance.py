@@ -262,7 +262,6 @@ def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
 
 # With 16 the estimate is noisier, and on fresh rows higher for it.
 N_SPLITS = 24
-FEWEST_MEMBERS_OF_METRIC = 4
 # As for the 0-1 error and the squared error, see core/pair_covariance.py.
 OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
 
@@ -276,7 +275,7 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
     of the members that are out of bag for a row (``docs/methods/metrics.md``, over seeds).
     """
     n_members = rows.sample.block.counted.shape[0]
-    if n_members < FEWEST_MEMBERS_OF_METRIC or rows.combine is not None:
+    if n_members < FEWEST_MEMBERS or rows.combine is not None:
         return float("nan")
     first = np.argsort(rng.random((N_SPLITS, n_members)), axis=1) < n_members // 2
     sums, counts = _sums_by_half(rows, first)

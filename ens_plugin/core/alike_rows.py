@@ -59,6 +59,8 @@ PlaceArray = NDArray[np.intp]
 Hashes = NDArray[np.uint64]
 
 N_SPLITS = 8
+# Runs of rows, or subjects, that are compared with others.
+FEWEST_GROUPS = 20
 EVENNESS_LEVEL = 1e-6
 LEAST_APPENDED = 20
 RUN_RATIO = 10
@@ -586,7 +588,6 @@ def _free_columns(directions: FloatArray) -> PlaceArray:
 
 
 BLOCK_ROWS = 10
-FEWEST_BLOCKS = 20
 # A row's mean over many members is no more certain than this, because rows differ too.
 MOST_MEMBERS = 4.0
 
@@ -627,7 +628,7 @@ def adjacent_losses(
     used = np.flatnonzero((n_alone > 0) & (n_others > 0))
     used = used[np.argsort(rows[used], kind="stable")]
     n_blocks = used.size // BLOCK_ROWS
-    if n_blocks < FEWEST_BLOCKS:
+    if n_blocks < FEWEST_GROUPS:
         return None
     used = used[: n_blocks * BLOCK_ROWS]
     # Members of small bags err more, and draw fewer of the rows beside.
@@ -812,7 +813,6 @@ def column_weights(
 
 
 # Values of subjects: of a few rows each, and hardly nearer to the next values than to others.
-FEWEST_SUBJECTS = 20
 FEWEST_ROWS_EACH, MOST_ROWS_EACH = 2, 40
 MOST_OF_OTHER_SIZE = 0.1
 LARGEST_BESIDE = 0.5
@@ -853,7 +853,7 @@ def places_of_recurring(column: FloatArray) -> PlaceArray | None:
     most a tenth of the rows has a value of 1 row or of more than 80.
     """
     values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
-    if values.size < FEWEST_SUBJECTS or not FEWEST_ROWS_EACH <= counts.mean() <= MOST_ROWS_EACH:
+    if values.size < FEWEST_GROUPS or not FEWEST_ROWS_EACH <= counts.mean() <= MOST_ROWS_EACH:
         return None
     other_size = (counts < FEWEST_ROWS_EACH) | (counts > 2 * MOST_ROWS_EACH)
     if counts[other_size].sum() > MOST_OF_OTHER_SIZE * column.size:

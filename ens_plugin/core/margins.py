@@ -40,7 +40,6 @@ SPREAD_LEVELS = np.arange(1, 200) / 200
 SPREAD_BANDWIDTH = 0.075
 FEWEST_SPREAD_ROWS = 20.0
 LEAST_VARIANCE = 0.02
-LARGEST_SIZE = 1e300
 # One member votes for one label, so that there is no choice among rivals.
 FEWEST_CHOOSING = 3.0
 TAIL_SHARE = 0.003
@@ -163,7 +162,7 @@ def fit_margins(
 
 def _root(sizes: FloatArray) -> FloatArray:
     # At infinity, a distance of 0 must stay 0 and not become NaN.
-    return np.asarray(np.sqrt(np.minimum(sizes, LARGEST_SIZE)))
+    return np.asarray(np.sqrt(np.minimum(sizes, np.finfo(np.float64).max)))
 
 
 def _spread_function(

@@ -200,7 +200,7 @@ def _own_columns(model: Any) -> Sequence[str] | str:
 
 # With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
 SPARE_DEVIATIONS = 6.0
-LARGEST_KEY = 2**64 - 1
+LARGEST_KEY = int(np.iinfo(np.uint64).max)
 
 
 def analyze(

@@ -255,7 +255,6 @@ def _is_over(upload: Upload, waited: float) -> bool:
 
 
 DRAWN = (".html", ".png")
-DRAWING_S = 30.0  # as long as the end of a program waits for its reports
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.uploads import serve; serve()"
 
 # By the process that started them: a forked child has none.
@@ -345,7 +344,7 @@ def draw(folder: Path) -> None:
     """Draw the page and the figures of the report whose data are in a folder."""
     with _drawing_lock:
         process = _process()
-        limit = threading.Timer(DRAWING_S, process.kill)
+        limit = threading.Timer(EXIT_S, process.kill)
         limit.daemon = True
         limit.start()
         try:
@@ -355,7 +354,7 @@ def draw(folder: Path) -> None:
         finally:
             limit.cancel()
     if not answer:
-        raise TrackingError(f"the process that draws them ended, or had not drawn them after {DRAWING_S:g} seconds.")
+        raise TrackingError(f"the process that draws them ended, or had not drawn them after {EXIT_S:g} seconds.")
     if problem := json.loads(answer):
         raise TrackingError(f"they could not be drawn ({problem}).")
 
