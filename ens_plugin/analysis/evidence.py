@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK_BYTES",
     "DELAY_S",
+    "SAMPLE_ROWS",
     "BlockReader",
     "Evidence",
     "Progress",

@@ -235,7 +235,6 @@ def _count(total: FloatArray, votes: NDArray[Any]) -> None:
 
 
 REPLAYED_ROWS = 500
-SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +285,7 @@ def out_of_bag_outputs(adapter: EnsembleAdapter, X: Any, features: Any, y: Array
         np.zeros(n_rows, dtype=np.int64),
         np.ones(n_rows),
         with_path=False,
-        rng=np.random.default_rng(SEED),
+        rng=np.random.default_rng(0),
         progress=None,
     )
     return _usable(evidence.sample, adapter.n_members)
@@ -397,7 +396,7 @@ class _WholeEnsemble:
 
 def _redrawn(block: RowBlock, n_members: int) -> NDArray[Any]:
     """Return the outputs of `n_members` members for some rows, drawn with replacement from a row's out-of-bag ones."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(0)
     rows = rng.permutation(block.counted.shape[1])[:REPLAYED_ROWS]
     chosen = [rng.choice(np.flatnonzero(block.counted[:, row]), n_members) for row in rows]
     return np.asarray(block.outputs[np.stack(chosen, axis=1), rows])

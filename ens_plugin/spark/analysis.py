@@ -47,6 +47,7 @@ from ens_plugin.spark.columns import (
     target_labels,
 )
 from ens_plugin.spark.partition import (
+    MERGED_AT_ONCE,
     ROW,
     Part,
     Plan,
@@ -73,8 +74,6 @@ __all__ = [
     "behind_stages",
 ]
 
-# Parts merged into one by a task, and the largest number of parts sent to the driver.
-MERGED_INTO_ONE = 16
 FEW_ROWS = 4_000_000
 LOGGER = logging.getLogger(__name__)
 COLUMN = "part"
@@ -141,11 +140,11 @@ def _batch(part: Part) -> Any:
 def _widths(parallelism: int, counts: RowCounts) -> list[int]:
     """Return the number of tasks of each level of merging; no level where the driver can merge all parts itself."""
     # After a shuffle the partitions may be others than when they were counted; those of few rows stay small.
-    if counts.n_parts <= MERGED_INTO_ONE and counts.all <= FEW_ROWS:
+    if counts.n_parts <= MERGED_AT_ONCE and counts.all <= FEW_ROWS:
         return []
     widths = [max(parallelism, 1)]
-    while widths[-1] > MERGED_INTO_ONE:
-        widths.append(-(-widths[-1] // MERGED_INTO_ONE))
+    while widths[-1] > MERGED_AT_ONCE:
+        widths.append(-(-widths[-1] // MERGED_AT_ONCE))
     return widths
 
 

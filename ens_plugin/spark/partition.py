@@ -22,7 +22,7 @@ from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
 from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
 from ens_plugin.analysis.estimates import soft_spreads
-from ens_plugin.analysis.evidence import BlockReader, Evidence, TalliedBlock, block_rows, label_count
+from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader, Evidence, TalliedBlock, block_rows, label_count
 from ens_plugin.core.alike_rows import column_halves, point_masses, too_even
 from ens_plugin.core.grouped_tally import (
     CrossedMargins,
@@ -52,6 +52,7 @@ from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
 
 __all__ = [
+    "MERGED_AT_ONCE",
     "ROW",
     "Grouping",
     "KeptRows",
@@ -319,9 +320,6 @@ def from_bytes(content: bytes) -> Part:
 
 Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 
-# The size of the sample: up to this number every row may be a group of its own at no further cost.
-EXACT_ROWS = 20_000
-
 
 def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
     """Return the property by which the tallied rows of an ensemble are grouped.
@@ -334,7 +332,8 @@ def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
     two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
     if two_labels and adapter.output_kind == "labels":
         return "votes"
-    if n_rows <= EXACT_ROWS:
+    # The sample has so many rows, so that every row may be a group of its own at no further cost.
+    if n_rows <= SAMPLE_ROWS:
         return "rows"
     return "shares" if two_labels else "margins"
 
