@@ -41,7 +41,6 @@ __all__ = [
 FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
-# The rows of a bag are copied in parts: all at once they are half the size of the table.
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
 # The leaves of some rows are compared with the target: of each tree, one in so many of these, and others of the next.
@@ -92,6 +91,7 @@ def check_growth(
     """
     draws = np.bincount(drawn, minlength=features.shape[0])
     in_bag = np.flatnonzero(draws)
+    # All rows of a bag at once are half the size of the table.
     parts = [in_bag[start : start + PART_ROWS] for start in range(0, max(in_bag.size, 1), PART_ROWS)]
     # On arrays, take is three times as fast as an index.
     rows_at = features.take if isinstance(features, np.ndarray) else lambda rows, axis: features[rows]

@@ -696,6 +696,7 @@ def class_margin_sums(
     # A copy, so that the bits of these rows are not far apart.
     bits = np.zeros((n_trees, -(-target.size // 8)), np.uint8) if bags is None else bags.bits.copy()
     known = Bags(bits, target.size)
+    # The leaves of few rows in all trees stay in a processor's cache.
     for start in range(0, target.size, CHUNK):
         part = slice(start, min(start + CHUNK, target.size))
         sums[:, part] = outputs.class_margin_sums(values, read_leaves(rows[part]), known.part(part).bits, target[part])

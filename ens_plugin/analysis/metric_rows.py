@@ -441,7 +441,6 @@ def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
 
 # Rows that are not low have no probability of 0 with so many times their own members.
 MOST_OF_ZEROS = 10.0
-# Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
 
 
 def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
@@ -465,6 +464,7 @@ def low_row_variance(rows: MetricRows, sizes: FloatArray) -> FloatArray:
     zeros = np.zeros((sizes.size, above.size))
     finite = np.isfinite(sizes)
     zeros[finite] = CLIPPED_LOSS * rows.low_chances.zero_chances(sizes[finite])
+    # Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
     of_samples = SD_INFLATION**2 * (zeros * (zeros + 2.0 * above)).sum(axis=1)
     # The metric is a multiple of the mean loss, but for a constant.
     lower = rows.finite[known] * np.exp(-1.0 / known.size)

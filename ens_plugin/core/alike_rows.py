@@ -812,7 +812,7 @@ def column_weights(
     return np.asarray(weights / total if total > 0 else weights, dtype=np.float32)
 
 
-# Values of subjects: of a few rows each, and hardly nearer to the next values than to others.
+# Subjects have a few rows each, and their values are hardly nearer to the next values than to others.
 FEWEST_ROWS_EACH, MOST_ROWS_EACH = 2, 40
 MOST_OF_OTHER_SIZE = 0.1
 LARGEST_BESIDE = 0.5

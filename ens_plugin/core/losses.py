@@ -348,7 +348,6 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
 # Ways to split a row's members into halves; each doubles the length of the alternating pieces.
 N_SPLITS = 4
 N_CLASSES = 2**N_SPLITS
-# Few, so that what is read of them stays in a processor's cache.
 ROWS_OF_LUCK = 1000
 # Of scores; bounds the time where labels are many, and of two labels no row is left.
 MOST_PROBABILITIES = 250_000
@@ -504,6 +503,7 @@ def brier_terms_of_scores(
     of many rows does not.
     """
     squared, variance = np.empty((2, block.target.size))
+    # Few rows, so that what is read of them stays in a processor's cache.
     for start in range(0, block.target.size, CHUNK):
         rows = slice(start, start + CHUNK)
         part = block.like(block.stored[:, rows], block.counted[:, rows], block.target[rows])

@@ -67,7 +67,7 @@ __all__ = [
     "wrong_support",
 ]
 
-# Blocks of rows start at multiples of so many.
+# Blocks of rows start at multiples of so many, of which what is computed stays in a processor's cache.
 CHUNK = 256
 CELLS_AT_ONCE = 2**17
 # Votes on two labels are counted by masks, of a byte for each member.

@@ -188,7 +188,7 @@ def small_number_factor(weight: FloatArray, groups: AnyIntArray, level: float) -
     return float(stdtrit(n_groups - 1.0, tail) / ndtri(tail)) ** 2
 
 
-# Limits of chance: a label's mean number of members, in standard errors; the relative spread of the numbers.
+# Relative spread of the numbers of members of a label's rows that chance may give.
 MOST_DISPERSION = 1.25
 # Among rows of unequal chances, those with a lower chance to be usable are not represented: very few rows would have
 # all their weight.
