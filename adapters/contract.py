@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ens_plugin.core.stopping import StoppingTable
 
 __all__ = [
+    "DRAWN_TOGETHER",
     "Aggregation",
     "DistributedBags",
     "EnsembleAdapter",

@@ -17,15 +17,13 @@ from ens_plugin.adapters.members import several_outputs, unequal_member_doubts
 from ens_plugin.adapters.sklearn.forest import are_recognised, checked_members, tree_splits
 from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, training_target
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "RegressionForestAdapter",
 ]
-
-CLOSE = 1e-9
 
 
 class RegressionForestAdapter(EnsembleAdapter):
@@ -212,7 +210,7 @@ class RegressionForestAdapter(EnsembleAdapter):
         lowest, highest = np.full(nodes.node_count, np.inf), np.full(nodes.node_count, -np.inf)
         np.minimum.at(lowest, leaves, target)
         np.maximum.at(highest, leaves, target)
-        slack = CLOSE * max(float(np.abs(target).max()), 1e-300)
+        slack = ROUNDING * max(float(np.abs(target).max()), 1e-300)
         outside = ((value < lowest - slack) | (value > highest + slack))[reached]
         if outside.any():
             raise DataMismatchError(

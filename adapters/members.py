@@ -21,7 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import LARGEST_VALUE, FloatArray, as_array, counted, one_line, printable, with_article
+from ens_plugin.core.validation import (
+    LARGEST_VALUE,
+    SINGLE_ROUNDING,
+    FloatArray,
+    as_array,
+    counted,
+    one_line,
+    printable,
+    with_article,
+)
 from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
@@ -427,8 +436,6 @@ def parts(held: Any) -> list[Any]:
     return list(attributes.values()) if isinstance(attributes, dict) and not callable(held) else []
 
 
-# Relative rounding of numbers of rows, which are sums of weights.
-CLOSE = 1e-6
 # They change no prediction, or are drawn for each member.
 _NOT_COMPARED = ("random_state", "random_seed", "seed", "n_jobs", "thread_count", "verbose")
 _SHOWN = 3
@@ -448,7 +455,7 @@ def unequal_member_doubts(
     The members' own parameters are compared; those of the ensemble may have been changed since.
     """
     known = {name: np.asarray(own, dtype=np.float64) for name, own in numbers.items() if own is not None}
-    differing = {name: own for name, own in known.items() if np.ptp(own) > CLOSE * own.max()}
+    differing = {name: own for name, own in known.items() if np.ptp(own) > SINGLE_ROUNDING * own.max()}
     found = {f"the number of {name}": [f"{number:.0f}" for number in own] for name, own in differing.items()}
     found = {**found, **_unequal(members)}
     if not found:
@@ -760,7 +767,6 @@ def several_targets(name: str, n_outputs: int) -> str:
 
 
 COMPARED_ROWS = 256
-SAME_PREDICTION = 1e-6
 
 
 def check_replaced_methods(model: Any, features: Any, library: str) -> None:
@@ -795,7 +801,7 @@ def _are_same(found: Any, expected: Any) -> bool:
         return False
     if found.dtype.kind != "f" or expected.dtype.kind != "f":
         return bool((found == expected).all())
-    return bool((np.abs(found - expected) <= SAME_PREDICTION * np.abs(expected).max(initial=0.0)).all())
+    return bool((np.abs(found - expected) <= SINGLE_ROUNDING * np.abs(expected).max(initial=0.0)).all())
 
 
 Item = TypeVar("Item")

@@ -20,8 +20,7 @@ from ens_plugin.adapters.contract import (
 )
 from ens_plugin.adapters.members import several_outputs
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
-from ens_plugin.adapters.sklearn.predictions import check_predictions
-from ens_plugin.adapters.sklearn.training import check_fitted
+from ens_plugin.adapters.sklearn.training import check_fitted, check_predictions
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, UnsupportedModelError

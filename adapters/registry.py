@@ -1,4 +1,4 @@
-"""The registry of adapters: those that users registered come first, then those of installed distributions.
+"""The registry of adapters and libraries: those that users registered first, then those of installed distributions.
 
 Built-in ones come last.  Adapters are imported when a model of their library arrives.
 """
@@ -6,16 +6,16 @@ Built-in ones come last.  Adapters are imported when a model of their library ar
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions, entry_points
 from inspect import getattr_static
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.library import Library, home_libraries
+from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods, home_libraries, retrain_members
 from ens_plugin.adapters.members import no_adapter
 from ens_plugin.core.validation import one_line, with_article
 from ens_plugin.errors import (
@@ -29,6 +29,9 @@ from ens_plugin.errors import (
 
 __all__ = [
     "GROUP",
+    "EconML",
+    "Imblearn",
+    "QuantileForest",
     "find_adapter",
     "find_library",
     "is_known",
@@ -41,6 +44,84 @@ __all__ = [
     "on_registration",
     "register_adapter",
 ]
+
+
+class _NamedEnsembles(Library):
+    """A library whose ensembles are recognised by the names of their classes, so that it need not be imported.
+
+    Attributes
+    ----------
+    module : str
+        Import name of the module that has the ensembles.
+    ensembles : tuple of str
+        Names of their classes.
+    """
+
+    module: ClassVar[str]
+    ensembles: ClassVar[tuple[str, ...]]
+    works_in_fork: ClassVar[bool] = True
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is one of the ensembles, or of a class derived from one."""
+        return super().accepts(model) and any(parent.__name__ in cls.ensembles for parent in type(model).__mro__)
+
+    @classmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the ``fit`` methods of the ensembles."""
+        module = import_module(cls.module)
+        return fit_methods(*(getattr(module, name) for name in cls.ensembles))
+
+
+class EconML(_NamedEnsembles):
+    """The library EconML with its RegressionForest, which is recognised without importing the library."""
+
+    library: ClassVar[str] = "econml"
+    module: ClassVar[str] = "econml.grf"
+    ensembles: ClassVar[tuple[str, ...]] = ("RegressionForest",)
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Raise UnsupportedModelError: members are groups of trees, which `n_estimators` does not count."""
+        raise UnsupportedModelError(
+            f"{with_article(type(estimator).__name__, 'A')} cannot be grown: its members are groups of trees that "
+            "share half of the rows. Train it with the n_estimators you can afford, and cut it with "
+            "ens_plugin.truncate."
+        )
+
+
+class Imblearn(_NamedEnsembles):
+    """The library imbalanced-learn with its balanced ensembles, which are recognised without importing the library."""
+
+    library: ClassVar[str] = "imblearn"
+    module: ClassVar[str] = "imblearn.ensemble"
+    ensembles: ClassVar[tuple[str, ...]] = ("BalancedRandomForestClassifier", "BalancedBaggingClassifier")
+
+    @classmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the ``fit`` methods of the ensembles, and of pipelines."""
+        from imblearn.pipeline import Pipeline
+
+        return (*super().fit_sites(), *fit_methods(Pipeline))
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the function that trains anew at each size."""
+        return retrain_members
+
+
+class QuantileForest(_NamedEnsembles):
+    """The library quantile-forest with its forests, which are recognised without importing the library."""
+
+    library: ClassVar[str] = "quantile_forest"
+    module: ClassVar[str] = "quantile_forest"
+    ensembles: ClassVar[tuple[str, ...]] = ("RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor")
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the function that trains anew at each size."""
+        return retrain_members
+
 
 GROUP = "ens_plugin.adapters"
 
@@ -178,9 +259,9 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
 )
 # These modules import no optional library.
 _BUILT_IN_LIBRARIES: tuple[tuple[str, str], ...] = (
-    ("ens_plugin.adapters.small_libraries", "Imblearn"),
-    ("ens_plugin.adapters.small_libraries", "QuantileForest"),
-    ("ens_plugin.adapters.small_libraries", "EconML"),
+    ("ens_plugin.adapters.registry", "Imblearn"),
+    ("ens_plugin.adapters.registry", "QuantileForest"),
+    ("ens_plugin.adapters.registry", "EconML"),
     ("ens_plugin.adapters.sklearn.library", "Sklearn"),
     ("ens_plugin.adapters.xgboost.library", "XGBoost"),
     ("ens_plugin.adapters.lightgbm.library", "LightGBM"),

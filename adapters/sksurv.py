@@ -32,7 +32,7 @@ from ens_plugin.adapters.sklearn.forest import (
 )
 from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, check_row_count, prepare_rows, redrawable
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
@@ -157,9 +157,6 @@ def events_and_times(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.flo
     return event, times
 
 
-CLOSE = 1e-9
-
-
 class SurvivalTreesAdapter(EnsembleAdapter):
     """Base class of adapters of a RandomSurvivalForest or ExtraSurvivalTrees.
 
@@ -245,7 +242,7 @@ class SurvivalTreesAdapter(EnsembleAdapter):
         if target is None or self.forest.low_memory:
             return
         hazards = _last_hazards(leaves, target[0][rows], target[1][rows], draws[rows], tree.node_count)
-        gap = np.abs(hazards - tree.value[:, -1, 0]) > CLOSE * np.maximum(hazards, 1.0)
+        gap = np.abs(hazards - tree.value[:, -1, 0]) > ROUNDING * np.maximum(hazards, 1.0)
         if (gap & is_leaf).any():
             raise DataMismatchError(
                 f"y is not the target the model was trained on: {np.count_nonzero(gap & is_leaf)} of {tree.n_leaves} "

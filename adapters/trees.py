@@ -24,11 +24,11 @@ from scipy.special import betainc
 
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.tree_table import TreeTable
-from ens_plugin.core.bags import Bags
+from ens_plugin.adapters.tree_table import MAX_CHANCE, TreeTable
+from ens_plugin.core.bags import UNSEEN, Bags
 from ens_plugin.core.sample import LabelOrder, spread_rows
 from ens_plugin.core.tally import RowBlock, Sums, VoteCounts, count_votes_by, value_sums
-from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, counted
+from ens_plugin.core.validation import CELLS_AT_ONCE, AnyIntArray, FloatArray, IntArray, counted
 from ens_plugin.errors import EnsPluginWarning, warn_user
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPARED_ROWS",
     "ENOUGH",
+    "KEPT_BYTES",
     "MOST_SHARED",
     "ROWS_OF_PIECE",
     "CompiledSums",
@@ -51,7 +52,6 @@ __all__ = [
     "column_of",
     "columns_outside",
     "compiled_sums",
-    "count_leaves",
     "hold_split_values",
     "judge_origin",
     "label_order",
@@ -67,7 +67,6 @@ __all__ = [
 
 
 N_PROBES = 32
-PROBED_TREES = 16
 # Share of the cells of a probe that are missing.
 MISSING_SHARE = 0.1
 
@@ -76,7 +75,7 @@ def probe_rows(table: TreeTable, rows: NDArray[Any]) -> NDArray[Any]:
     """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show."""
     rng = np.random.default_rng(0)
     probes = rows[rng.integers(rows.shape[0], size=N_PROBES)]
-    chosen = [table.trees[place] for place in rng.integers(len(table.trees), size=PROBED_TREES)]
+    chosen = [table.trees[place] for place in rng.integers(len(table.trees), size=N_PROBES)]
     column, value = (np.concatenate(parts) for parts in zip(*map(_split_values, chosen), strict=True))
     if column.size:
         picked = rng.integers(column.size, size=(N_PROBES, 4 * table.n_features))
@@ -177,16 +176,6 @@ class KeptLeaves:
         return np.flatnonzero(~self._store.bags.in_bag(slice(start, start + height)))
 
 
-def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int) -> tuple[IntArray, IntArray]:
-    """Return the number of rows that reach each leaf of a tree: of those in its bag, then of all."""
-    # The smallest type for twice a leaf's number: arithmetic on bytes takes an eighth of the time of words.
-    code = leaves.astype(np.min_scalar_type(2 * n_leaves))
-    code *= 2
-    code += in_bag
-    counts = np.bincount(code, minlength=2 * n_leaves)
-    return counts[1::2], counts[::2] + counts[1::2]
-
-
 def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
     """Return the smallest target in each leaf, and the negated largest, so that both merge by the minimum."""
     lowest, negated = np.full((2, n_leaves), np.inf)
@@ -195,9 +184,11 @@ def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leav
     return {"lowest": lowest, "highest": negated}
 
 
-# Below this chance, one tree proves training rows; sums over trees, which resemble each other, are only a sign.
-MAX_CHANCE = 1e-9
+# One tree proves training rows; sums over trees, which resemble each other, are only a sign.
 EXPECTED_GAPS = 5.0
+# Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
+# the others are computed twice.
+KEPT_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
@@ -282,7 +273,6 @@ def judge_origin(
 # A comparison on fewer rows would prove little; the library itself finds their leaves.
 FEWEST_ROWS = 8
 COMPARED_ROWS = 32
-CHUNK_CELLS = 2_000_000
 FEWEST_AT_ONCE = 64
 
 # Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows in its own form or as an array.
@@ -524,7 +514,7 @@ class LeafWalk:
         """
         n_rows, n_columns = rows.shape
         is_array = isinstance(rows, np.ndarray)
-        at_once = max(n_rows, 1) if is_array else CHUNK_CELLS // max(n_columns, 1) // 8 * 8
+        at_once = max(n_rows, 1) if is_array else CELLS_AT_ONCE // max(n_columns, 1) // 8 * 8
         if at_once < FEWEST_AT_ONCE and not is_array:
             yield slice(0, n_rows), None
             return
@@ -559,8 +549,6 @@ ENOUGH = 15
 # A column is used only if at most this share of its rows have values of other rows.
 MOST_SHARED = 0.25
 ROUNDING = 4.0
-# Bound on the expected number of shared values where none is found, with a confidence of 98 %.
-UNSEEN = 4.0
 
 
 def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:

@@ -5,7 +5,7 @@ linear congruential generator of its own, ``x -> 214013 x + 2531011`` modulo 2**
 block`` and is never seeded again. Each row takes one draw, ``(x >> 16) & 0x7fff``, and is in the bag if that is below
 the fraction times 32768. As the generator is linear, any round can be drawn without those before it.
 
-The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.row_proof`. A tree stores how many rows of its
+The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.tree_table`. A tree stores how many rows of its
 bag reached each leaf. If a mask had nothing to do with the bag (another seed, other rows, another order) but the right
 number of rows m out of n, it would fill leaves that hold N_1, N_2, ... of the n rows with exactly the counts c_1, c_2,
 ... with chance
@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from ens_plugin.adapters.contract import DRAWN_TOGETHER
 from ens_plugin.adapters.lightgbm.document import ModelText
 from ens_plugin.adapters.members import in_threads, shortened
-from ens_plugin.adapters.row_proof import MAX_CHANCE, chance_of_draws, proved_trees
-from ens_plugin.adapters.tree_table import TreeTable
+from ens_plugin.adapters.tree_table import LEAVES_THAT_TELL, MAX_CHANCE, TreeTable, chance_of_draws, proved_trees
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
@@ -61,7 +61,6 @@ BAGGING = (
 BLOCK_ROWS = 1024
 RESOLUTION = 32768
 MULTIPLIER, INCREMENT = 214013, 2531011
-DRAWN_TOGETHER = 8
 _BITS_SET = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 
 
@@ -255,8 +254,6 @@ Count = Callable[[Bags, IntArray], tuple[IntArray, IntArray]]
 # Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
 NEARLY = 0.6
 CLEAR_START = 5
-# Fewest leaves of all trees together, so that other rows do not agree by chance.
-LEAVES_THAT_TELL = 8
 _HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from copy import deepcopy
 from dataclasses import dataclass
+from enum import IntFlag
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.tree_table import LEAF, TreeTable, damage_of_tree
+from ens_plugin.adapters.tree_table import LEAF, MOST_STATED, TreeTable, damage_of_tree
 from ens_plugin.adapters.trees import LeafWalk
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 
@@ -28,12 +29,18 @@ __all__ = [
     "truncated_forest",
 ]
 
+
+class _Split(IntFlag):
+    """Bits of a split's decision type."""
+
+    CATEGORICAL = 1
+    DEFAULT_LEFT = 2
+    ZERO_IS_MISSING = 4
+    NAN_IS_MISSING = 8
+    HAS_MISSING = ZERO_IS_MISSING | NAN_IS_MISSING
+
+
 MODEL_START = b"tree\nversion="
-# Bits of a split's decision type.
-CATEGORICAL = 1
-DEFAULT_LEFT = 2
-MISSING_KIND = 12
-MISSING_IS_ZERO = 4
 # LightGBM takes numbers up to this size for zero.
 ZERO = float(np.float32(1e-35))
 TREES_END = b"end of trees\n"
@@ -122,10 +129,10 @@ class ModelText:
         for tree in self.trees:
             if tree.n_leaves > 1:
                 kind = _numbers_in_line(tree, "decision_type", np.int32)
-                is_number = kind & CATEGORICAL == 0
-                kinds.append(kind[is_number] & MISSING_KIND)
+                is_number = kind & _Split.CATEGORICAL == 0
+                kinds.append(kind[is_number] & _Split.HAS_MISSING)
                 columns.append(_numbers_in_line(tree, "split_feature", np.int32)[is_number])
-        column, is_zero = np.concatenate(columns), np.concatenate(kinds) == MISSING_IS_ZERO
+        column, is_zero = np.concatenate(columns), np.concatenate(kinds) == _Split.ZERO_IS_MISSING
         found = np.unique(column[is_zero])
         return None if np.isin(column[~is_zero], found).any() else found.astype(np.intp)
 
@@ -170,9 +177,6 @@ def _parameters(text: str) -> dict[str, str] | None:
     return dict(re.findall(r"^\[(\w+): ?(.*)\]$", section.partition("\nend of parameters")[0], re.MULTILINE))
 
 
-MAX_LEAVES = 2**20
-MAX_FEATURE_VALUE = 2**31 - 1
-BITS_PER_WORD = 32
 CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 PARAMETER = re.compile(rb"\[\w+: ?[^\n]*\]")
 TREE = re.compile(rb"[0-9]+(?:\n\w+=[^\n]*)*\n*")
@@ -217,7 +221,7 @@ def find_damage(text: bytes) -> str | None:
 def _check_header(model: ModelText) -> None:
     header = model.header
     n_labels, per_iteration = _whole(header, "num_class"), _whole(header, "num_tree_per_iteration")
-    if not 1 <= n_labels <= MAX_LEAVES or per_iteration not in (1, n_labels):
+    if not 1 <= n_labels <= MOST_STATED or per_iteration not in (1, n_labels):
         raise _DamageError(
             f"it states {counted(n_labels, 'label')} and {counted(per_iteration, 'tree')} per iteration, which do not "
             "fit"
@@ -251,7 +255,7 @@ def _check_objective(objective: str, n_labels: int) -> None:
 def _check_tree(tree: TreeText, n_features: int, index: int) -> None:
     try:
         n_leaves = _whole(tree.lines, "num_leaves")
-        if not 1 <= n_leaves <= MAX_LEAVES:
+        if not 1 <= n_leaves <= MOST_STATED:
             raise _DamageError(f"has {n_leaves} leaves")
         _floats(tree.lines, "leaf_value", n_leaves)
         for key in OPTIONAL_KEYS:
@@ -281,19 +285,19 @@ def _check_splits(tree: TreeText, n_leaves: int, n_features: int, n_categorical:
     damage = damage_of_tree(left, right, features, n_features, np.concatenate([thresholds, none]))
     if damage is not None:
         raise _DamageError(damage)
-    by_category = kind & CATEGORICAL == CATEGORICAL
+    by_category = kind & _Split.CATEGORICAL != 0
     if n_categorical or by_category.any():
         _check_categories(tree, n_categorical, thresholds[by_category])
 
 
 def _check_categories(tree: TreeText, n_categorical: int, thresholds: NDArray[np.float64]) -> None:
-    if not 1 <= n_categorical <= MAX_LEAVES:
-        raise _DamageError(f"states that it has {n_categorical} sets of categories, and needs 1 to {MAX_LEAVES}")
+    if not 1 <= n_categorical <= MOST_STATED:
+        raise _DamageError(f"states that it has {n_categorical} sets of categories, and needs 1 to {MOST_STATED}")
     bounds = _integers(tree.lines, "cat_boundaries", n_categorical + 1)
-    if bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] > MAX_FEATURE_VALUE // BITS_PER_WORD:
+    if bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] > np.iinfo(np.int32).max // np.iinfo(np.uint32).bits:
         raise _DamageError("has sets of categories that overlap")
     words = _integers(tree.lines, "cat_threshold", int(bounds[-1]))
-    if words.size and (words.min() < 0 or words.max() >= 2**BITS_PER_WORD):
+    if words.size and (words.min() < 0 or words.max() > np.iinfo(np.uint32).max):
         raise _DamageError("has a set of categories out of range")
     if not np.isin(thresholds, np.arange(n_categorical)).all():
         raise _DamageError("refers to a set of categories that it does not have")
@@ -396,9 +400,9 @@ def _flat_tree(tree: TreeText) -> FlatTree:
         return FlatTree(of_leaf - 1, of_leaf - 1, of_leaf, of_leaf, of_leaf)
     kind = _numbers_in_line(tree, "decision_type", np.int32)
     threshold = _numbers_in_line(tree, "threshold", np.float64)
-    is_set = (kind & CATEGORICAL) != 0
-    has_default = (kind & MISSING_KIND) != 0
-    missing_left = np.where(has_default, (kind & DEFAULT_LEFT) != 0, threshold >= 0) & ~is_set
+    is_set = (kind & _Split.CATEGORICAL) != 0
+    has_default = (kind & _Split.HAS_MISSING) != 0
+    missing_left = np.where(has_default, (kind & _Split.DEFAULT_LEFT) != 0, threshold >= 0) & ~is_set
     left, right = (
         np.concatenate([_as_nodes(_numbers_in_line(tree, key, np.int32), n_leaves), of_leaf - 1])
         for key in ("left_child", "right_child")

@@ -55,10 +55,17 @@ from ens_plugin.adapters.lightgbm.document import (
 )
 from ens_plugin.adapters.lightgbm.library import Objective, PreparedRows, prepare_table, read_objective
 from ens_plugin.adapters.members import DrawCounts, check_replaced_methods, counts_from_bags
-from ens_plugin.adapters.row_proof import count_rows
 from ens_plugin.adapters.sklearn.forest import checked_members
 from ens_plugin.adapters.sklearn.training import training_target
-from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values, target_ranges
+from ens_plugin.adapters.tree_table import count_rows
+from ens_plugin.adapters.trees import (
+    COMPARED_ROWS,
+    KEPT_BYTES,
+    hold_split_values,
+    judge_origin,
+    show_split_values,
+    target_ranges,
+)
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.stopping import StoppingTable
@@ -114,7 +121,6 @@ def labels_of(model: Any, objective: Objective) -> NDArray[Any] | None:
 
 CLOSE = 1e-4
 PRINTED = 1e-5  # values of inner nodes are stored with six digits
-EVEN = 1e-5
 _LABELS = ("binary", "multiclass", "multiclassova")
 _QUANTILES = ("regression_l1", "quantile")
 
@@ -220,7 +226,7 @@ def _has_known_form(model: ModelText, objective: Objective, tree: TreeText) -> b
 
 def _is_weighted(tree: TreeText) -> bool:
     share = tree.floats("leaf_weight") / tree.floats("leaf_count")
-    return bool(np.ptp(share) > EVEN * share.max())
+    return bool(np.ptp(share) > PRINTED * share.max())
 
 
 def _label_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
@@ -248,7 +254,7 @@ def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | Non
     """
     total = by_label.sum(axis=1)
     share = weight / total
-    if np.ptp(share) <= EVEN * share.max():
+    if np.ptp(share) <= PRINTED * share.max():
         return np.ones(by_label.shape[1])
     held = by_label.sum(axis=0) > 0
     if np.count_nonzero(held) >= weight.size:
@@ -303,7 +309,6 @@ def _has_other_rank(model: ModelText, objective: Objective, sums: ProofStatistic
     return np.asarray((below > share * count + 1.0) | (above > (1.0 - share) * count + 1.0))
 
 
-SPREAD = 1e-4
 _RENEWED = ("regression_l1", "quantile", "mape")
 _REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
 
@@ -355,7 +360,7 @@ def _differs_from_inner_values(tree: TreeText) -> bool:
     below = np.array(sums)
     # LightGBM 4.0 does not store the mean of the bag at the root.
     gap = np.abs(below[1:, 1] / below[1:, 0] - inner[1:])
-    return bool(np.any(gap > SPREAD * np.ptp(value) + PRINTED * np.abs(inner[1:])))
+    return bool(np.any(gap > CLOSE * np.ptp(value) + PRINTED * np.abs(inner[1:])))
 
 
 class DrawnRows(DistributedBags):
@@ -417,8 +422,6 @@ class DrawnRows(DistributedBags):
         return BagProof(target=judge_leaf_targets(self._text, self._objective, by_tree))
 
 
-# Leaves computed for the proof are kept for the outputs up to this size; else they are computed twice.
-KEPT_BYTES = 64_000_000
 # Leaves that LightGBM returns in one call, and from how many trees: few enough to stay in the cache.  Each
 # call reads the rows again, which for wide or unconverted tables costs more than it saves.
 WALKED_CELLS = 500_000
@@ -426,9 +429,7 @@ WALKED_TREES = 16
 MOST_FEATURES = 64
 # LightGBM takes a quarter longer for blocks of 1000 rows than for those of 10 000.
 COUNTED_BYTES = 24_000_000
-COMPARED_ROWS = 16
 LEAF_CHARACTERS = 200  # eight values or more
-AGREEMENT = 1e-5
 
 
 class LightGBMForestAdapter(EnsembleAdapter):
@@ -653,7 +654,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         own = np.asarray(self._predict(some.table))
         scale = float(np.abs(own).max())
         worst = float(np.abs(ours - own).max())
-        if worst > AGREEMENT * scale:
+        if worst > PRINTED * scale:
             raise UnsupportedModelError(
                 f"The mean over all members differs by {worst:.3g} from what LightGBM {_release()} predicts itself "
                 f"(values up to {scale:.3g}), so the members' outputs are not known. Please report this with the "

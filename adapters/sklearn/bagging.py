@@ -51,24 +51,26 @@ from ens_plugin.adapters.sklearn.forest import (
 )
 from ens_plugin.adapters.sklearn.kept_rows import KnownRows, known_rows
 from ens_plugin.adapters.sklearn.known_rows import are_outputs_of_known_rows, are_shuffled_rows
-from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
 from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
     check_fitted,
     check_learner,
+    check_predictions,
     check_row_count,
     drawing_weight,
     draws_by_weight,
     left_out_chances,
     oob_score,
     prepare_rows,
+    probe_rows,
     redrawable,
+    refuse_other_part,
     training_target,
 )
 from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
@@ -76,7 +78,6 @@ __all__ = ["SklearnBaggingAdapter"]
 
 # From this release on, bagging draws rows by their weights.
 DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 8)
-SAME_SCORE = 1e-9
 # Number of rows whose likeliest label rounding may change.
 TIED_ROWS = 1.5
 
@@ -350,7 +351,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         if target is None or outputs is None or stored is None or outputs.shape[0] != target.size:
             return False
         expected = oob_score(outputs, target)
-        slack = TIED_ROWS / target.size if self.classes is not None else SAME_SCORE * max(abs(stored), 1.0)
+        slack = TIED_ROWS / target.size if self.classes is not None else ROUNDING * max(abs(stored), 1.0)
         if abs(stored - expected) > slack:
             raise DataMismatchError(
                 "These are not the rows the model was trained on, in training order, or y is not their target: the "

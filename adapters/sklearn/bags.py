@@ -19,7 +19,7 @@ from ens_plugin.adapters.trees import target_ranges
 from ens_plugin.adapters.unwrap import IMPURITY_OUTPUTS, JOINT_WEIGHTS
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import BoolArray, FloatArray, counted
+from ens_plugin.core.validation import NEGLIGIBLE, PART_ROWS, SINGLE_ROUNDING, BoolArray, FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
 
 __all__ = [
@@ -41,12 +41,6 @@ __all__ = [
 FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
-# Rounding of sums of weights, as of class_weight="balanced_subsample", and of sums that scikit-learn updates by
-# additions and subtractions: relative to the leaf, and to the whole bag.
-CLOSE = 1e-6
-ROUNDING = 1e-12
-# The rows of a bag are copied in parts: all at once they are half the size of the table.
-ROWS_AT_ONCE = 65_536
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
 # The leaves of some rows are compared with the target: of each tree, one in so many of these, and others of the next.
@@ -97,7 +91,8 @@ def check_growth(
     """
     draws = np.bincount(drawn, minlength=features.shape[0])
     in_bag = np.flatnonzero(draws)
-    parts = [in_bag[start : start + ROWS_AT_ONCE] for start in range(0, max(in_bag.size, 1), ROWS_AT_ONCE)]
+    # All rows of a bag at once are half the size of the table.
+    parts = [in_bag[start : start + PART_ROWS] for start in range(0, max(in_bag.size, 1), PART_ROWS)]
     # On arrays, take is three times as fast as an index.
     rows_at = features.take if isinstance(features, np.ndarray) else lambda rows, axis: features[rows]
     sums = [
@@ -154,7 +149,7 @@ def growth_sums(
         added["by_label"] = np.bincount(leaves * n_labels + target, draws, n_nodes * n_labels)
         return ProofStatistics(added)
     held = tree.tree_.value[:, 0, 0].take(leaves)
-    slack = CLOSE * np.abs(held)
+    slack = SINGLE_ROUNDING * np.abs(held)
     added["total"] = np.bincount(leaves, draws * target, n_nodes)
     added["size"] = np.bincount(leaves, draws * np.abs(target), n_nodes)
     added["below"] = np.bincount(leaves, draws * (target < held - slack), n_nodes)
@@ -208,7 +203,7 @@ def _are_checkable(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights
 def _counts_draws(nodes: Any, sums: ProofStatistics, is_leaf: BoolArray) -> bool:
     """Return whether every draw of a row has weight 1 inside the tree."""
     gap = np.abs(nodes.weighted_n_node_samples - sums.added["draws"])[is_leaf]
-    return bool((gap <= CLOSE * sums.added["draws"][is_leaf]).all())
+    return bool((gap <= SINGLE_ROUNDING * sums.added["draws"][is_leaf]).all())
 
 
 def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> BoolArray | None:
@@ -221,9 +216,9 @@ def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> B
     if tree.criterion in _MEANS:
         size = sums.added["size"]
         gap = np.abs(value[:, 0] * draws - sums.added["total"][is_leaf])
-        return np.asarray(gap > CLOSE * size[is_leaf] + ROUNDING * size.sum())
+        return np.asarray(gap > SINGLE_ROUNDING * size[is_leaf] + NEGLIGIBLE * size.sum())
     if tree.criterion == _MEDIAN:
-        half = draws / 2 + CLOSE
+        half = draws / 2 + SINGLE_ROUNDING
         return np.asarray((sums.added["below"][is_leaf] > half) | (sums.added["above"][is_leaf] > half))
     return None
 
@@ -238,7 +233,9 @@ def _n_differing(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, differing
     if "by_label" in sums.added and _counts_draws(nodes, sums, is_leaf):
         weight = nodes.weighted_n_node_samples[is_leaf, None] * nodes.value[is_leaf, 0, :]
         drawn = sums.added["by_label"].reshape(nodes.node_count, -1)[is_leaf]
-        differing = (np.abs(weight - drawn) > CLOSE * np.maximum(weight, drawn).sum(axis=1, keepdims=True)).any(axis=1)
+        differing = (
+            np.abs(weight - drawn) > SINGLE_ROUNDING * np.maximum(weight, drawn).sum(axis=1, keepdims=True)
+        ).any(axis=1)
     return int(np.count_nonzero(differing))
 
 
@@ -251,7 +248,7 @@ def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
     weight, drawn = weight.take(cell), drawn.take(cell)
     factor = np.bincount(label, weight, n_labels) / np.maximum(np.bincount(label, drawn, n_labels), 1.0)
     expected = drawn if n_leaves == 1 else factor[label] * drawn
-    slack = CLOSE * np.maximum(np.bincount(leaf, weight, n_leaves)[leaf], expected)
+    slack = SINGLE_ROUNDING * np.maximum(np.bincount(leaf, weight, n_leaves)[leaf], expected)
     return np.bincount(leaf, np.abs(weight - expected) > slack, n_leaves) > 0
 
 
@@ -262,7 +259,7 @@ def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
         return np.asarray(((drawn > 0) & (value[:, 0, :] == 0)).any(axis=1))
     lowest, highest = sums.least["lowest"], -sums.least["highest"]
     largest = np.maximum(np.abs(lowest), np.abs(highest))
-    slack = CLOSE * np.where(np.isfinite(largest), largest, 0.0)
+    slack = SINGLE_ROUNDING * np.where(np.isfinite(largest), largest, 0.0)
     return np.asarray((value[:, 0, 0] < lowest - slack) | (value[:, 0, 0] > highest + slack))
 
 
@@ -419,7 +416,7 @@ def _holds_other_target(
         return bool((nodes.value[leaves, 0, label] == 0).any())
     gap = np.abs(nodes.value[leaves, 0, 0] - target)
     is_single = nodes.n_node_samples[leaves] == 1
-    if (gap > CLOSE * np.abs(target))[is_single].any():
+    if (gap > SINGLE_ROUNDING * np.abs(target))[is_single].any():
         return True
     if not weights_are_known:
         return False
@@ -432,7 +429,7 @@ def _holds_other_target(
     else:
         return False
     scale = np.abs(target).max(initial=0.0)
-    return bool((gap > largest * (1.0 + CLOSE) + CLOSE * scale * np.sqrt(total)).any())
+    return bool((gap > largest * (1.0 + SINGLE_ROUNDING) + SINGLE_ROUNDING * scale * np.sqrt(total)).any())
 
 
 def _refuse_other_trees(are_other: Mapping[int, bool], finding: str, reason: str) -> None:
@@ -461,7 +458,7 @@ def refuse_other_numbers(model: Any, n_drawn: NDArray[np.float64] | None, n_draw
     """Raise BagError if some trees drew another number of rows than the seeds of the ensemble give now."""
     if n_drawn is None:
         return
-    is_other = np.abs(n_drawn - n_draws) > CLOSE * n_draws
+    is_other = np.abs(n_drawn - n_draws) > SINGLE_ROUNDING * n_draws
     if not is_other.any():
         return
     first = int(np.flatnonzero(is_other)[0])

@@ -70,22 +70,24 @@ from ens_plugin.adapters.sklearn.known_rows import (
     hold_node_values,
     show_node_values,
 )
-from ens_plugin.adapters.sklearn.predictions import check_predictions, probe_rows, refuse_other_part
 from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
     check_fitted,
     check_learner,
+    check_predictions,
     check_row_count,
     drawing_weight,
     draws_by_weight,
     known_class,
     left_out_chances,
     prepare_rows,
+    probe_rows,
     redrawable,
+    refuse_other_part,
     training_target,
 )
-from ens_plugin.adapters.tree_table import LEAF, TreeTable, damage_of_tree
+from ens_plugin.adapters.tree_table import LEAF, LEAVES_THAT_TELL, TreeTable, damage_of_tree
 from ens_plugin.adapters.trees import LeafWalk, judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
@@ -138,8 +140,6 @@ def truncated_ensemble(model: Any, size: int, kept: dict[str, Any]) -> Any:
 TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
 _PREDICTING, _GROWING = ("predict", "predict_proba", "apply"), ("fit", "_fit", "_validate_X_predict")
 
-# With so many leaves beyond one per tree, counts agree by chance with probability below 1e-6, from 30 rows on.
-LEAVES_THAT_TELL = 8
 # Trees whose thresholds are compared with the rows: those of all would be alike.
 COMPARED_TREES = 20
 NODES_AT_ONCE = 1024

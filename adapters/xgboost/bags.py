@@ -6,7 +6,7 @@ mt19937 generator. For `hist` and `approx` a single 32-bit output s seeds a cong
 two outputs a, b for every row, in the bag if :math:`(a + 2^{32} b) / 2^{64}` is. Weights, labels and thread counts
 have no effect.
 
-The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.row_proof`. Every leaf stores the summed second
+The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.tree_table`. Every leaf stores the summed second
 derivative of its in-bag rows. A wrong mask, coin tosses independent of the right one, gives that sum in every leaf of a
 tree with a chance of at most the product over leaves of the largest probability of a binomial count of the leaf's rows:
 masks that agree in a leaf's sum never contain one another, and no such family of sets is likelier than the likeliest
@@ -32,20 +32,23 @@ from scipy.stats import binom
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.row_proof import MAX_CHANCE, chance_of_draws, gives_cover, proved_trees
-from ens_plugin.adapters.trees import count_leaves
-from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, TrainingParameters, read_leaves
-from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.tree_table import (
+    LEAVES_THAT_TELL,
+    MAX_CHANCE,
+    chance_of_draws,
+    count_leaves,
+    gives_cover,
+    proved_trees,
+)
+from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, Rows, TrainingParameters, read_leaves
 from ens_plugin.adapters.xgboost.target import Hessians, check_target
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
+from ens_plugin.core.validation import CELLS_AT_ONCE, STANDARD_ERRORS, BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
 __all__ = [
     "MAX_PROOFS",
     "NEAR",
-    "N_LIKELY_SEEDS",
-    "N_PAIRED_SEEDS",
     "N_SEEDS",
     "UNSEEDED",
     "WINDOW",
@@ -488,9 +491,6 @@ def _highest_in_bag(subsample: float) -> np.uint64:
     return np.uint64(low)
 
 
-BLOCK_CELLS = 8_000_000
-
-
 @dataclass(frozen=True, eq=False)
 class Proof:
     """Result of the proof of the bags, for each tree.
@@ -629,7 +629,7 @@ class _Counter:
             if counted is not None:
                 return self._sums_alike(*counted)
         sums, sizes = np.zeros(self.hidden.size), np.zeros(self.hidden.size, dtype=np.int64)
-        step = max(BLOCK_CELLS // self.forest.n_trees // 8, 32) * 8
+        step = max(CELLS_AT_ONCE // self.forest.n_trees // 8, 32) * 8
         for start in range(span.start, span.stop, step):
             self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
         return sums, sizes
@@ -695,12 +695,9 @@ NEAR = 64
 N_SEEDS = 100_000
 # If the booster still has its seed, another one is likely only after continued training.
 N_LIKELY_SEEDS = 1_000
-N_PAIRED_SEEDS = 1_000
 # mt19937's default seed, used in a thread other than the one that configured the booster.
 UNSEEDED = 5489
 SCREENED_ROWS = 96
-CELLS_AT_ONCE = 4_000_000
-WORDS_AT_ONCE = 4096
 CELLS_IN_ALL = 300_000_000
 OUTPUTS_IN_ALL = 100_000_000
 
@@ -776,8 +773,8 @@ def _search_words(
     screen = _Screen(evidence)
     low, high = _extremes(samplers)
     n_words = min(words.size, max(CELLS_IN_ALL // screen.rows.size, 1))
-    for start in range(0, n_words, WORDS_AT_ONCE):
-        part = words[start : min(start + WORDS_AT_ONCE, n_words)]
+    for start in range(0, n_words, WINDOW):
+        part = words[start : min(start + WINDOW, n_words)]
         enclosed = screen.survivors(low.from_words(part, screen.rows), high.from_words(part, screen.rows))
         giving: dict[int, list[RowSampler]] = {}
         for sampler in samplers if enclosed.size else ():
@@ -839,7 +836,6 @@ class _Screen:
         return np.flatnonzero(enclosed.all(axis=1))
 
 
-SPREADS = 5.0
 MAX_SHARES = 40
 # Usual values of more than two digits, which few rows cannot distinguish from others; 0.632 is a bootstrap's.
 USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
@@ -875,14 +871,14 @@ class Share:
 
     def fits(self, subsample: float) -> bool:
         """Return whether a value of `subsample` below 1 may have given the counted share of rows."""
-        return 0 < subsample < 1 and abs(self.mean - subsample) <= SPREADS * self.sd + 1e-6
+        return 0 < subsample < 1 and abs(self.mean - subsample) <= STANDARD_ERRORS * self.sd + 1e-6
 
     def candidates(self, subsample: float) -> list[float]:
         """Return values of `subsample` that may have given the counted share: the booster's, usual and round ones."""
         found = [value for value in (subsample, *USUAL_SHARES) if self.fits(value)]
         for digits in (1, 2, 3, 4):
             unit = 10.0**-digits
-            low, high = (round((self.mean + side * SPREADS * self.sd) / unit) for side in (-1, 1))
+            low, high = (round((self.mean + side * STANDARD_ERRORS * self.sd) / unit) for side in (-1, 1))
             near = sorted((k * unit for k in range(low, high + 1)), key=lambda value: abs(value - self.mean))
             found += [round(value, digits) for value in near if self.fits(value)]
             if len(found) >= MAX_SHARES:
@@ -890,12 +886,9 @@ class Share:
         return list(dict.fromkeys(found))[:MAX_SHARES]
 
 
-# Fewest leaves of the first trees together, so that other rows do not agree by chance.
-LEAVES_THAT_TELL = 8
 PROBE_CELLS = 200_000
 MAX_PROOFS = 6
 TREES_AT_ONCE = 4
-DRAWN_CELLS = 1_000_000
 FEW_SHARES = 3
 # After so many hits the search ends: too many wrong draws give the sums of so small a tree.
 MOST_HITS = 3_000
@@ -1077,7 +1070,7 @@ def _search(
 
     If a draw of another tree is `known`, fewer seeds are tried.
     """
-    for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_PAIRED_SEEDS)):
+    for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_LIKELY_SEEDS)):
         n_hits = 0
         for searched in _search_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
             yield pairs, searched
@@ -1163,7 +1156,7 @@ def packed_bags(guess: Guess) -> Bags:
             return Bags.from_mask(np.stack([_mask(draws, sampler, tree) for tree in trees]))
         return Bags(sampler.packed_words(words[trees.start : trees.stop]), sampler.n_rows)
 
-    at_once = max(min(TREES_AT_ONCE, DRAWN_CELLS // sampler.n_rows), 1)
+    at_once = max(min(TREES_AT_ONCE, CELLS_AT_ONCE // sampler.n_rows), 1)
     chunks = [range(start, min(start + at_once, n_trees)) for start in range(0, n_trees, at_once)]
     return Bags.stack(in_threads(pack, chunks), n_trees, sampler.n_rows)
 

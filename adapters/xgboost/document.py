@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.members import shortened
-from ens_plugin.adapters.tree_table import damage_of_tree
+from ens_plugin.adapters.tree_table import MOST_STATED, damage_of_tree
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError
 
@@ -239,8 +239,7 @@ def _length_and_text(text: str) -> bytes:
 
 
 UBJSON_START = b"{L"
-MAX_LABELS = 2**20
-DELETED = 2**31 - 1  # as the root's parent and as the feature of a node that was pruned away
+DELETED = np.iinfo(np.int32).max  # as the root's parent and as the feature of a node that was pruned away
 # The types that XGBoost writes and reads, by the name of the array.
 INTEGERS = {"left_children": "i4", "right_children": "i4", "parents": "i4", "split_indices": "i4"}
 OTHERS = {"default_left": "u1", "split_conditions": "f4", "base_weights": "f4"}
@@ -271,7 +270,7 @@ def _check_learner(learner: dict[str, Any], is_binary: bool) -> None:
     parameters = learner["learner_model_param"]
     n_features, n_labels = int(parameters["num_feature"]), int(parameters["num_class"])
     n_targets = int(parameters.get("num_target", "1"))
-    if not (0 <= n_features < DELETED and 0 <= n_labels <= MAX_LABELS and 0 <= n_targets <= MAX_LABELS):
+    if not (0 <= n_features < DELETED and 0 <= n_labels <= MOST_STATED and 0 <= n_targets <= MOST_STATED):
         raise _DamageError(
             f"it has {counted(n_features, 'feature')}, {counted(n_labels, 'label')} and {counted(n_targets, 'target')}"
         )
@@ -310,7 +309,7 @@ def _check_rounds(starts: NDArray[Any], n_trees: int) -> None:
 def _check_tree(tree: dict[str, Any], n_features: int, is_binary: bool) -> None:
     parameters = tree["tree_param"]
     n_nodes, n_values = int(parameters["num_nodes"]), int(parameters.get("size_leaf_vector", "1"))
-    if n_nodes < 1 or not 0 <= n_values <= MAX_LABELS:
+    if n_nodes < 1 or not 0 <= n_values <= MOST_STATED:
         raise _DamageError(
             f"states that it has {counted(n_nodes, 'node')} and {counted(n_values, 'value')} in a leaf, which is "
             "impossible"

@@ -1,4 +1,4 @@
-"""The trees of an XGBoost model: leaves, sums, labels, shorter models.
+"""The trees of an XGBoost model: leaves, sums, labels, shorter models, and rows as they take them.
 
 Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
 ``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only. Where the compiled
@@ -26,14 +26,14 @@ from scipy.sparse import issparse
 
 from ens_plugin import _kernel
 from ens_plugin._kernel.tree import FlatTree
+from ens_plugin.adapters.members import as_pandas, check_no_text
 from ens_plugin.adapters.tree_table import LEAF, TreeTable
-from ens_plugin.adapters.trees import LeafWalk, move_values_by_label
+from ens_plugin.adapters.trees import KeptLeaves, LeafWalk, move_values_by_label
 from ens_plugin.adapters.xgboost.document import decode, encode
-from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.tally import count_members
-from ens_plugin.core.validation import FloatArray, IntArray
-from ens_plugin.errors import NotFittedError, UnsupportedModelError
+from ens_plugin.core.tally import CHUNK, count_members
+from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Forest",
     "KeptSums",
     "LeafReader",
+    "Rows",
     "Shape",
     "TrainingParameters",
     "class_margin_sums",
@@ -536,7 +537,7 @@ def shrunken(rate: float) -> Finding:
     )
 
 
-EXACT_BITS = 24
+EXACT_BITS = np.finfo(np.float32).nmant + 1
 OUTPUT_BYTES = 2_000_000
 # The library's own copy of a block takes eight bytes for each value in it.
 MOST_ROWS = 16_384
@@ -659,10 +660,6 @@ def read_leaves(forest: Forest, rows: Rows, chosen: Sequence[int]) -> NDArray[An
     return LeafReader(forest, chosen).read(rows)
 
 
-# Rows whose leaves in all trees stay in a processor's cache.
-ROWS_AT_ONCE = 256
-
-
 def form_members(
     margins: NDArray[np.float64],
     is_oob: NDArray[np.bool_],
@@ -699,8 +696,9 @@ def class_margin_sums(
     # A copy, so that the bits of these rows are not far apart.
     bits = np.zeros((n_trees, -(-target.size // 8)), np.uint8) if bags is None else bags.bits.copy()
     known = Bags(bits, target.size)
-    for start in range(0, target.size, ROWS_AT_ONCE):
-        part = slice(start, min(start + ROWS_AT_ONCE, target.size))
+    # The leaves of few rows in all trees stay in a processor's cache.
+    for start in range(0, target.size, CHUNK):
+        part = slice(start, min(start + CHUNK, target.size))
         sums[:, part] = outputs.class_margin_sums(values, read_leaves(rows[part]), known.part(part).bits, target[part])
     return sums
 
@@ -816,3 +814,140 @@ def _attributes(forest: Forest) -> dict[str, str]:
     kept = {name: value for name, value in known.items() if name not in _OF_ALL_TREES}
     # Of one class, the kept trees were drawn first; of more, the removed ones were drawn in between.
     return kept if forest.n_groups == 1 else {GROWN_PARALLEL: str(forest.n_parallel), **kept}
+
+
+class Rows:
+    """A table that can be sliced by rows, and from which :meth:`matrix` makes a DMatrix for a booster.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    weight, base_margin, label : ndarray or None
+        From a DMatrix; None where it has none.
+    leaves : ndarray of unsigned int, shape (n_trees, n_rows), or None
+        Leaves that the rows reach, where they are kept.
+    kept : KeptLeaves or None
+        Leaves of trees out of whose bags the rows are, where some are kept.
+    sums : KeptSums or None
+        Sums over trees out of whose bags the rows are, where they are kept.
+    """
+
+    def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
+        self.missing = missing
+        self.names, self.types = booster.feature_names, booster.feature_types
+        self.weight: FloatArray | None = None
+        self.base_margin: FloatArray | None = None
+        self.label: FloatArray | None = None
+        self.leaves: NDArray[Any] | None = None
+        self.kept: KeptLeaves | None = None
+        self.sums: KeptSums | None = None
+        if isinstance(X, xgboost.DMatrix):
+            self._take_along(X)
+            _check_names(X.feature_names, self.names)
+        self.table = _sliceable(X)
+        self.shape: tuple[int, int] = (int(self.table.shape[0]), int(self.table.shape[1]))
+        _check_columns(self, booster)
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Rows:
+        part = object.__new__(Rows)
+        part.missing, part.names, part.types = self.missing, self.names, self.types
+        part.table = self.table.iloc[rows] if hasattr(self.table, "iloc") else self.table[rows]
+        part.shape = (int(part.table.shape[0]), self.shape[1])
+        part.weight, part.base_margin, part.label = (
+            None if values is None else values[rows] for values in (self.weight, self.base_margin, self.label)
+        )
+        part.leaves = None if self.leaves is None else self.leaves[:, rows]
+        part.kept = self.kept.of_rows(rows) if self.kept is not None and isinstance(rows, slice) else None
+        part.sums = self.sums.of_rows(rows) if self.sums is not None and isinstance(rows, slice) else None
+        return part
+
+    def with_weight(self, weight: FloatArray) -> Rows:
+        """Return the same rows with training weights, as a DMatrix rounds them."""
+        part = self[:]
+        part.weight = weight.astype(np.float32).astype(np.float64)
+        return part
+
+    def with_table(self, table: NDArray[np.float32]) -> Rows:
+        """Return rows of other features, where NaN is missing."""
+        part = object.__new__(Rows)
+        part.missing, part.names, part.types = np.nan, self.names, self.types
+        part.table, part.shape = table, (table.shape[0], self.shape[1])
+        part.weight = part.base_margin = part.label = part.leaves = part.kept = part.sums = None
+        return part
+
+    def matrix(self) -> Any:
+        """Return the rows as a DMatrix, without weights or margins."""
+        try:
+            if hasattr(self.table, "iloc"):
+                # A frame marks which of its columns are categories; the library recodes them for the model.
+                return xgboost.DMatrix(self.table, missing=self.missing, nthread=1, enable_categorical=True)
+            return xgboost.DMatrix(
+                self.table,
+                missing=self.missing,
+                nthread=1,
+                feature_names=self.names,
+                feature_types=self.types,
+                enable_categorical=self.types is not None,
+            )
+        except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
+            raise InputError(
+                f"X cannot be used ({_first_line(error)}); pass the rows as the model's predict takes them."
+            ) from error
+
+    def _take_along(self, matrix: Any) -> None:
+        weight, margin, label = matrix.get_weight(), matrix.get_base_margin(), matrix.get_label()
+        n_rows = matrix.num_row()
+        if weight.size:
+            self.weight = weight.astype(np.float64)
+        if margin.size:
+            self.base_margin = margin.reshape(n_rows, -1).astype(np.float64)
+        if label.size == n_rows:
+            self.label = label.astype(np.float64)
+
+
+def _sliceable(X: Any) -> Any:
+    X = as_pandas(X)
+    if hasattr(X, "iloc"):
+        return X.to_frame() if getattr(X, "ndim", 2) == 1 else X
+    if issparse(X):
+        sparse: Any = X
+        return sparse.tocsr()
+    if isinstance(X, xgboost.DMatrix):
+        return X.get_data()
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"X cannot be used: it must be a table of numbers with one row per case, got shape {array.shape} of "
+            f"{array.dtype}."
+        )
+    return array
+
+
+def _check_columns(rows: Rows, booster: Any) -> None:
+    expected = booster.num_features()
+    if rows.shape[1] != expected:
+        raise DataMismatchError(
+            f"X has {counted(rows.shape[1], 'column')}, but the booster was trained on {expected}; pass the columns it "
+            "was trained on, in the same order."
+        )
+    if hasattr(rows.table, "iloc"):
+        _check_names([_trained_name(name) for name in rows.table.columns], rows.names)
+        check_no_text(rows.table)
+
+
+def _trained_name(column: Any) -> str:
+    """Return the name of a column as XGBoost keeps it: it joins the levels of a MultiIndex by spaces."""
+    return " ".join(map(str, column)) if isinstance(column, tuple) else str(column)
+
+
+def _check_names(found: Any, expected: Any) -> None:
+    if found is None or expected is None or list(found) == list(expected):
+        return
+    raise DataMismatchError(
+        f"The columns of X are not the ones the booster was trained on: {list(found)[:5]} instead of "
+        f"{list(expected)[:5]}; pass X[booster.feature_names]."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

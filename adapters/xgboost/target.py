@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.contract import ProofStatistics
-from ens_plugin.adapters.xgboost.forest import Forest, read_leaves
-from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.forest import Forest, Rows, read_leaves
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 __all__ = [
@@ -29,9 +28,7 @@ LOGISTIC = ("binary:logistic", "binary:logitraw", "reg:logistic")
 SOFTMAX = ("multi:softprob", "multi:softmax")
 SUPPORTED = (*WEIGHTS_ALONE, *LOGISTIC, *SOFTMAX, "count:poisson")
 LEAST = 1e-16
-FIRST_ROUND = 1e-6
 LATER_ROUNDS = 2e-5
-HESSIAN_ROUNDING = 1.2e-7
 # From this release on, the second derivatives of these two losses are not the weights.
 RANKS = ("reg:absoluteerror", "reg:quantileerror")
 RANKS_CHANGED = (3, 3)
@@ -110,7 +107,7 @@ class Hessians:
         """
         forest = self.forest
         if not self.depend_on_margin:
-            return np.full(forest.n_trees, FIRST_ROUND)
+            return np.full(forest.n_trees, SINGLE_ROUNDING)
         later = np.full(forest.n_trees, LATER_ROUNDS)
         if self.start.shape[0] > 1:
             return later
@@ -120,7 +117,7 @@ class Hessians:
         elif forest.objective in SOFTMAX:
             p = softmax(forest.base_margin)
             curvature = p * (1 - p)
-        first = FIRST_ROUND + HESSIAN_ROUNDING / np.maximum(curvature, 1e-12)
+        first = SINGLE_ROUNDING + np.finfo(np.float32).eps / np.maximum(curvature, 1e-12)
         return np.where(forest.round == 0, first[forest.group], later)
 
 

@@ -27,9 +27,16 @@ from ens_plugin.adapters.members import (
     first_installed,
     several_targets,
 )
-from ens_plugin.adapters.row_proof import MAX_CHANCE
 from ens_plugin.adapters.sklearn.training import training_target
-from ens_plugin.adapters.trees import KeptLeaves, hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.tree_table import MAX_CHANCE
+from ens_plugin.adapters.trees import (
+    COMPARED_ROWS,
+    KEPT_BYTES,
+    KeptLeaves,
+    hold_split_values,
+    judge_origin,
+    show_split_values,
+)
 from ens_plugin.adapters.xgboost.bags import (
     MAX_PROOFS,
     Guess,
@@ -56,6 +63,7 @@ from ens_plugin.adapters.xgboost.forest import (
     Forest,
     KeptSums,
     LeafReader,
+    Rows,
     class_margin_sums,
     form_members,
     learning_rate,
@@ -65,7 +73,6 @@ from ens_plugin.adapters.xgboost.forest import (
     split_conditions,
     truncated_trees,
 )
-from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.target import Hessians, checkable_trees, hessian_of_a_row, judge_target, target_sums
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
@@ -171,14 +178,10 @@ def _sampled_share(forest: Forest, n_rows: int) -> Share:
 _TWO_LABELS = ("binary:logistic", "binary:logitraw")
 _MORE_LABELS = ("multi:softprob", "multi:softmax")
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
-_CHECKED_ROWS = 16
 _CLOSE = 1e-5
 WHOLE = 1e-4
 FIRST_NODES = 64  # compared with a stored file
 READ_TOGETHER = 32
-# Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
-# the others are computed twice.
-KEPT_BYTES = 64_000_000
 # Of so many rows, sums over trees are kept from the proof on, in 16 MB.
 SUMMED_ROWS = 400_000
 
@@ -251,7 +254,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Raise UnsupportedModelError unless the members' mean is what the booster, and the model, predict."""
         self.check_form()
         check_replaced_methods(self.model, features, "xgboost")
-        rows = features[spread_rows(features.shape[0], _CHECKED_ROWS)]
+        rows = features[spread_rows(features.shape[0], COMPARED_ROWS)]
         mean = self.outputs(rows).mean(axis=0)
         matrix = rows.matrix()
         if rows.base_margin is not None:

@@ -14,7 +14,7 @@ import ens_plugin
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import noisy_logistic
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin.core.repeated_rows import too_even
+from ens_plugin.core.alike_rows import too_even
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]

@@ -551,7 +551,7 @@ def main(arguments: list[str] | None = None) -> str:
     parser.add_argument("--minutes", type=float, default=60.0, help="when to stop (default: %(default)s)")
     parser.add_argument("--cases", type=int, default=24, help="most cases for each number (default: %(default)s)")
     parser.add_argument("--golden-step", type=int, default=1, help="each so-manieth golden case (default: all)")
-    parser.add_argument("--only", default="", help="a part of the names of the numbers to try, such as core.near_rows")
+    parser.add_argument("--only", default="", help="a part of the names of the numbers to try, such as core.alike_rows")
     parser.add_argument("--state", type=Path, default=KEPT, help="what is done (default: %(default)s)")
     parser.add_argument("--table", type=Path, default=KEPT, help="the table, as .csv and .md (default: %(default)s)")
     options = parser.parse_args(arguments)

@@ -20,7 +20,7 @@ from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.analysis.blocks import tally_rows
+from ens_plugin.analysis.evidence import tally_rows
 from ens_plugin.core.error_curve import binomial_curve, recommended_size
 from ens_plugin.core.tally import SupportTally
 from ens_plugin.core.votes import fit_mixture

@@ -26,7 +26,7 @@ STAGES: Mapping[str, Sequence[str]] = {
         "ens_plugin.adapters.trees:LeafWalk.leaves",
         "ens_plugin.adapters.trees:LeafWalk.values",
     ),
-    "outputs of the members": (f"{ANALYSIS}.blocks:BlockReader._block",),
+    "outputs of the members": (f"{ANALYSIS}.evidence:BlockReader._block",),
     "tally": (f"{ANALYSIS}.analyze:tally_model_rows",),
     "fit of the distribution": (
         f"{CORE}.votes:fit_mixture",
@@ -36,7 +36,7 @@ STAGES: Mapping[str, Sequence[str]] = {
     "averages over subsets": (
         f"{CORE}.sample:rates_of_subsets",
         f"{CORE}.agreement:subset_ratio",
-        f"{CORE}.anchoring:anchor_models",
+        f"{CORE}.error_curve:anchor_models",
     ),
     "intervals": (
         f"{CORE}.intervals:density_error_sd",
@@ -48,12 +48,12 @@ STAGES: Mapping[str, Sequence[str]] = {
         f"{ANALYSIS}.estimates:algorithmic_sd",
         f"{ANALYSIS}.curves:algorithmic_sd",
     ),
-    "errors by label": (f"{ANALYSIS}.label_errors:label_errors",),
+    "errors by label": (f"{ANALYSIS}.estimates:label_errors",),
     "size by the Brier score": (f"{ANALYSIS}.sizes:probability_size",),
     "checks of the evidence": (
         f"{ANALYSIS}.sizes:resize_by_distinct_rows",
         f"{ANALYSIS}.rows:compare_with_stored",
-        f"{ANALYSIS}.shares:row_shares",
+        f"{ANALYSIS}.weights:row_shares",
     ),
 }
 

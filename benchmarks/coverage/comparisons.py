@@ -16,7 +16,7 @@ from benchmarks.shared.problems import Sample, friedman1, hard_easy_mixture, noi
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.analysis import analyze_rows
 from ens_plugin.registry.evidence import compare_pairs
-from ens_plugin.tracking.measurement import Measurement
+from ens_plugin.tracking.digest import Measurement
 
 Array = NDArray[Any]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ens_plugin._kernel import native
-from ens_plugin._kernel.tree import FlatTree, joined_sets
+from ens_plugin._kernel.tree import FlatTree
 
 __all__ = [
     "FEWEST_ROWS",
@@ -191,7 +191,7 @@ class Forest:
         self._roots = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         self._nodes = np.empty(self._roots[-1], _NODES[self.dtype])
         self._order = np.empty(self._roots[-1], np.int32)
-        self._set_starts, self._set_words = joined_sets(trees)
+        self._set_starts, self._set_words = _joined_sets(trees)
         n_sets = 0 if self._set_starts is None else self._set_starts.size - 1
         space = np.empty(max(sizes, default=0), _LINK)
         # Whether some split sends no value to the left.
@@ -420,3 +420,26 @@ class Stopping(NamedTuple):
         totals, queries = np.empty(n_rows), np.empty(n_rows, np.int64)
         native.stop(address(rows), n_rows, self.of_forest, self.of_stops, address(totals), address(queries))
         return totals, queries
+
+
+def _joined_sets(trees: Sequence[FlatTree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
+    """Return the sets of all trees in one array of words, and where each starts; None where there are none."""
+    starts, words, n_words, n_sets = [np.zeros(1, np.int64)], [], 0, 0
+    for tree in trees:
+        if tree.sets is None and tree.set_starts is None and tree.set_words is None:
+            continue
+        if tree.sets is None or tree.set_starts is None or tree.set_words is None:
+            raise ValueError("a tree with sets has their numbers, their starts and their words")
+        own = np.asarray(tree.set_starts, np.int64)
+        is_line = own.ndim == np.ndim(tree.set_words) == 1 and own.size > 0
+        if not is_line or own[0] != 0 or own[-1] != len(tree.set_words) or (own[1:] < own[:-1]).any():
+            raise ValueError("the starts of sets do not divide their words")
+        if (np.asarray(tree.sets) >= own.size - 1).any() or n_sets + own.size > np.iinfo(np.int32).max:
+            raise ValueError(f"a split by category has one of {own.size - 1} sets")
+        n_sets += own.size - 1
+        starts.append(own[1:] + n_words)
+        words.append(np.asarray(tree.set_words, np.uint32))
+        n_words += len(tree.set_words)
+    if not words:
+        return None, None
+    return np.concatenate(starts), np.concatenate(words)

@@ -217,7 +217,7 @@ def _checked(voters: Voters) -> Voters:
     return own, mask, factors
 
 
-LARGEST_LABEL = 127
+LARGEST_LABEL = np.iinfo(np.int8).max
 
 
 def label_places(labels: NDArray[np.uint8], counted: NDArray[np.bool_], factors: ArrayLike) -> NDArray[np.float64]:

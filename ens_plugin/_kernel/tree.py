@@ -1,16 +1,12 @@
-"""One tree of any library as arrays, and the sets of categories of several trees."""
+"""One tree of any library as arrays, which needs no compiled part."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FlatTree", "joined_sets"]
-
-MOST_SETS = 2**31 - 1
+__all__ = ["FlatTree"]
 
 
 class FlatTree(NamedTuple):
@@ -42,26 +38,3 @@ class FlatTree(NamedTuple):
     sets: NDArray[Any] | None = None
     set_starts: NDArray[Any] | None = None
     set_words: NDArray[Any] | None = None
-
-
-def joined_sets(trees: Sequence[FlatTree]) -> tuple[NDArray[np.int64] | None, NDArray[np.uint32] | None]:
-    """Return the sets of all trees in one array of words, and where each starts; None where there are none."""
-    starts, words, n_words, n_sets = [np.zeros(1, np.int64)], [], 0, 0
-    for tree in trees:
-        if tree.sets is None and tree.set_starts is None and tree.set_words is None:
-            continue
-        if tree.sets is None or tree.set_starts is None or tree.set_words is None:
-            raise ValueError("a tree with sets has their numbers, their starts and their words")
-        own = np.asarray(tree.set_starts, np.int64)
-        is_line = own.ndim == np.ndim(tree.set_words) == 1 and own.size > 0
-        if not is_line or own[0] != 0 or own[-1] != len(tree.set_words) or (own[1:] < own[:-1]).any():
-            raise ValueError("the starts of sets do not divide their words")
-        if (np.asarray(tree.sets) >= own.size - 1).any() or n_sets + own.size > MOST_SETS:
-            raise ValueError(f"a split by category has one of {own.size - 1} sets")
-        n_sets += own.size - 1
-        starts.append(own[1:] + n_words)
-        words.append(np.asarray(tree.set_words, np.uint32))
-        n_words += len(tree.set_words)
-    if not words:
-        return None, None
-    return np.concatenate(starts), np.concatenate(words)

@@ -9,8 +9,7 @@ from ens_plugin.lazy_names import lazy_names
 if TYPE_CHECKING:
     from ens_plugin.analysis.analyze import UNCHECKED_ROWS, UNPROVED_TARGET, analyze_rows, run_analysis
     from ens_plugin.analysis.arguments import resolve_options, row_weights
-    from ens_plugin.analysis.blocks import sample_limit, sampling_seed, tally_rows
-    from ens_plugin.analysis.evidence import Evidence
+    from ens_plugin.analysis.evidence import Evidence, sample_limit, sampling_seed, tally_rows
     from ens_plugin.analysis.options import AnalysisOptions, ScorerOfLabel
 
 __all__ = [
@@ -38,9 +37,9 @@ _HOME_OF = {
     "resolve_options": "ens_plugin.analysis.arguments",
     "row_weights": "ens_plugin.analysis.arguments",
     "run_analysis": "ens_plugin.analysis.analyze",
-    "sample_limit": "ens_plugin.analysis.blocks",
-    "sampling_seed": "ens_plugin.analysis.blocks",
-    "tally_rows": "ens_plugin.analysis.blocks",
+    "sample_limit": "ens_plugin.analysis.evidence",
+    "sampling_seed": "ens_plugin.analysis.evidence",
+    "tally_rows": "ens_plugin.analysis.evidence",
 }
 
 __getattr__ = lazy_names(__name__, _HOME_OF)

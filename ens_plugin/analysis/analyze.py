@@ -27,8 +27,14 @@ from ens_plugin.adapters.unwrap import (
     output_ensemble,
     unwrap,
 )
-from ens_plugin.analysis.arguments import granted_threads, resolve_options
-from ens_plugin.analysis.blocks import Progress, label_count, tally_rows
+from ens_plugin.analysis.arguments import (
+    granted_threads,
+    metric_of_label,
+    metric_without_label,
+    refuse_own_loss,
+    resolve_options,
+    target_array,
+)
 from ens_plugin.analysis.checks import (
     cross_fitting_explained,
     doubts_about_transformed_rows,
@@ -43,24 +49,23 @@ from ens_plugin.analysis.curves import (
     estimate_regression,
     largest_shared_size,
 )
-from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
-from ens_plugin.analysis.evidence import Evidence
-from ens_plugin.analysis.groups import (
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, label_errors
+from ens_plugin.analysis.evidence import Evidence, Progress, label_count, progress_bar, tally_rows
+from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
+from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, own_prediction_doubts, read_rows
+from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
+from ens_plugin.analysis.weights import (
+    RowShares,
     group_chances,
     group_doubts,
     missing_weight,
     refuse_groups_in_bags,
+    refuse_unweighable,
+    row_shares,
     with_groups,
     with_reach,
 )
-from ens_plugin.analysis.label_errors import label_errors
-from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label, metric_without_label
-from ens_plugin.analysis.origin import own_prediction_doubts
-from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, read_rows
-from ens_plugin.analysis.shares import RowShares, refuse_unweighable, row_shares
-from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
-from ens_plugin.analysis.target import refuse_own_loss, target_array
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, row_losses, squared_losses_at
 from ens_plugin.core.judged_rows import JudgedRows
@@ -69,7 +74,6 @@ from ens_plugin.core.tally import AnyTally, ValueTally, select_rows, take_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, coded, distinct, finding, sentences
-from ens_plugin.progress import progress_bar
 from ens_plugin.report.result import (
     FEWEST_ROWS,
     SQUARED,

@@ -16,8 +16,8 @@ from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.near_rows import (
+from ens_plugin.analysis.copies import FEWEST_REAL, MOST_COLUMNS, NEAREST, QUERIES
+from ens_plugin.core.alike_rows import (
     AdjacentLosses,
     MateLosses,
     Neighbours,
@@ -37,9 +37,10 @@ from ens_plugin.core.near_rows import (
     share_of_recurring,
     turns_taken,
 )
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import RowBlock, member_labels
-from ens_plugin.core.validation import FloatArray, counted, printable, with_article
+from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, counted, printable, with_article
 from ens_plugin.errors import DataMismatchError
 from ens_plugin.findings import Finding, finding
 
@@ -61,23 +62,17 @@ __all__ = [
     "unequal_bag_doubts",
 ]
 
-QUERIES = 200
 # Of ordinary tables, an eighth of these rows is enough to see that they are.
 FIRST_STEP = 8
 FEWEST_FIRST = 2
-NEAREST = 48
 FEWEST_LOOKED_AT = 100
-MOST_COLUMNS = 64
 FEWEST_COLUMNS = 2
 LOOKED_AT = 1000
-# Columns of fewer values have steps between their values, which are no sign of copies.
-FEWEST_VALUES = 20
 # On a line with two others by chance: hardly ever, but for columns of few values.
 DISTINCT_SHARE = 0.5
 FEWEST_REAL_COLUMNS = 3
 # In ordinary tables a smaller share of the rows has companions that are more alike in the target.
 FEWEST_NEAR = 0.2
-FEWEST_STANDARD_ERRORS_OF_COPIES = 5.0
 LARGEST_RATIO = 0.5
 FEWEST_INTERPOLATED = 0.05
 
@@ -152,7 +147,7 @@ def _compared_columns(table: Any) -> tuple[_ScaledColumns, NDArray[np.bool_]]:
         mean = np.where(is_known, some, 0.0).sum(axis=0) / n_known
         spread = np.sqrt(np.square(np.where(is_known, some - mean, 0.0)).sum(axis=0) / n_known)
     n_values = np.array([np.unique(column).size for column in some.T], dtype=np.intp)
-    chosen = np.flatnonzero((n_values > FEWEST_VALUES) & (spread > 0) & np.isfinite(spread))
+    chosen = np.flatnonzero((n_values > FEWEST_REAL) & (spread > 0) & np.isfinite(spread))
     is_real = n_values[chosen] > DISTINCT_SHARE * len(some)
     return _ScaledColumns(table, columns[chosen], mean[chosen], spread[chosen]), is_real
 
@@ -198,7 +193,7 @@ def _doubt_about_companions(found: _Alike, target: NDArray[Any]) -> Finding | No
     outside = np.mean(unlike, axis=1, where=(place >= count) & (place <= 2 * count))
     rise = outside - inside
     error = float(rise.std()) / np.sqrt(near.size)
-    if rise.mean() <= FEWEST_STANDARD_ERRORS_OF_COPIES * error or inside.mean() > LARGEST_RATIO * outside.mean():
+    if rise.mean() <= STANDARD_ERRORS * error or inside.mean() > LARGEST_RATIO * outside.mean():
         return None
     differ = (
         f"{100 * inside.mean():.0f} % of these, and {100 * outside.mean():.0f} % of the next rows beyond, have another "
@@ -500,7 +495,6 @@ def _name(table: Any, place: int) -> str:
     return printable(repr(str(table.columns[place])), 40) if isinstance(table, pd.DataFrame) else str(place + 1)
 
 
-FEWEST_STANDARD_ERRORS_OF_ORDER = 5.0
 SMALLEST_RISE = 0.05
 LEAST_CHANGES = 0.6
 
@@ -511,7 +505,7 @@ def order_findings(adapter: EnsembleAdapter, sample: Sample, bags: Bags, *, sort
         return ()
     part = compared_rows(adapter, sample)
     found = adjacent_losses(member_losses(adapter, part.block), part.block.counted, part.rows, bags)
-    if found is None or found.standard_errors < FEWEST_STANDARD_ERRORS_OF_ORDER:
+    if found is None or found.standard_errors < STANDARD_ERRORS:
         return ()
     if found.without <= (1.0 + SMALLEST_RISE) * found.beside:
         return ()

@@ -10,15 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ens_plugin.analysis.groups import encode_groups
-from ens_plugin.core.near_rows import nearest_rows
-from ens_plugin.core.repeated_rows import (
+from ens_plugin.analysis.weights import encode_groups
+from ens_plugin.core.alike_rows import (
     appended_rows,
     chance_share,
     column_halves,
     copied_rows,
     evenly_repeated,
     near_missed,
+    nearest_rows,
     numbered,
     oversampled_labels,
     paired_halves,
@@ -28,12 +28,16 @@ from ens_plugin.core.repeated_rows import (
     unlike_columns,
 )
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import AnyIntArray, FloatArray, counted
+from ens_plugin.core.validation import EXACT, ROUNDING, AnyIntArray, FloatArray, counted
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
+    "FEWEST_REAL",
+    "MOST_COLUMNS",
+    "NEAREST",
+    "QUERIES",
     "HashedRows",
     "RepeatedRows",
     "RowLikeness",
@@ -58,7 +62,6 @@ BLOCK_VALUES = 32_768  # stay in a processor's cache
 # Multipliers of MurmurHash3's last step (Appleby), which lets every bit of a value act on every bit of its hash.
 MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 HALF = np.uint64(33)
-EXACT = 2.0**53
 
 
 def as_table(features: Any, rows: Any) -> Any:
@@ -362,8 +365,6 @@ QUERIES = 200
 NEAREST = 48
 COMPARED = 4
 FEWEST_COMPARED = 50
-# Distances that differ by less, relative to the larger, differ by rounding.
-EQUALLY_FAR = 1e-9
 # A column of real numbers has many values, and gaps between them of all sizes.
 FEWEST_REAL = 20
 FILLED_SHARE = 0.1
@@ -432,7 +433,7 @@ def _weight_of_rows(distances: FloatArray, n_in_cell: AnyIntArray) -> FloatArray
 
     All rows that are equally far away have equal weights: which of them come first is no property of the table.
     """
-    is_farther = np.diff(distances, axis=1, prepend=-1.0) > EQUALLY_FAR * distances
+    is_farther = np.diff(distances, axis=1, prepend=-1.0) > ROUNDING * distances
     step = np.cumsum(is_farther, axis=1) - 1 + distances.shape[1] * np.arange(distances.shape[0])[:, None]
     n_at_step = np.bincount(step.ravel(), weights=n_in_cell.ravel(), minlength=distances.size)
     n_reached = n_at_step.reshape(distances.shape).cumsum(axis=1).ravel()

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from ens_plugin.adapters.trees import subset_counts
 from ens_plugin.analysis.estimates import (
+    SLOW_ROWS,
     Estimates,
     ResolvedOptions,
     algorithmic_sd,
@@ -35,16 +36,18 @@ from ens_plugin.analysis.sizes import (
     without_lower_end,
 )
 from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests
-from ens_plugin.core.anchoring import (
+from ens_plugin.core.comparison import deconvolution_variance, influence_on_variance, shared_luck_variance
+from ens_plugin.core.error_curve import (
     Anchor,
     anchor_first_size,
     anchor_models,
     even_size_shift,
+    hypergeometric_curve,
+    hypergeometric_limit,
     mean_error,
     subset_limit,
+    subset_sizes,
 )
-from ens_plugin.core.comparison import deconvolution_variance, influence_on_variance, shared_luck_variance
-from ens_plugin.core.error_curve import hypergeometric_curve, hypergeometric_limit, subset_sizes
 from ens_plugin.core.grouped_tally import GroupedValues
 from ens_plugin.core.intervals import (
     ErrorDraws,
@@ -72,8 +75,7 @@ from ens_plugin.core.tally import (
     tally_values,
     wrong_support,
 )
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
+from ens_plugin.core.validation import NEGLIGIBLE, BoolArray, FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.core.votes import Mixture
 from ens_plugin.core.weights import RowWeight, as_row_weight, bounds_by_members
 from ens_plugin.errors import WeakEstimateWarning
@@ -81,6 +83,7 @@ from ens_plugin.findings import Finding, distinct, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
 __all__ = [
+    "N_SIZES",
     "combine_estimates",
     "draw_errors_by_members",
     "draw_label_errors",
@@ -97,7 +100,6 @@ MAX_ANCHOR = 51
 CHECK_SIZES = (1, 3, 5, 9, 15, 25)
 # Smallest mismatch that widens an interval, as a share of its half-width.
 CONTRADICTION = 0.5
-JACKKNIFE_ROWS = 2_000
 
 
 def estimate_classification(
@@ -270,7 +272,7 @@ def _member_sd(
     seed_sd: float,
 ) -> FloatArray:
     """Return the error's standard deviation over members by size and at infinity, for raw scores of any form."""
-    rows = sample.random_rows(JACKKNIFE_ROWS)
+    rows = sample.random_rows(SLOW_ROWS)
     # By a take, whose memory order is always the same: rounding depends on it.
     outputs, sign = signed
     margins, counted = outputs.take(rows, axis=1), sample.block.counted.take(rows, axis=1)
@@ -374,7 +376,6 @@ def _extrapolation_variance(
 FEWEST_SAMPLED = 5
 FEWEST_SIZES = 100
 N_SIZES = 220
-LEAST = 1e-12
 
 
 def estimate_by_members(rows: Evidence, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> Estimates:
@@ -512,9 +513,9 @@ def _recommendation(
     disagreement = share @ by_part
     size = _first_size(sizes, disagreement, wanted, settings.max_size)
     bounds = np.array([_relative_bounds(part, wanted) for part in parts])
-    weight = (share[:, None] * by_part) / np.maximum(disagreement, LEAST)
+    weight = (share[:, None] * by_part) / np.maximum(disagreement, NEGLIGIBLE)
     below, above = (np.sqrt(np.sum((weight.T * (bounds[:, side] - 1.0)) ** 2, axis=1)) for side in (0, 1))
-    low = _first_size(sizes, disagreement * np.maximum(1.0 - below, LEAST), wanted, settings.max_size)
+    low = _first_size(sizes, disagreement * np.maximum(1.0 - below, NEGLIGIBLE), wanted, settings.max_size)
     high = _first_size(sizes, disagreement * (1.0 + above), wanted, settings.max_size)
     agreement = float(share @ [np.nan if part.agreement is None else part.agreement for part in parts])
     return replace(
@@ -536,9 +537,9 @@ def _tabulated(sizes: NDArray[np.int64], max_size: int) -> FloatArray:
 def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, float]:
     """Return the limits of a part's disagreement, over its estimate, that follow from its interval of the size."""
     disagreement = 1.0 - np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.values)
-    if part.size == 1 and disagreement.max() <= LEAST:
+    if part.size == 1 and disagreement.max() <= NEGLIGIBLE:
         return 1.0, 1.0
-    high, low = wanted / np.maximum(disagreement, LEAST)[::-1]
+    high, low = wanted / np.maximum(disagreement, NEGLIGIBLE)[::-1]
     return min(float(low), 1.0), max(float(high), 1.0)
 
 
@@ -550,8 +551,8 @@ def _first_size(sizes: FloatArray, disagreement: FloatArray, wanted: float, max_
     index = int(below[0])
     if index == 0:
         return int(sizes[0])
-    high, low = np.log(np.maximum(disagreement[[index - 1, index]], LEAST))
-    part = (high - np.log(wanted)) / max(high - low, LEAST)
+    high, low = np.log(np.maximum(disagreement[[index - 1, index]], NEGLIGIBLE))
+    part = (high - np.log(wanted)) / max(high - low, NEGLIGIBLE)
     size = np.exp(np.log(sizes[index - 1]) + part * np.log(sizes[index] / sizes[index - 1]))
     odd = int(2 * np.ceil((size - 1.0) / 2.0 - 1e-9) + 1)
     return odd if odd <= max_size else None
@@ -563,7 +564,6 @@ FEWEST_SHARE = 0.05
 CONCENTRATED = 0.01
 # Values whose tail has a shape of 1/2 have no variance; with 1 they have no mean.
 LONGEST_TAIL = 0.75
-ROWS_OF_LUCK = 2000
 
 
 def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOptions) -> Estimates:
@@ -610,7 +610,7 @@ class _Luck(NamedTuple):
 
 
 def _luck_of_members(sample: Sample, weight: RowWeight) -> _Luck:
-    part = sample.some_rows(ROWS_OF_LUCK)
+    part = sample.some_rows(SLOW_ROWS)
     block, rows = part.block, tally_values(part.block)
     deviations = np.square(block.outputs - rows.mean) * influence_on_variance(rows.trials)
     relative = part.weight / part.weight.mean()

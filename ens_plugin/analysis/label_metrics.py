@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import ROUNDING, FloatArray
 from ens_plugin.errors import InputError
 
 __all__ = ["MatrixMetric", "Score", "matrix_metric"]
@@ -21,7 +21,6 @@ Score = Callable[[NDArray[Any], FloatArray, FloatArray], float]
 
 OfLabels = Callable[[FloatArray], FloatArray]
 
-AGREEMENT = 1e-9
 BETAS = (0.5, 1.0, 2.0)
 N_DENSE = 4
 # Numbers that are kept of matrices whose metric is known: 8 MB.
@@ -44,7 +43,7 @@ def matrix_metric(score: Score, classes: NDArray[Any]) -> MatrixMetric:
         return by_cells
     for candidate in _candidates(classes.size):
         found = (_value(candidate, matrix) for matrix in matrices)
-        if all(abs(ours - theirs) <= AGREEMENT for ours, theirs in zip(found, wanted, strict=True)):
+        if all(abs(ours - theirs) <= ROUNDING for ours, theirs in zip(found, wanted, strict=True)):
             return partial(_checked, candidate, by_cells)
     return by_cells
 

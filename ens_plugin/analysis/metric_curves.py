@@ -20,7 +20,7 @@ from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.label_metrics import MatrixMetric
 from ens_plugin.analysis.metric_rows import (
     FEWEST_OF_LABEL,
-    OUT_OF_BAG_INFLATION,
+    SMOOTHED_ROWS,
     MetricRows,
     ZeroRows,
     expected_outputs,
@@ -36,19 +36,23 @@ from ens_plugin.analysis.metric_rows import (
     zero_findings,
 )
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
-from ens_plugin.analysis.sizes import Goal, as_told, metric_reason, recommend
+from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, as_told, metric_reason, recommend
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
-from ens_plugin.core.anchoring import tie_probability
-from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes
-from ens_plugin.core.intervals import ErrorDraws, hall_limits, interval_of_draws, size_of_approach
+from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes, tie_probability
+from ens_plugin.core.intervals import (
+    N_DRAWS,
+    SD_INFLATION,
+    ErrorDraws,
+    hall_limits,
+    interval_of_draws,
+    size_of_approach,
+)
 from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
-from ens_plugin.core.size_law import NoLimit, SizeLaw
 from ens_plugin.core.tally import MarginTally, SupportTally
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
@@ -82,7 +86,6 @@ N_KNOTS = 16
 LEAST_RANGE = 1e-6
 # Random confusion matrices by which a metric that is linear in the error is found.
 N_MATRICES = 6
-METRIC_ROUNDING = 1e-9
 # The draws of a curve are of distributions of one smooth form; their deviations are multiplied by this for the size, so
 # that its interval holds (docs/methods/metrics.md).
 SPREAD_OF_FORM = 1.4
@@ -214,7 +217,7 @@ def typical_size(draws: FloatArray, max_size: int) -> int | None:
     """
     if np.isinf(draws).mean() > 0.5:
         return None
-    return int(np.ceil(np.exp(np.log(np.minimum(draws, max_size)).mean()) - METRIC_ROUNDING))
+    return int(np.ceil(np.exp(np.log(np.minimum(draws, max_size)).mean()) - ROUNDING))
 
 
 def label_metric_curve(
@@ -289,7 +292,7 @@ def line_in_error(metric: ResolvedMetric, classes: NDArray[np.generic], n_rows: 
         return None
     slope = float((values[1] - values[0]) / (errors[1] - errors[0]))
     intercept = float(values[0] - slope * errors[0])
-    is_line = np.abs(intercept + slope * errors - values) <= METRIC_ROUNDING * np.maximum(np.abs(values), 1.0)
+    is_line = np.abs(intercept + slope * errors - values) <= ROUNDING * np.maximum(np.abs(values), 1.0)
     return (intercept, slope) if is_line.all() else None
 
 
@@ -485,7 +488,6 @@ def _orders(rows: MetricRows, fewest: int, sizes: IntArray, rng: np.random.Gener
         yield (rows.inverse_link(mean) for mean in means)
 
 
-N_RESAMPLES = 200
 # More samples where a metric has a formula, so that few rows' skewness is known; so many rows are drawn in all.
 MOST_RESAMPLES = 1000
 ROWS_DRAWN = 2_000_000
@@ -543,7 +545,7 @@ def resample_rows(
     small, large = end_outputs(rows, averages, rng)
     change = rows.change_of_counts(small, large, usable)
     least, inside_least = _least(rows, codes[known]), _least(rows, codes[usable])
-    n_steps = N_STEPS if rows.formula is None else N_RESAMPLES
+    n_steps = N_STEPS if rows.formula is None else N_DRAWS
     levels, steps = np.empty(_n_levels(rows)), np.empty(n_steps)
     for index in range(levels.size):
         counts = np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size).astype(np.float64)
@@ -576,8 +578,8 @@ def bootstrap_counts(
 def _n_levels(rows: MetricRows) -> int:
     """Return the number of bootstrap samples on which the metric is computed."""
     if rows.formula is None:
-        return N_RESAMPLES
-    return int(np.clip(ROWS_DRAWN // rows.known.size, N_RESAMPLES, MOST_RESAMPLES))
+        return N_DRAWS
+    return int(np.clip(ROWS_DRAWN // rows.known.size, N_DRAWS, MOST_RESAMPLES))
 
 
 def _metrics_of_few_right(
@@ -601,7 +603,7 @@ def _metrics_of_few_right(
         return None
     weight = np.bincount(target, None if rows.weight is None else rows.weight[known], n_labels)[has_rows]
     units = 1.0 if groups is None else np.unique(groups[known]).size / known.size
-    shares = [rng.dirichlet(units * own + 1.0 / n_labels, N_RESAMPLES) for own in matrix[has_rows]]
+    shares = [rng.dirichlet(units * own + 1.0 / n_labels, N_DRAWS) for own in matrix[has_rows]]
     cells = np.repeat(np.flatnonzero(has_rows), n_labels)
     level = formula(cells, np.tile(np.eye(n_labels), (weight.size, 1)))
     drawn = np.stack(shares, axis=1) * weight[:, None]
@@ -615,7 +617,7 @@ def _of_levels(rows: MetricRows, levels: FloatArray, of_few_right: FloatArray | 
     skewness = float(np.mean(deviations**3) / sd**3) if sd > 0 else 0.0
     # Within two standard errors of 0 it counts as 0; one that jumped there would depend on the random state.
     noise = 4.0 * 6.0 / widest.size
-    inflation = 1.0 if rows.sample.block.counted.all() else OUT_OF_BAG_INFLATION
+    inflation = 1.0 if rows.sample.block.counted.all() else SD_INFLATION
     return Resampled(inflation * sd, skewness * max(1.0 - noise / skewness**2, 0.0) if skewness else 0.0)
 
 
@@ -664,12 +666,9 @@ def _rows_by_group(groups: NDArray[np.integer]) -> list[NDArray[np.int64]]:
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
-N_DRAWS = 200
-N_BEYOND = 200
 MOST_SINGLE = 1000
 # The bound on the error of the extrapolation is taken as the half-width of a normal interval at 95 %.
 NORMAL_95 = 1.96
-SIZE_ROUNDING = 1e-9
 # Of quantiles of errors with tails; between them errors are interpolated.
 NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
 TINY = 1e-200
@@ -743,7 +742,7 @@ class MetricChange:
         if beyond > max_size:
             return None
         if beyond > largest:
-            return int(np.ceil(beyond - SIZE_ROUNDING))
+            return int(np.ceil(beyond - ROUNDING))
         within = np.arange(1, min(largest, max_size) + 1)
         far = np.flatnonzero(np.abs(self.differences(within)) > distance)
         size = int(within[far[-1]]) + 1 if far.size else 1
@@ -775,7 +774,7 @@ class MetricChange:
         allowed = np.maximum(settings.metric_distances(self.limit + level_errors), 1e-12)
         reached = np.append(grid, np.inf)
         close = [size_of_approach(reached, apart - most) for apart, most in zip(found, allowed, strict=True)]
-        draws = np.ceil(np.array(close) - SIZE_ROUNDING)
+        draws = np.ceil(np.array(close) - ROUNDING)
         return np.where(draws <= settings.max_size, draws, np.inf)
 
     @property
@@ -815,7 +814,7 @@ class MetricChange:
 
 @dataclass(frozen=True, eq=False)
 class MetricLaw:
-    """The :class:`~ens_plugin.core.size_law.SizeLaw` of a metric's difference from that of the infinite ensemble.
+    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of a metric's difference from that of the infinite ensemble.
 
     `tolerance` is the difference that the tolerance of the options allows, as it is stated.  The `unit` in which
     differences are stated is 1 for scores, the value of the infinite ensemble for losses.
@@ -917,7 +916,7 @@ def _with_quantiles(errors: FloatArray, sd: float, quantiles: FloatArray) -> Flo
 def _grid(known: IntArray, max_size: int) -> IntArray:
     """Return the sizes to look at: every one up to the largest subset or 1000, and beyond that a geometric sequence."""
     largest = min(int(known[-1]), MOST_SINGLE)
-    beyond = np.geomspace(largest, max(max_size, largest + 1), N_BEYOND).astype(np.int64)
+    beyond = np.geomspace(largest, max(max_size, largest + 1), N_DRAWS).astype(np.int64)
     return np.unique(np.concatenate([np.arange(1, largest + 1), beyond]))
 
 
@@ -935,7 +934,6 @@ def _root(covariance: FloatArray) -> FloatArray:
 # Hall's limit is three standard deviations away at 0.4 and eight at 0.5, which covers the truth hardly more often.
 MOST_SKEWNESS = 0.4
 FEWEST_OF_PARABOLA = 3
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -1243,7 +1241,7 @@ def _refuse_unknown_limit(
     if metric.is_absolute:
         # A score near its largest value is bounded by it, however uncertain the rest of the way.
         known = max(known, spread)
-    if model <= max(2.0 * resampled.sd, ROUNDING * abs(asymptote)) or model < known:
+    if model <= max(2.0 * resampled.sd, NEGLIGIBLE * abs(asymptote)) or model < known:
         return
     raise TooFewMembersError(
         f"metric {metric.name!r} is known for subsets of up to {counted(law.sizes[-1], 'member')} "
@@ -1259,11 +1257,6 @@ def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatAr
     steps = np.maximum(largest - 1.0 / (sizes + offset), 0.0) / (half - largest)
     variance = resampled.sd**2 + 2.0 * steps * resampled.shared + steps**2 * resampled.step_variance
     return np.asarray(np.maximum(variance, resampled.sd**2))
-
-
-# With more rows, their labels alone determine how the errors change with the size, at less cost.
-SMOOTHED_ROWS = 10_000
-LEAST_CHANCE = 1e-9
 
 
 def two_errors(
@@ -1317,7 +1310,7 @@ def _chances(rows: Evidence) -> LabelChances:
 
 def _both_labels(rows: Evidence, found: LabelChances) -> list[Evidence]:
     """Return all rows as rows of each label, weighted by their chances to have it."""
-    chances = [np.maximum(chance, LEAST_CHANCE) for chance in (1.0 - found.second, found.second)]
+    chances = [np.maximum(chance, ROUNDING) for chance in (1.0 - found.second, found.second)]
     return [_weighted(_as_label(rows, code), chance) for code, chance in enumerate(chances)]
 
 
@@ -1372,7 +1365,7 @@ def _scores(rows: Evidence) -> FloatArray:
     if isinstance(tally, SupportTally):
         return np.asarray(logit((tally.wrong + 0.5) / (tally.trials + 1.0)))
     assert isinstance(tally, MarginTally)
-    return np.asarray(-2.0 * tally.mean / max(float(np.sqrt(np.mean(tally.mean**2))), LEAST_CHANCE))
+    return np.asarray(-2.0 * tally.mean / max(float(np.sqrt(np.mean(tally.mean**2))), ROUNDING))
 
 
 def _as_label(rows: Evidence, code: int) -> Evidence:

@@ -40,10 +40,11 @@ from ens_plugin.core.agreement import (
     is_low,
     none_of,
 )
+from ens_plugin.core.intervals import SD_INFLATION
 from ens_plugin.core.losses import expected_log_loss, relative_variance
 from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
-from ens_plugin.core.tally import RowBlock, count_members
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, shown
+from ens_plugin.core.tally import CHUNK, RowBlock, count_members
+from ens_plugin.core.validation import ROUNDING, BoolArray, FloatArray, IntArray, counted, shown
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
@@ -51,7 +52,7 @@ from ens_plugin.report.text import error_text, interval_text
 
 __all__ = [
     "FEWEST_OF_LABEL",
-    "OUT_OF_BAG_INFLATION",
+    "SMOOTHED_ROWS",
     "MetricRows",
     "RankedChances",
     "ZeroRows",
@@ -69,8 +70,6 @@ __all__ = [
     "with_chance",
     "zero_findings",
 ]
-
-LEAST_SCALE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,7 @@ def rank_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray, w
     if output.min() >= 0.0 and output.max() <= 1.0:
         score = logit((output * trials + 0.5) / (trials + 1.0))
     else:
-        score = 2.0 * output / max(float(np.sqrt(np.mean(output**2))), LEAST_SCALE)
+        score = 2.0 * output / max(float(np.sqrt(np.mean(output**2))), ROUNDING)
     return RankedChances(is_first, chances_of_labels(score, is_first, effective), effective)
 
 
@@ -131,7 +130,6 @@ def ranking_offset(
 
 # With more rows, their labels alone determine how a ranking changes with the size, at less cost.
 SMOOTHED_ROWS = 10_000
-ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,8 +431,8 @@ def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
         for output, counts in zip(block.outputs, block.counted, strict=True):
             found += squared_error(output, mean) * counts
         return found
-    for start in range(0, found.size, ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    for start in range(0, found.size, CHUNK):
+        rows = slice(start, start + CHUNK)
         apart = block.outputs[:, rows] - mean[rows]
         squares = apart**2 if apart.ndim == 2 else np.einsum("mij,mij->mi", apart, apart)
         found[rows] = np.add.reduce(squares * block.counted[:, rows], axis=0)
@@ -443,8 +441,6 @@ def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
 
 # Rows that are not low have no probability of 0 with so many times their own members.
 MOST_OF_ZEROS = 10.0
-# Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
-OUT_OF_BAG_INFLATION = 1.1
 
 
 def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
@@ -468,7 +464,8 @@ def low_row_variance(rows: MetricRows, sizes: FloatArray) -> FloatArray:
     zeros = np.zeros((sizes.size, above.size))
     finite = np.isfinite(sizes)
     zeros[finite] = CLIPPED_LOSS * rows.low_chances.zero_chances(sizes[finite])
-    of_samples = OUT_OF_BAG_INFLATION**2 * (zeros * (zeros + 2.0 * above)).sum(axis=1)
+    # Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
+    of_samples = SD_INFLATION**2 * (zeros * (zeros + 2.0 * above)).sum(axis=1)
     # The metric is a multiple of the mean loss, but for a constant.
     lower = rows.finite[known] * np.exp(-1.0 / known.size)
     by_loss = rows.linked_value(lower, known) - rows.linked_value(rows.finite[known], known)

@@ -22,7 +22,7 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.label_metrics import MatrixMetric
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.tally import RowBlock
-from ens_plugin.core.validation import FloatArray, counted, label_text, one_line, shown
+from ens_plugin.core.validation import ROUNDING, FloatArray, counted, label_text, one_line, shown
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
 
@@ -320,7 +320,6 @@ def ranking_notes(metric: ResolvedMetric, block: RowBlock) -> tuple[Finding, ...
 Formula = Callable[["NDArray[Any]", FloatArray], OfWeights]
 
 
-AGREEMENT = 1e-9
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
@@ -401,7 +400,7 @@ def _scale(
     if not np.isfinite(found).all() or found[-1] == 0.0:
         return None
     scale = values[-1] / found[-1]
-    is_same = np.abs(found * scale - values) <= AGREEMENT * np.maximum(np.abs(values), 1.0)
+    is_same = np.abs(found * scale - values) <= ROUNDING * np.maximum(np.abs(values), 1.0)
     return float(scale) if scale != 0.0 and is_same.all() else None
 
 

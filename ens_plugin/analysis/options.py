@@ -8,9 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import shown
-from ens_plugin.errors import InputError
-
 __all__ = [
     "CLASSIFICATION_ESTIMATORS",
     "CRITERIA",
@@ -18,8 +15,6 @@ __all__ = [
     "AnalysisOptions",
     "Metric",
     "ScorerOfLabel",
-    "metric_of_label",
-    "metric_without_label",
 ]
 
 
@@ -32,22 +27,6 @@ class ScorerOfLabel(NamedTuple):
 
 # The name of a scorer of scikit-learn, with or without a positive label, a scorer, or a user's own function.
 Metric = str | ScorerOfLabel | Callable[..., float]
-
-
-def metric_of_label(metric: Metric | None, positive_label: object) -> Metric | None:
-    """Return the metric, with the label that it is about where the user named one."""
-    if positive_label is None:
-        return metric
-    if metric is None:
-        raise InputError("positive_label is the label that a metric is about. Pass metric too.")
-    if isinstance(metric, ScorerOfLabel):
-        raise InputError(f"The metric is about the label {shown(metric.positive_label)}; leave positive_label out.")
-    return ScorerOfLabel(metric, str(positive_label))
-
-
-def metric_without_label(metric: Metric | None) -> Metric | None:
-    """Return the metric as it was before a label was named, for outputs whose labels are codes."""
-    return metric.scorer if isinstance(metric, ScorerOfLabel) else metric
 
 
 CLASSIFICATION_ESTIMATORS = ("deconvolved", "path")

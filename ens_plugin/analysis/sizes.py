@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.copies import RowLikeness
-from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes, counts_hard_votes
+from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, are_votes, counts_hard_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.core.agreement import (
     CellVotes,
@@ -22,14 +22,13 @@ from ens_plugin.core.agreement import (
     member_dissent,
     subset_ratio,
 )
+from ens_plugin.core.alike_rows import are_alike, output_cells
 from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.losses import brier_loss
-from ens_plugin.core.repeated_rows import are_alike, output_cells
 from ens_plugin.core.row_model import RowModel, model_agreement
 from ens_plugin.core.sample import Sample, SubsetRates
-from ens_plugin.core.size_law import NoLimit, SizeLaw
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import RARE, LabelBasis, SizeRecommendation, rarest_label
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Goal",
+    "NoLimit",
+    "SizeLaw",
     "agreement_reason",
     "agreement_size",
     "as_told",
@@ -58,6 +59,53 @@ __all__ = [
     "with_criteria",
     "without_lower_end",
 ]
+
+
+class SizeLaw(Protocol):
+    """How close an ensemble of each size is to the infinite ensemble, in one respect.
+
+    Agreement of labels, error, Brier score and every metric have a law each: the recommended size, its interval and the
+    table of a criterion come from these three methods alone (:func:`ens_plugin.analysis.sizes.recommend`).  Another way
+    to one of these sizes is a class with them.  Another *criterion* needs its words too, where
+    :attr:`ens_plugin.SizeRecommendation.criterion` is read.
+    """
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return the closeness at each size, shape (n_sizes,): an agreement, which grows, or an excess, which falls.
+
+        An excess is signed where the quantity may lie on either side of its limit.
+
+        NaN where nothing can be relative to the infinite ensemble, whose error is 0.
+        """
+        ...
+
+    def size_within(self, wanted: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the closeness is as wanted; None if above `max_size`, or unknown.
+
+        Of votes, odd sizes alone are considered: an even one errs as often as the odd one below it.
+        """
+        ...
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the ends of that size's interval: the lower at most `max_size`, the upper None if above it."""
+        ...
+
+
+class NoLimit:
+    """The law of a quantity that cannot be distinguished from 0 for the infinite ensemble: no size is known."""
+
+    def values(self, sizes: ArrayLike) -> FloatArray:
+        """Return NaN for each size."""
+        return np.full(np.shape(sizes), np.nan)
+
+    def size_within(self, wanted: float, max_size: int) -> None:
+        """Return None."""
+        return
+
+    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, None]:
+        """Return 1 and no upper end."""
+        return 1, None
+
 
 # A size is stated where it is known to a factor of two either way.
 MOST_TIMES = 4.0
@@ -301,8 +349,6 @@ def member_variance(
 BRIER = "mean Brier score of the probabilities"
 # The order in which criteria replace one whose size is not known.
 INSTEAD = ("probability", "excess_error", "agreement")
-# Rounding of sums of probabilities.
-CLOSE_TO_SHARE = 1e-6
 # A row with chances of one half for two labels has this error and, halved for two labels, this Brier score.  Losses of
 # the infinite ensemble below that of one such row are made of rounding and of the tails of the fitted distribution.
 UNDECIDED = 0.5
@@ -395,11 +441,7 @@ def probability_size(
 
 
 def _are_shares(values: NDArray[np.float64]) -> bool:
-    return bool(np.all((values >= -CLOSE_TO_SHARE) & (values <= 1.0 + CLOSE_TO_SHARE)))
-
-
-# Rows that are looked at for those which no member tells apart.
-ALIKE_ROWS = 2_000
+    return bool(np.all((values >= -SINGLE_ROUNDING) & (values <= 1.0 + SINGLE_ROUNDING)))
 
 
 def count_distinct_rows(evidence: Evidence, likeness: RowLikeness) -> int | None:
@@ -475,7 +517,7 @@ def law_of_alike_rows(sample: Sample, n_effective: float, settings: ResolvedOpti
     """Return the law of the agreement by kinds of rows that members do not tell apart; None where they tell rows."""
     if not are_alike(sample):
         return None
-    part = sample.some_rows(ALIKE_ROWS)
+    part = sample.some_rows(SLOW_ROWS)
     kind = output_cells(part.block)
     if kind is None:
         return None

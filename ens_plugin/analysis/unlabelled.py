@@ -19,14 +19,14 @@ from ens_plugin.adapters.members import in_threads, model_errors, several_output
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
 from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads, resolve_options
-from ens_plugin.analysis.blocks import label_count, row_blocks, tally_rows
 from ens_plugin.analysis.copies import hash_rows, row_cells
 from ens_plugin.analysis.curves import signed_outputs, subset_rates
 from ens_plugin.analysis.estimates import ResolvedOptions, row_models
-from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.evidence import Evidence, label_count, row_blocks, tally_rows
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.analysis.origin import unit_findings
+from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import (
+    SizeLaw,
     agreement_size,
     as_told,
     choose_criterion,
@@ -40,9 +40,8 @@ from ens_plugin.core.intervals import draw_posteriors
 from ens_plugin.core.margins import MarginModel
 from ens_plugin.core.row_model import RowModel
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.size_law import SizeLaw
 from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest_rival
-from ens_plugin.core.validation import FloatArray, IntArray, counted, with_article
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, with_article
 from ens_plugin.errors import (
     DataMismatchError,
     EnsPluginError,
@@ -73,7 +72,6 @@ SCHEMA_VERSION = 1
 # Of a printed result: sizes relative to the present one, and characters of a warning.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
 LONGEST_WARNING = 150
-LEAST_SD = 1e-12
 OTHER_CRITERION = ", or use criterion='probability'."
 TRAINING_ROWS = (
     "These rows, or many of them, are rows the model was trained on: members agree about rows they were trained on, "
@@ -508,7 +506,7 @@ def _members_needed(margins: FloatArray, confidence: float) -> FloatArray:
     apart = np.where(mean > 0, mean, 1.0)
     needed = np.where(mean > 0, np.ceil((float(ndtri(confidence)) * sd / apart) ** 2), np.inf)
     # Members that all give a row the same outputs leave nothing to decide, even at a tie.
-    return np.where(sd > LEAST_SD, np.maximum(needed, 1.0), 1.0)
+    return np.where(sd > NEGLIGIBLE, np.maximum(needed, 1.0), 1.0)
 
 
 def _undecided_rows(

@@ -19,10 +19,9 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import DrawCounts, model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis.arguments import granted_threads
+from ens_plugin.analysis.arguments import granted_threads, target_array
 from ens_plugin.analysis.metric_rows import MetricRows
 from ens_plugin.analysis.metrics import squared_error
-from ens_plugin.analysis.target import target_array
 from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
 from ens_plugin.core.intervals import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
 from ens_plugin.core.jackknife import (
@@ -33,6 +32,7 @@ from ens_plugin.core.jackknife import (
     variance_over_seeds,
 )
 from ens_plugin.core.losses import (
+    ROWS_OF_LUCK,
     SquaredLoss,
     expected_log_loss,
     fit_moments,
@@ -42,13 +42,14 @@ from ens_plugin.core.losses import (
     term_moments,
     vote_variances,
 )
+from ens_plugin.core.pair_covariance import PART_ROWS, STEP
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock, both_scores, count_members
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
+from ens_plugin.core.validation import CELLS_AT_ONCE, BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
 from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
+from ens_plugin.report.result import FEWEST_ROWS
 
 __all__ = [
-    "FEWEST_ROWS",
     "PredictionSpread",
     "SpreadKind",
     "TrainingDraws",
@@ -69,8 +70,6 @@ __all__ = [
     "training_variance",
     "with_linear_logarithm",
 ]
-
-FEWEST_ROWS = 30
 
 
 def cautions_of_sampling(adapter: EnsembleAdapter, draws: DrawCounts, n_units: int) -> tuple[str, ...]:
@@ -146,8 +145,6 @@ def cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -
     return (f"{found}. Train {advice} members, or use only the mean over the rows.",)
 
 
-ROWS_OF_LUCK = 1000
-STEP = 1e-4
 LEAST_RELATIVE_WEIGHT = 0.25
 
 
@@ -265,8 +262,6 @@ def member_log_terms(own: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
 
 # With 16 the estimate is noisier, and on fresh rows higher for it.
 N_SPLITS = 24
-FEWEST_MEMBERS_OF_METRIC = 4
-PART_ROWS = 1024
 # As for the 0-1 error and the squared error, see core/pair_covariance.py.
 OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
 
@@ -280,7 +275,7 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
     of the members that are out of bag for a row (``docs/methods/metrics.md``, over seeds).
     """
     n_members = rows.sample.block.counted.shape[0]
-    if n_members < FEWEST_MEMBERS_OF_METRIC or rows.combine is not None:
+    if n_members < FEWEST_MEMBERS or rows.combine is not None:
         return float("nan")
     first = np.argsort(rng.random((N_SPLITS, n_members)), axis=1) < n_members // 2
     sums, counts = _sums_by_half(rows, first)
@@ -375,7 +370,6 @@ def _has_value(rows: MetricRows, chosen: NDArray[np.intp]) -> bool:
     return bool((left >= present).all())
 
 
-CELLS = 4_000_000
 LINK_STEP = 1e-6
 # Below this chance to be out of bag, a row's jackknife rests on too few members.
 SMALLEST_OOB_CHANCE = 0.1
@@ -622,7 +616,7 @@ def blocks_of_rows(adapter: EnsembleAdapter, n_new: int) -> list[slice]:
     if n_new == 0:
         raise InputError("X_new has no rows; pass the rows to predict.")
     n_labels = 1 if adapter.classes is None else len(adapter.classes)
-    height = max(1, CELLS // (adapter.n_members * n_labels))
+    height = max(1, CELLS_AT_ONCE // (adapter.n_members * n_labels))
     return [slice(start, min(start + height, n_new)) for start in range(0, n_new, height)]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.cli.console import only_results_on_stdout, quiet_libraries
-from ens_plugin.progress import progress_bar
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import error_text, interval_text, level_text, recommended_text
 from ens_plugin.tracking import log_report

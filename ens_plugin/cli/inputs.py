@@ -25,12 +25,10 @@ from ens_plugin.analysis.options import (
     CRITERIA,
     REGRESSION_ESTIMATORS,
     AnalysisOptions,
-    metric_of_label,
 )
 from ens_plugin.cli.console import only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
-from ens_plugin.progress import progress_bar
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.tracking.models import is_uri, load_model
 
@@ -518,6 +516,8 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
         if positive_label is not None:
             if chosen["metric"] is None:
                 raise click.UsageError("--positive-label is the label that a metric is about. Add --metric.")
+            from ens_plugin.analysis.arguments import metric_of_label
+
             chosen["metric"] = metric_of_label(chosen["metric"], positive_label)
         options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
         command(request=_request(values, options), **values)
@@ -573,6 +573,7 @@ class Analysis(NamedTuple):
 def analysis_of(request: AnalysisRequest) -> Analysis:
     """Load a model, read its rows, and return the analysis."""
     from ens_plugin.analysis.analyze import run_analysis
+    from ens_plugin.analysis.evidence import progress_bar
 
     with only_results_on_stdout():
         model, rows = model_and_rows(request)

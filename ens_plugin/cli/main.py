@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ens_plugin.cli.agreement import agreement
 from ens_plugin.cli.console import (
     NO_RESULT,
     NOT_MET,
@@ -28,23 +28,33 @@ from ens_plugin.cli.console import (
     quiet_libraries,
     show_refusal,
     use_store,
+    write_bytes,
     write_text,
 )
 from ens_plugin.cli.inputs import (
     KINDS,
+    NO_PARQUET,
     AnalysisRequest,
     analysis_arguments,
     analysis_of,
     budget_arguments,
     feature_arguments,
+    features_for_model,
+    left_out_note,
+    load_named,
+    max_size_option,
+    means_arguments,
+    model_and_rows,
+    read_table,
+    row_arguments,
 )
-from ens_plugin.cli.oob import oob
 from ens_plugin.cli.spark import SparkEngine, spark_options
-from ens_plugin.errors import EnsPluginError, spelled
+from ens_plugin.core.validation import counted
+from ens_plugin.errors import EnsPluginError, InputError, spelled
 from ens_plugin.findings import CHECKS, explain
 from ens_plugin.report.answer import markdown_summary
-from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import wrapped
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.text import level_text, wrapped
 from ens_plugin.tracking.connection import (
     check_server,
     require_mlflow,
@@ -53,6 +63,12 @@ from ens_plugin.tracking.connection import (
     without_secrets,
 )
 from ens_plugin.tracking.log import DEFAULT_PREFIX
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ens_plugin.analysis.unlabelled import Agreement
+    from ens_plugin.oob.predictions import OobPredictions
 
 __all__ = ["cli", "main"]
 
@@ -101,10 +117,6 @@ def cli() -> None:
 
     Exit codes: 0 success, 1 a requirement is not met (no size is large enough), 2 no result.
     """
-
-
-cli.add_command(agreement)
-cli.add_command(oob)
 
 
 @cli.command(epilog=("\b\nExample:\n  ens-plugin demo\n  mlflow ui --backend-store-uri sqlite:///mlflow.db\n"))
@@ -378,6 +390,140 @@ def gate_server(
 
     setup = GateSetup(policy, baseline, promote, prefix, audit_log, tracking_uri)
     serve(setup, os.environ.get(secret_variable, ""), on_alias, host, port)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin oob forest.joblib --data train.csv --target y --out preds.parquet\n"
+        "  ens-plugin oob models:/churn@champion --data train.parquet \\\n"
+        "      --target churned --out preds.csv\n"
+    )
+)
+@row_arguments
+@output_option("--out", "csv or parquet file to write, one line for each row of FILE, in their order.", required=True)
+def oob(request: AnalysisRequest, out_path: Path) -> None:
+    """Write the out-of-bag prediction of each training row.
+
+    It is that of the members that were not trained on the row. The columns written are label,
+    value_LABEL for each label (its probability, or share of votes), and n_members, the number of
+    members that predicted the row; of a regression, value and n_members. A row that every member was
+    trained on has empty cells and n_members 0.
+
+    MODEL is as for `ens-plugin analyze`. Loading a model runs code stored in it: load only what you
+    trust. FILE holds the exact training rows in their order. Columns of weights and groups are no
+    features; with --groups, a member predicts a row only if it was trained on no row of the group.
+    """
+    from ens_plugin.oob.predictions import oob_predictions
+
+    if out_path.resolve() == Path(request.data).resolve():
+        raise InputError("--out names the file with the rows, which would be replaced. Choose another path.")
+    content = _writer(out_path)
+    with only_results_on_stdout():
+        model, rows = model_and_rows(request)
+        found = oob_predictions(model, rows.X, rows.y, groups=rows.groups, n_jobs=request.options.n_jobs)
+    write_bytes(out_path, content(found.to_frame()))
+    click.echo(_sentence(found, out_path))
+
+
+def _writer(path: Path) -> Callable[[pd.DataFrame], bytes]:
+    """Return what makes the content of a file from a table, by the ending of its name."""
+    name = path.name.lower()
+    if name.endswith((".parquet", ".pq")):
+        return _parquet
+    if name.endswith(".csv"):
+        return lambda frame: frame.to_csv(index=False, lineterminator="\n").encode()
+    raise InputError(f"The file to write, {str(path)!r}, is neither .csv nor .parquet. Choose one of these endings.")
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    buffer = BytesIO()
+    try:
+        frame.to_parquet(buffer, index=False)
+    except ImportError as error:
+        raise InputError(NO_PARQUET.format("The predictions cannot be written")) from error
+    return buffer.getvalue()
+
+
+def _sentence(found: OobPredictions, path: Path) -> str:
+    members, without = found.n_members, int((found.n_members == 0).sum())
+    text = (
+        f"Wrote {counted(members.size, 'row')} to {path}: {members.min()} to "
+        f"{counted(members.max(), 'out-of-bag member')} each, {members.mean():.3g} on average."
+    )
+    return text if not without else f"{text} {without} have none, and no prediction."
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin agreement forest.joblib --data today.parquet --min 0.99\n"
+        "  ens-plugin agreement models:/churn@champion --data today.csv \\\n"
+        "      --drop customer --json agreement.json\n"
+    )
+)
+@click.argument("model")
+@click.option("--data", required=True, metavar="FILE", help=f"File with rows without labels: {KINDS}.")
+@click.option(
+    "--min",
+    "least",
+    type=SHARE,
+    help="Exit with 1 if the agreement with the infinite ensemble is lower.",
+)
+@click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the size.")
+@max_size_option
+@feature_arguments
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the result on stdout.",
+)
+@output_option("--json", "Also save the result as JSON.")
+@means_arguments
+def agreement(
+    model: str, data: str, least: float | None, confidence: float, max_size: int, drop: tuple[str, ...],
+    features: tuple[str, ...], style: Literal["text", "json"], json_path: Path | None, n_jobs: int | None,
+    tracking_uri: str | None,
+) -> None:  # fmt: skip
+    """Print how often MODEL decides as a larger one would.
+
+    FILE holds rows without labels that the model was not trained on, such as those of today. Columns
+    that the model does not know are left out, where it has the names of its features. MODEL is as for
+    `ens-plugin analyze`. Loading a model runs code stored in it: load only what you trust.
+
+    Exits with 1 if the agreement is below --min, with 2 if there is no result, or with --min too few
+    rows or a doubt.
+    """
+    from ens_plugin.analysis.unlabelled import agreement as estimated
+
+    with only_results_on_stdout():
+        frame = read_table(data)
+        fitted = load_named(model, tracking_uri)
+        rows = features_for_model(frame, fitted, drop=drop, features=features)
+        if rows.left_out:
+            paragraph(left_out_note(rows.left_out))
+        found = estimated(fitted, rows.X, confidence=confidence, max_size=max_size, n_jobs=n_jobs)
+    if json_path is not None:
+        write_text(json_path, found.to_json())
+    click.echo(found.to_json() if style == "json" else str(found))
+    if least is not None:
+        _judge(found, least, is_shown=style == "text")
+
+
+def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
+    """Exit with 2 where the rows decide nothing, and with 1 where the agreement is lower than demanded."""
+    is_decided = found.n_rows >= FEWEST_ROWS and not found.doubts
+    meets = found.agreement >= least
+    state = ("met" if meets else "not met") if is_decided else "not judged, because of the warning"
+    if is_shown:
+        click.echo("\n".join(["", *wrapped(f"At least {level_text(least)} wanted: {state}.")]))
+    if not is_decided or not meets:
+        click.get_current_context().exit(NOT_MET if is_decided else NO_RESULT)
 
 
 def _formatted(report: EnsembleReport, style: Format) -> str:

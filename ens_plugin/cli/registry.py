@@ -28,7 +28,6 @@ from ens_plugin.cli.inputs import (
 from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.progress import progress_bar
 from ens_plugin.registry.gating import Audit, audit_to_file, audit_to_log, audited_errors, gate_request, run_gate
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
@@ -37,7 +36,7 @@ from ens_plugin.report.budget import CostLimits
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server, scratch_folder, tracking_errors
-from ens_plugin.tracking.measurement import Rows
+from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.models import VersionAddress, check_alias, is_uri
 
 if TYPE_CHECKING:
@@ -231,6 +230,8 @@ TEXT_LIMIT = 300
 
 def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimits) -> Rightsizing:
     """Load a model, cut it to its recommended size within limits, log and register the smaller one."""
+    from ens_plugin.analysis.evidence import progress_bar
+
     check_name(register)
     source = _source(request)
     found = analysis_of(replace(request, model=source.uri))

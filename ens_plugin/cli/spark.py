@@ -136,7 +136,7 @@ def _stderr_to(log: Path) -> Iterator[None]:
 
 
 def _session(master: str, log: Path) -> Any:
-    from ens_plugin.spark.session import require_spark
+    from ens_plugin.spark.columns import require_spark
 
     require_spark()
     # Executors on this machine must use the Python of this command, not the first one on the path.

@@ -13,13 +13,13 @@ from scipy.special import betainc, betaincinv, betaln, digamma, expit, gammaln, 
 from scipy.stats import poisson
 
 from ens_plugin.core.comparison import luck_variance
-from ens_plugin.core.error_curve import smallest_odd_size
+from ens_plugin.core.error_curve import PRIOR_VOTES, smallest_odd_size
 from ens_plugin.core.intervals import PosteriorDraws, interval_of_draws, size_draws, size_interval, spread_sizes
 from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.row_model import Density, Likelihood, RowModel, model_agreement, row_means
+from ens_plugin.core.row_model import MAX_ITERATIONS, Density, Likelihood, RowModel, model_agreement, row_means
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import RowBlock, count_members, member_labels, member_margins, strongest_rival
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, as_sizes
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, BoolArray, FloatArray, IntArray, as_sizes
 from ens_plugin.core.weights import RowWeight
 
 __all__ = [
@@ -48,7 +48,6 @@ LARGEST_SIZE = 100_001
 POWERS = np.array([0.5, 1.0, 3.0])
 PRIOR_SD = np.array([1.0, 3.0, 3.0])
 LEAST_SD = 0.02
-TINY = 1e-12
 # The disagreement falls with the root of the size where votes are smooth, so that a size moves by twice its error.
 BY_LOG = 2.0
 
@@ -142,7 +141,7 @@ class SizeLuck:
 
 @dataclass(frozen=True, eq=False)
 class AgreementLaw:
-    """The :class:`~ens_plugin.core.size_law.SizeLaw` of the agreement with the infinite ensemble, by a row model.
+    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of the agreement with the infinite ensemble, by a row model.
 
     The model's density has no draws (None) if it is a point mass.
     """
@@ -259,7 +258,7 @@ def _log_ratio(
         return None
     share = share[known] / share.sum()
     observed, predicted = share @ apart[known], share @ expected[known]
-    if observed <= TINY or predicted <= TINY:
+    if observed <= NEGLIGIBLE or predicted <= NEGLIGIBLE:
         return None
     residual = apart[known] - observed / predicted * expected[known]
     sd = np.hypot(np.sqrt(np.sum((share * residual) ** 2)) / observed, LEAST_SD)
@@ -279,12 +278,12 @@ def anchor_agreement(
     and the ratio is that of `model`.
     """
     sizes = np.unique(np.geomspace(1, LARGEST_SIZE, N_SIZES).astype(np.int64) // 2 * 2 + 1).astype(np.float64)
-    whole = np.maximum(1.0 - model_agreement(model, sizes), TINY)
+    whole = np.maximum(1.0 - model_agreement(model, sizes), NEGLIGIBLE)
     factor = ratio.log_at(sizes)
     if contests is not None:
         by_row = row_means(model, 1.0 - model.agreement_by_point(sizes), rows)
-        same_rows = np.maximum(by_row @ weight / weight.sum(), TINY)
-        factor += np.log(np.maximum(1.0 - model_agreement(contests, sizes), TINY) / same_rows)
+        same_rows = np.maximum(by_row @ weight / weight.sum(), NEGLIGIBLE)
+        factor += np.log(np.maximum(1.0 - model_agreement(contests, sizes), NEGLIGIBLE) / same_rows)
     disagreement = np.minimum.accumulate(np.minimum(whole * np.exp(factor), 1.0))
     log_factor = PchipInterpolator(np.log(sizes), np.log(disagreement / whole))
     own = (model.density, model.likelihood, model.counts, model.group, model.point_weights)
@@ -296,15 +295,13 @@ MAX_CELLS = 200
 N_DRAWS = 400
 # With 64, the size for 5 to 30 members differs by up to a factor 1.5 from that of the exact integral, with 256 by 1.05.
 N_QUANTILES = 256
-PRIOR_VOTES = 0.5
-LEAST_SD_OF_CELL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class CellVotes:
     """Mean and spread of the members' votes in each cell, a cell being the rows with equal features.
 
-    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of the agreement on these rows.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of the agreement on these rows.
 
     Attributes
     ----------
@@ -444,15 +441,13 @@ def _disagreement(
         half = np.ceil(b / 2.0)
         by_cell = betainc(half, half, (1.0 - np.minimum(np.abs(mean), 1.0)) / 2.0)
     else:
-        by_cell = ndtr(-np.abs(mean) * np.sqrt(b) / np.maximum(cells.sd, LEAST_SD_OF_CELL)) * (
-            cells.sd > LEAST_SD_OF_CELL
-        )
+        by_cell = ndtr(-np.abs(mean) * np.sqrt(b) / np.maximum(cells.sd, ROUNDING)) * (cells.sd > ROUNDING)
     return np.asarray((by_cell * (cells.share if shares is None else shares)).sum(axis=1))
 
 
 # Prior precision of the coefficients: a logistic line is fitted freely, more than that only where the data need it.
 PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
-MAX_ITERATIONS, SMALL_STEP, ROUNDING = 200, 1e-8, 1e-12
+SMALL_STEP = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -482,7 +477,7 @@ def chances_of_labels(score: FloatArray, is_second: FloatArray, weight: FloatArr
         chance = expit(columns @ coefficients)
         gradient = columns.T @ (weight * (is_second - chance)) - PRECISION * coefficients
         step = np.linalg.solve(_hessian(columns, weight, chance), gradient)
-        least = reached - ROUNDING * abs(reached)
+        least = reached - NEGLIGIBLE * abs(reached)
         while (found := _log_posterior(coefficients + step, columns, is_second, weight)) < least:
             step /= 2.0
         coefficients, reached = coefficients + step, found

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, gammaln
 
-from ens_plugin.core.validation import BoolArray, FloatArray
+from ens_plugin.core.validation import PART_ROWS, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 __all__ = [
+    "UNSEEN",
     "BagProof",
     "Bags",
     "are_records_of",
@@ -187,10 +188,7 @@ LARGEST_CHANCE = 1e-4
 # Rows that match a training row more often than not are not compared.
 EVEN_CHANCE = 0.5
 MOST_LEFT_OUT = 0.75
-# Standard deviations by which the row with most out-of-bag members may exceed the mean.
-MOST_DEVIATIONS = 6.0
-PART_ROWS = 65_536
-# Changed rows: rows and standard errors from which a difference is not chance, and the largest share of the error.
+# Rows and standard errors from which a difference is not chance, and the largest share of the error of changed rows.
 FEWEST_COMPARED = 30
 FEWEST_STANDARD_ERRORS = 6.0
 LARGEST_SHARE = 0.8
@@ -226,7 +224,7 @@ def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
     `left_out` is the share of the training rows that one bag leaves out.
     """
     mean = wrong.shape[0] * left_out
-    return bool(wrong.sum(axis=0).max() > mean + MOST_DEVIATIONS * np.sqrt(mean * (1.0 - left_out)))
+    return bool(wrong.sum(axis=0).max() > mean + FEWEST_STANDARD_ERRORS * np.sqrt(mean * (1.0 - left_out)))
 
 
 def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.losses import LossMoments
 from ens_plugin.core.tally import SupportTally
-from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray
 from ens_plugin.core.votes import share_angle
 from ens_plugin.core.weights import RowWeight
 
@@ -34,8 +34,6 @@ CELLS_PER_OCTAVE = 16
 CELLS_PER_ERROR = 6
 CLOSE_ERRORS = 16.0
 EXACT_TRIALS = 64
-CELLS_PER_OCTAVE_OF_TRIALS = 16
-LEAST_SD = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +138,9 @@ def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArr
 
     Cells of spread are 1/16 octave wide, those of means 1/6 standard error; beyond 16 errors from 0, they widen.
     """
-    near = np.floor(CELLS_PER_OCTAVE_OF_TRIALS * np.log2(np.maximum(trials / EXACT_TRIALS, 1.0)))
+    near = np.floor(CELLS_PER_OCTAVE * np.log2(np.maximum(trials / EXACT_TRIALS, 1.0)))
     count = np.where(trials <= EXACT_TRIALS, trials, EXACT_TRIALS + 1.0 + near).astype(np.int64)
-    octave = np.floor(np.log2(np.maximum(sd, LEAST_SD)) * CELLS_PER_OCTAVE)
+    octave = np.floor(np.log2(np.maximum(sd, NEGLIGIBLE)) * CELLS_PER_OCTAVE)
     spread = np.exp2(octave / CELLS_PER_OCTAVE)
     error = spread / np.sqrt(np.maximum(_least_trials(count), 1.0))
     place = np.floor(np.arcsinh(mean / (error * CLOSE_ERRORS)) * (CLOSE_ERRORS * CELLS_PER_ERROR))
@@ -151,5 +149,5 @@ def margin_codes(trials: FloatArray, mean: FloatArray, sd: FloatArray) -> IntArr
 
 def _least_trials(count: IntArray) -> FloatArray:
     """Return the least number of members that a row of each cell of numbers can have, shape as `count`."""
-    beyond = np.exp2((count - EXACT_TRIALS - 1.0) / CELLS_PER_OCTAVE_OF_TRIALS) * EXACT_TRIALS
+    beyond = np.exp2((count - EXACT_TRIALS - 1.0) / CELLS_PER_OCTAVE) * EXACT_TRIALS
     return np.where(count <= EXACT_TRIALS, count, beyond)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
-from ens_plugin.core.anchoring import Anchor, mean_error
+from ens_plugin.core.error_curve import Anchor, mean_error
 from ens_plugin.core.row_model import (
     Density,
     RowModel,
@@ -27,10 +27,12 @@ from ens_plugin.core.row_model import (
     mean_posterior,
     posterior_products,
 )
-from ens_plugin.core.validation import FloatArray
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray
 
 __all__ = [
+    "N_DRAWS",
     "N_PARTS",
+    "SD_INFLATION",
     "ErrorDraws",
     "FittedTail",
     "LargestValues",
@@ -58,7 +60,6 @@ __all__ = [
 
 SD_INFLATION = 1.1
 N_DRAWS = 200
-ROUNDING = 1e-14
 N_SIZES = 72
 SUM_ROWS = 512
 
@@ -125,7 +126,7 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: f
     spread = e * (1.0 - e)
     variance = np.maximum(np.asarray(sd, dtype=np.float64) ** 2, spread / np.asarray(n_rows, dtype=np.float64))
     # An error within rounding of 0 or 1 is treated as 0 or 1.
-    certain = (spread <= ROUNDING) | (variance <= 0)
+    certain = (spread <= NEGLIGIBLE) | (variance <= 0)
     n = np.where(certain, n_rows, spread / np.where(certain, 1.0, variance))
     z = float(ndtri(0.5 + level / 2.0))
     centre = (e + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -298,7 +299,7 @@ def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[Floa
 class ErrorDraws:
     """The error at a grid of odd sizes, and draws of it from its posterior.
 
-    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of the error relative to that of the infinite ensemble.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of the error relative to that of the infinite ensemble.
 
     Attributes
     ----------
@@ -436,7 +437,6 @@ TAIL_SHARE = 1.0 / 15.0
 SHAPES = np.linspace(-0.45, 0.95, 29)
 SHAPE_PRIOR = (0.3, 0.35)
 N_SCALES = 25
-SHAPE_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -526,7 +526,7 @@ def fit_tail(
     threshold = float(largest.values[n_tail])
     above = float(share.sum())
     mean_excess = float((values - threshold) @ share) / above
-    if mean_excess <= SHAPE_ROUNDING * abs(threshold) or above >= 1.0:
+    if mean_excess <= ROUNDING * abs(threshold) or above >= 1.0:
         return None
     reach = min(1.0, 0.25 + 5.0 / float(np.sqrt(above * n_effective)))
     scales = mean_excess * (1.0 - SHAPES)[:, None] * np.exp(np.linspace(-reach, reach, N_SCALES))
@@ -544,7 +544,7 @@ def fit_tail(
         shape=float(posterior.sum(axis=1) @ SHAPES),
         posterior=posterior.ravel(),
         centre=(body * body_mean + above * tail_mean).ravel(),
-        spread=np.maximum(np.sqrt(noise), SHAPE_ROUNDING * mean_excess).ravel(),
+        spread=np.maximum(np.sqrt(noise), ROUNDING * mean_excess).ravel(),
     )
 
 

@@ -24,12 +24,13 @@ from ens_plugin.core.comparison import influence_on_variance, shared_luck_varian
 from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 from ens_plugin.core.pair_covariance import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.sample import Sample, ScoreBlock
-from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares_over_members
-from ens_plugin.core.validation import FloatArray, as_sizes, as_values, as_weight, counted
+from ens_plugin.core.tally import CHUNK, RowBlock, ValueTally, select_rows, sum_squares_over_members
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "ROWS_OF_LUCK",
     "LossMoments",
     "SquaredLoss",
     "brier_loss",
@@ -48,14 +49,13 @@ __all__ = [
 
 LARGEST_LOG = 700.0
 TINY = 1e-200
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class SquaredLoss:
     r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
 
-    It is the :class:`~ens_plugin.core.size_law.SizeLaw` of this error relative to that of the infinite ensemble.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of this error relative to that of the infinite ensemble.
 
     Attributes
     ----------
@@ -333,7 +333,7 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
         )
     squares, cubes = float(moments.second[0, 0]), float(moments.third[0, 0])
     # What is left of the squared deviations from the weighted mean, where weights do not depend on the losses.
-    first, second, both = moments.second[2] / max(1.0 - 2.0 * cubes / squares + squares, ROUNDING)
+    first, second, both = moments.second[2] / max(1.0 - 2.0 * cubes / squares + squares, NEGLIGIBLE)
     shared = (both - first - second) / 2.0
     scale = np.maximum(moments.second[2, :2], TINY) ** 1.5
     return SquaredLoss(
@@ -348,8 +348,6 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
 # Ways to split a row's members into halves; each doubles the length of the alternating pieces.
 N_SPLITS = 4
 N_CLASSES = 2**N_SPLITS
-# Few, so that what is read of them stays in a processor's cache.
-ROWS_AT_ONCE = 256
 ROWS_OF_LUCK = 1000
 # Of scores; bounds the time where labels are many, and of two labels no row is left.
 MOST_PROBABILITIES = 250_000
@@ -505,8 +503,9 @@ def brier_terms_of_scores(
     of many rows does not.
     """
     squared, variance = np.empty((2, block.target.size))
-    for start in range(0, block.target.size, ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    # Few rows, so that what is read of them stays in a processor's cache.
+    for start in range(0, block.target.size, CHUNK):
+        rows = slice(start, start + CHUNK)
         part = block.like(block.stored[:, rows], block.counted[:, rows], block.target[rows])
         squared[rows], variance[rows] = _terms_by_halves(part, block.support[rows], inverse_link)
     return squared, variance
@@ -663,9 +662,6 @@ def _excess(probability: FloatArray, concentration: FloatArray) -> FloatArray:
     return np.asarray(digamma(concentration) - digamma(probability * concentration) + np.log(probability))
 
 
-RESIDUAL_ROUNDING = 1e-9
-
-
 def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> FloatArray:
     r"""Return residuals of out-of-bag means, target less prediction, as narrow as those of `size` members.
 
@@ -706,9 +702,9 @@ def residual_limits(
     total = float(units.sum())
     one = float(units @ units) / total
     needed = (0.5 + level / 2.0) * (total + one)
-    if needed > total * (1.0 + RESIDUAL_ROUNDING):
+    if needed > total * (1.0 + ROUNDING):
         what = "rows" if groups is None else "groups"
-        fewest = np.ceil(2.0 / (1.0 - level) - 1.0 - RESIDUAL_ROUNDING)
+        fewest = np.ceil(2.0 / (1.0 - level) - 1.0 - ROUNDING)
         raise InputError(
             f"An interval of level {level:g} needs at least {fewest:.0f} {what} with out-of-bag members, and there are "
             f"{_worth(units)}. Pass a lower interval_level, or train on more rows."

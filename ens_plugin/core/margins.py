@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.row_model import N_CELLS, BandMatrix, Density, Likelihood, RowGroups, fit_density, mean_posterior
-from ens_plugin.core.validation import AnyIntArray, FloatArray, as_sizes, as_values, code_index, row_parts
+from ens_plugin.core.validation import (
+    NEGLIGIBLE,
+    ROUNDING,
+    AnyIntArray,
+    FloatArray,
+    as_sizes,
+    as_values,
+    code_index,
+    row_parts,
+)
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 
 __all__ = [
@@ -30,9 +39,6 @@ SPREAD_LEVELS = np.arange(1, 200) / 200
 SPREAD_BANDWIDTH = 0.075
 FEWEST_SPREAD_ROWS = 20.0
 LEAST_VARIANCE = 0.02
-LEAST_SPREAD = 1e-9
-LEAST_SCALE = 1e-12
-LARGEST_SIZE = 1e300
 # One member votes for one label, so that there is no choice among rivals.
 FEWEST_CHOOSING = 3.0
 TAIL_SHARE = 0.003
@@ -41,7 +47,7 @@ FINE_POINTS = 801
 CELLS_PER_ERROR = 2.0
 COUNTS_PER_OCTAVE = 8
 # Likelihoods beyond so many standard errors, 3e-43 of the largest, are taken as 0 where few others are left.
-NEGLIGIBLE, MOST_KEPT = 14.0, 0.5
+FARTHEST_LIKELY, MOST_KEPT = 14.0, 0.5
 MOST_BLOCKS, LEAST_BLOCK = 16, 32
 
 
@@ -158,7 +164,7 @@ def fit_margins(
 
 def _root(sizes: FloatArray) -> FloatArray:
     # At infinity, a distance of 0 must stay 0 and not become NaN.
-    return np.asarray(np.sqrt(np.minimum(sizes, LARGEST_SIZE)))
+    return np.asarray(np.sqrt(np.minimum(sizes, np.finfo(np.float64).max)))
 
 
 def _spread_function(
@@ -184,8 +190,8 @@ def _spread_function(
     near = np.clip(1.0 - apart * apart * apart, 0.0, None)
     kernel = near * near * near * mass
     smooth = kernel @ variance / kernel.sum(axis=1)
-    scale = max(float(np.abs(m).max()), LEAST_SCALE)
-    least = max(LEAST_VARIANCE * float(mass @ variance / mass.sum()), (LEAST_SPREAD * scale) ** 2)
+    scale = max(float(np.abs(m).max()), NEGLIGIBLE)
+    least = max(LEAST_VARIANCE * float(mass @ variance / mass.sum()), (ROUNDING * scale) ** 2)
     return margin, np.sqrt(np.maximum(smooth, least))
 
 
@@ -195,7 +201,7 @@ def _even_grid(low: float, high: float, margins: FloatArray, spreads: FloatArray
     They reach from `low` to `high` at least.  0 is a boundary between two cells, so that each is on one side of it.
     """
     low, high = min(float(low), 0.0), max(float(high), 0.0)
-    padding = PADDING * max(high - low, LEAST_SPREAD * float(spreads.max()))
+    padding = PADDING * max(high - low, ROUNDING * float(spreads.max()))
     fine = np.linspace(low - padding, high + padding, FINE_POINTS)
     inverse = 1.0 / np.interp(fine, margins, spreads)
     length = np.append(0.0, np.cumsum(np.diff(fine) * (inverse[1:] + inverse[:-1]) / 2.0))
@@ -242,7 +248,7 @@ def _blocks_near(centre: FloatArray, error: FloatArray, support: FloatArray) -> 
     height = max(-(-centre.size // MOST_BLOCKS), LEAST_BLOCK)
     for start in range(0, centre.size, height):
         rows = slice(start, min(start + height, centre.size))
-        reach = NEGLIGIBLE * float(error[rows].max())
+        reach = FARTHEST_LIKELY * float(error[rows].max())
         low, high = np.searchsorted(support, [centre[rows.start] - reach, centre[rows.stop - 1] + reach])
         yield rows, slice(int(low), int(high))
 

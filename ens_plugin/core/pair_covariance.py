@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.comparison import influence_on_variance
 from ens_plugin.core.tally import count_members
-from ens_plugin.core.validation import BoolArray, FloatArray
+from ens_plugin.core.validation import ROUNDING, BoolArray, FloatArray
 
 __all__ = [
+    "PART_ROWS",
+    "STEP",
     "LossOfRows",
     "VotePairs",
     "Voters",
@@ -361,7 +363,6 @@ STEP = 1e-4
 # Third derivatives are differences that are divided by its cube.
 WIDE_STEP = 1e-2
 MOST_DIRECTIONS = 2
-ROUNDING = 1e-9
 MOST_LABELS = 20
 # Few, so that they stay in a processor's cache.
 CELLS_AT_ONCE = 2**15

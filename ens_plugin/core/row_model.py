@@ -15,6 +15,8 @@ from ens_plugin.core.validation import AnyIntArray, FloatArray
 
 __all__ = [
     "GRID",
+    "MAX_ITERATIONS",
+    "MAX_VOTES",
     "BandMatrix",
     "Density",
     "Likelihood",

@@ -39,7 +39,7 @@ from ens_plugin.core.tally import (
     sum_over_members,
     value_sums,
 )
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, in_few_bytes, row_parts
+from ens_plugin.core.validation import CELLS_AT_ONCE, BoolArray, FloatArray, IntArray, in_few_bytes, row_parts
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -478,7 +478,6 @@ MORE_BELOW = 12
 MOST_MEMBERS = 400
 MOST_BINS = 6
 MOST_CONTESTS, FEWEST_TOGETHER = 30, 60
-OUTPUTS_AT_ONCE = 4_000_000
 # Few, so that all members' outputs for them stay in a processor's cache.
 ROWS_AT_ONCE = 64
 
@@ -555,7 +554,7 @@ def _bins(trials: NDArray[np.intp]) -> Iterator[tuple[int, RowIndex]]:
 
 
 def _parts(rows: RowIndex, outputs_per_row: int) -> list[RowIndex]:
-    height = max(OUTPUTS_AT_ONCE // outputs_per_row, 1)
+    height = max(CELLS_AT_ONCE // outputs_per_row, 1)
     return [rows[start : start + height] for start in range(0, rows.size, height)]
 
 

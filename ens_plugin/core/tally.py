@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import BoolArray, Column, FloatArray, IntArray, in_few_bytes, row_parts
+from ens_plugin.core.validation import ROUNDING, BoolArray, Column, FloatArray, IntArray, in_few_bytes, row_parts
 
 __all__ = [
     "CHUNK",
@@ -67,7 +67,7 @@ __all__ = [
     "wrong_support",
 ]
 
-# Blocks of rows start at multiples of so many.
+# Blocks of rows start at multiples of so many, of which what is computed stays in a processor's cache.
 CHUNK = 256
 CELLS_AT_ONCE = 2**17
 # Votes on two labels are counted by masks, of a byte for each member.
@@ -663,8 +663,6 @@ FEW_LABELS = 16
 SUPPORTS_AT_ONCE = 32_768
 # Rows are few if so many times as many are more than all.
 FEW_ROWS = 4
-# Far above the rounding of a sum over members.
-ROUNDING = 1e-9
 
 
 def tally_margins(block: RowBlock, sums: Sums | None = None) -> MarginTally:

@@ -14,9 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "CELLS_AT_ONCE",
+    "EXACT",
     "LARGEST_VALUE",
     "MAX_SIZE",
     "MOST_MEMBERS",
+    "NEGLIGIBLE",
+    "PART_ROWS",
+    "ROUNDING",
+    "SINGLE_ROUNDING",
+    "STANDARD_ERRORS",
     "AnyIntArray",
     "BoolArray",
     "Column",
@@ -40,9 +47,11 @@ __all__ = [
     "code_index",
     "counted",
     "in_few_bytes",
+    "is_tied",
     "label_text",
     "one_line",
     "pair_index",
+    "previous_odd_size",
     "printable",
     "refuse_lazy",
     "rounded_up",
@@ -63,8 +72,19 @@ MAX_SIZE = 1_000_000_000
 MOST_MEMBERS = 1_000_000  # that anyone can train, and votes that an array can list
 CODES_PER_ROW = 16  # that are counted rather than sorted
 PART_ROWS = 2**16  # of which arrays take little memory
+CELLS_AT_ONCE = 4_000_000  # of an array that is computed in parts
 LARGEST = 1e100  # of weights: their squares, summed over rows, stay finite
 LARGEST_VALUE = 1e30  # of targets and outputs: intervals need the sixth powers of errors, and their products
+# Whole numbers up to here are floating-point numbers.
+EXACT = 2**53
+# Standard errors from which a difference is not one of chance.
+STANDARD_ERRORS = 5.0
+# Relative difference of figures that are equal but for the order of their sums.
+ROUNDING = 1e-9
+# The same where a library holds numbers in single precision.
+SINGLE_ROUNDING = 1e-6
+# What is smaller, relative to what it is a part of, is lost in rounding, and counts as nothing.
+NEGLIGIBLE = 1e-12
 _WHOLE = re.compile(r"(-?\d+)\.0")
 _SWITCHES = {"False": "0", "True": "1"}
 # Names that begin with the sound of a vowel, some of them because their letters are spoken, as of XGBClassifier.
@@ -390,3 +410,19 @@ def whole_counts(values: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         n_rows += np.bincount(values[part].astype(np.int64), minlength=n_rows.size)
     found = np.flatnonzero(n_rows)
     return found.astype(np.float64), n_rows[found].astype(np.float64)
+
+
+def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
+    """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error.
+
+    `ties_to` is the largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
+    """
+    return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))
+
+
+def is_tied(sizes: ArrayLike, ties_to: float) -> NDArray[np.bool_]:
+    """Return which sizes are even and at most `ties_to`, shape as `sizes`."""
+    wanted = np.asarray(sizes, dtype=np.float64)
+    # The remainder of infinity is NaN, which is unequal to 0.
+    with np.errstate(invalid="ignore"):
+        return np.asarray((wanted % 2 == 0) & (wanted <= ties_to))

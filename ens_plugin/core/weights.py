@@ -11,6 +11,8 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import binom
 
 from ens_plugin.core.validation import (
+    ROUNDING,
+    STANDARD_ERRORS,
     AnyIntArray,
     FloatArray,
     add_by_code,
@@ -23,6 +25,7 @@ from ens_plugin.core.validation import (
 from ens_plugin.errors import InputError
 
 __all__ = [
+    "MOST_DISPERSION",
     "Representation",
     "RowWeight",
     "as_row_weight",
@@ -185,8 +188,7 @@ def small_number_factor(weight: FloatArray, groups: AnyIntArray, level: float) -
     return float(stdtrit(n_groups - 1.0, tail) / ndtri(tail)) ** 2
 
 
-# Limits of chance: a label's mean number of members, in standard errors; the relative spread of the numbers.
-MOST_DEVIATIONS = 5.0
+# Relative spread of the numbers of members of a label's rows that chance may give.
 MOST_DISPERSION = 1.25
 # Among rows of unequal chances, those with a lower chance to be usable are not represented: very few rows would have
 # all their weight.
@@ -196,8 +198,6 @@ FEWEST_ROWS = 10
 LEAST_SHARE = 0.005
 # Gap of the means of 2 sqrt(n), whose standard deviation is at most 1 where all rows are left out equally often.
 LEAST_GAP = 3.0
-# Relative difference of chances that is rounding.
-SAME = 1e-9
 MOST_SPLITS = 2
 
 
@@ -269,7 +269,7 @@ def represent(
     n_rows, n_usable, whole, all_members, all_usable_members = entries.sums(n_labels, needed)
     members = _ratio(all_members, n_rows, 0.0)
     shift = _shift(members, n_rows, n_members)
-    looks_even = not ((np.abs(shift) > MOST_DEVIATIONS).any() or entries.are_dispersed(members, n_members))
+    looks_even = not ((np.abs(shift) > STANDARD_ERRORS).any() or entries.are_dispersed(members, n_members))
     is_even = looks_even and (chance is None or bool(np.ptp(chance[weight > 0]) <= 1e-12))
     factor, missing = np.broadcast_to(np.float64(1.0), trials.size), np.zeros(n_labels)
     if not is_even:
@@ -291,7 +291,7 @@ def represent(
         members=members,
         usable_members=_ratio(all_usable_members, n_usable, 0.0),
         missing=missing,
-        is_scarce=np.asarray(shift < -MOST_DEVIATIONS),
+        is_scarce=np.asarray(shift < -STANDARD_ERRORS),
         left_out=members / n_members if chance is None else entries.mean_by_label(chance, n_rows),
     )
 
@@ -322,13 +322,13 @@ class _Entries:
     def are_dispersed(self, members: FloatArray, n_members: int) -> bool:
         """Return whether numbers of members vary more within labels than if bags left out all rows equally often."""
         n_rows, chance, found = self._dispersion(members, n_members).sum(axis=1)
-        most = MOST_DISPERSION + MOST_DEVIATIONS * math.sqrt(2.0 / n_rows)
+        most = MOST_DISPERSION + STANDARD_ERRORS * math.sqrt(2.0 / n_rows)
         return bool(found > chance * most + 1e-9 * n_rows)
 
     def are_alike(self, members: FloatArray, n_members: int) -> NDArray[np.bool_]:
         """Return, for each label, whether numbers of members vary no more than if all its rows had the same chance."""
         n_rows, chance, found = self._dispersion(members, n_members)
-        most = MOST_DISPERSION + MOST_DEVIATIONS * np.sqrt(2.0 / np.maximum(n_rows, 1.0))
+        most = MOST_DISPERSION + STANDARD_ERRORS * np.sqrt(2.0 / np.maximum(n_rows, 1.0))
         return np.asarray(found <= chance * most + 1e-9 * n_rows)
 
     def mean_by_label(self, values: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -345,7 +345,7 @@ class _Entries:
             label, held = self.label[part], self._counted(part) > 0
             np.minimum.at(least, label[held], values[part][held])
             np.maximum.at(most, label[held], values[part][held])
-        return np.asarray(most - least <= SAME * np.abs(most))
+        return np.asarray(most - least <= ROUNDING * np.abs(most))
 
     def _dispersion(self, members: FloatArray, n_members: int) -> FloatArray:
         """Return by label the rows, and their summed squared distance from the mean: by chance and found."""

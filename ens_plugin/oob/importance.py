@@ -13,16 +13,16 @@ from scipy import sparse
 
 from ens_plugin.adapters.members import column_names, in_threads, model_errors
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis.arguments import as_seed, granted_threads
+from ens_plugin.analysis.arguments import as_seed, granted_threads, metric_of_label
 from ens_plugin.analysis.copies import as_table
-from ens_plugin.analysis.options import Metric, metric_of_label
+from ens_plugin.analysis.evidence import progress_bar
+from ens_plugin.analysis.options import Metric
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.intervals import dyadic_variance
 from ens_plugin.core.validation import FloatArray, as_array, as_count, counted, with_article
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.findings import Finding
 from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
-from ens_plugin.progress import progress_bar
 from ens_plugin.report.plots import axes_or_new, inks_of, legend_label, merge_legend
 from ens_plugin.report.text import printable, wrapped
 

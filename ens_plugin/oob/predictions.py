@@ -17,8 +17,7 @@ from ens_plugin.adapters.members import in_threads, model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.analyze import UNCHECKED_ROWS, proof_notes, with_member_findings
-from ens_plugin.analysis.arguments import granted_threads
-from ens_plugin.analysis.blocks import block_rows, label_count, row_blocks
+from ens_plugin.analysis.arguments import encode_target, granted_threads, target_array
 from ens_plugin.analysis.checks import (
     compared_number,
     cross_fitting_explained,
@@ -29,11 +28,11 @@ from ens_plugin.analysis.checks import (
     unequal_bag_doubts,
 )
 from ens_plugin.analysis.copies import HashedRows, find_repeats, hash_rows, identical_rows, refuse_copies
-from ens_plugin.analysis.groups import encode_groups, refuse_groups_in_bags
+from ens_plugin.analysis.evidence import block_rows, label_count, row_blocks
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import compare_rows_with_stored, outputs_of_some, read_rows, refuse_other_outputs
-from ens_plugin.analysis.target import encode_target, target_array
+from ens_plugin.analysis.weights import MOST_MISSING_OF_LABEL, encode_groups, refuse_groups_in_bags
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, printable, with_article
@@ -105,7 +104,6 @@ def summed_outputs(
 
 # Shares of weight, and of the weight of one label, on rows that are in every bag.
 MOST_MISSING = 0.2
-MOST_MISSING_OF_LABEL = 0.25
 
 
 @dataclass(frozen=True, eq=False)

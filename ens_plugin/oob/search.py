@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from ens_plugin.analysis.analyze import analyze
-from ens_plugin.analysis.options import Metric, metric_of_label
+from ens_plugin.analysis.arguments import metric_of_label
+from ens_plugin.analysis.options import Metric
 from ens_plugin.core.validation import as_count
 from ens_plugin.errors import BagError, DataMismatchError, InputError, WeakEstimateWarning, warn_user
 from ens_plugin.report.result import EnsembleReport

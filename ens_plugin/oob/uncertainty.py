@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis.arguments import granted_threads
-from ens_plugin.analysis.blocks import tally_rows
-from ens_plugin.analysis.target import refuse_own_loss
+from ens_plugin.analysis.arguments import granted_threads, refuse_own_loss
+from ens_plugin.analysis.evidence import tally_rows
 from ens_plugin.analysis.variance import PredictionSpread, SpreadKind, prediction_spread, read_draws
 from ens_plugin.core.losses import residual_limits, residuals_at_size
 from ens_plugin.core.tally import ValueTally, select_rows

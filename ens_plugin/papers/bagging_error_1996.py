@@ -23,7 +23,17 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import cross_val_predict
 
 from ens_plugin.analysis.analyze import analyze
-from ens_plugin.core.validation import BoolArray, FloatArray, as_numbers, as_values, check_finite, check_shares, counted
+from ens_plugin.core.validation import (
+    NEGLIGIBLE,
+    SINGLE_ROUNDING,
+    BoolArray,
+    FloatArray,
+    as_numbers,
+    as_values,
+    check_finite,
+    check_shares,
+    counted,
+)
 from ens_plugin.errors import BagError, InputError, TooFewMembersError
 from ens_plugin.papers.members import label_probabilities, out_of_bag_members, outputs_without_target
 
@@ -31,8 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["BaggingErrors", "HybridError", "estimate", "hybrid_error"]
-
-SUM_TOLERANCE = 1e-6
 
 
 def as_outputs(outputs: ArrayLike, name: str) -> FloatArray:
@@ -69,7 +77,7 @@ def _check_probabilities(array: FloatArray, name: str) -> None:
         raise InputError(f"{name} holds probabilities of one label only; give one column per label.")
     check_shares(array, name)
     worst = float(np.abs(array.sum(axis=2) - 1.0).max())
-    if worst > SUM_TOLERANCE:
+    if worst > SINGLE_ROUNDING:
         raise InputError(f"{name} must sum to 1 over the labels; the worst sum is off by {worst:g}.")
 
 
@@ -425,7 +433,6 @@ def _spread(mask: NDArray[np.bool_], outputs: FloatArray) -> NDArray[np.bool_]:
 
 
 MIN_ROWS = 3
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -493,7 +500,7 @@ def fit_line(outputs: ArrayLike, out_of_bag: ArrayLike, target: ArrayLike) -> St
     error = np.maximum(e2(h, out_of_bag, target) - variance, 0.0)
     centred = variance - variance.mean()
     # With variances that are equal up to rounding, the slope would consist of rounding errors.
-    level = np.abs(centred).max() <= ROUNDING * variance.max()
+    level = np.abs(centred).max() <= NEGLIGIBLE * variance.max()
     slope = 0.0 if level else float(centred @ error) / float(centred @ centred)
     intercept = float(error.mean() - slope * variance.mean())
     residual = error - slope * variance - intercept

@@ -12,7 +12,7 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis.target import encode_target, refuse_own_loss, refuse_own_weights
+from ens_plugin.analysis.arguments import encode_target, refuse_own_loss, refuse_own_weights
 from ens_plugin.core.validation import BoolArray, FloatArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 

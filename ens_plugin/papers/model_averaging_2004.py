@@ -32,8 +32,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from ens_plugin.adapters.sklearn.training import checked_rows, refusals, require_fitted, unchanged_on_failure
-from ens_plugin.analysis.target import target_array
+from ens_plugin.analysis.arguments import target_array
 from ens_plugin.core.validation import (
+    CELLS_AT_ONCE,
     MOST_MEMBERS,
     FloatArray,
     IntArray,
@@ -56,8 +57,6 @@ __all__ = ["BootstrapModelAveragingClassifier", "bounds", "grow_until_settled"]
 
 Draw = Callable[[np.random.Generator], tuple[Any, NDArray[Any]]]
 FeatureDraw = Callable[[IntArray, np.random.Generator], Any]
-
-DRAWN_CELLS = 1 << 22
 
 
 def row_draw(X: Any, y: NDArray[Any], chance: FloatArray | None) -> Draw:
@@ -188,7 +187,7 @@ def _sparse_like(X: Any, n_features: int, draw: FeatureDraw) -> FeatureDraw:
     """Return a function that draws features in blocks, sparse where the training rows are, to bound the memory."""
     if not sparse.issparse(X):
         return draw
-    height = max(DRAWN_CELLS // n_features, 1)
+    height = max(CELLS_AT_ONCE // n_features, 1)
 
     def draw_sparse(codes: IntArray, rng: np.random.Generator) -> Any:
         starts = range(0, codes.size, height)
@@ -698,7 +697,6 @@ Scores = Callable[[Any, Any, NDArray[Any]], FloatArray]
 
 # A fixed height, whatever n_jobs is: the rounding of matrix products depends on the height of a block.
 BLOCK_ROWS = 4096
-BLOCK_CELLS = 1 << 22
 
 
 def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
@@ -801,7 +799,7 @@ def in_row_blocks(function: Callable[[Any], Any], X: Any, cells_per_row: int, n_
 
     The height of a block depends only on the cells of a row, not on the threads.
     """
-    height = max(min(BLOCK_ROWS, BLOCK_CELLS // cells_per_row), 1)
+    height = max(min(BLOCK_ROWS, CELLS_AT_ONCE // cells_per_row), 1)
     calls = (delayed(function)(X[start : start + height]) for start in range(0, X.shape[0], height))
     with refusals():
         return list(Parallel(n_jobs=n_jobs, prefer="threads")(calls))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 __all__ = [
     "plot_disagreement",
@@ -363,24 +364,22 @@ def _one_line(text: str) -> str:
 
 def _add_line(ax: Axes, quantity: str, x: FloatArray, y: FloatArray, name: str, style: LineStyle) -> None:
     """Draw a line in the next colour of the property cycle, in other dashes than a line of the same colour."""
-    _draw_line(ax, quantity, x, y, name, style, None)
+    _quantity_of[_draw_line(ax, x, y, name, style, None)] = quantity
 
 
 def _add_reference(ax: Axes, quantity: str, x: FloatArray, y: FloatArray, name: str, style: LineStyle) -> None:
     """Draw the line that others are compared with, in the colour of text."""
-    _draw_line(ax, quantity, x, y, name, style, inks_of(ax).ink)
+    _quantity_of[_draw_line(ax, x, y, name, style, inks_of(ax).ink)] = quantity
 
 
-def _draw_line(
-    ax: Axes, quantity: str, x: FloatArray, y: FloatArray, name: str, style: LineStyle, colour: str | None
-) -> None:  # fmt: skip
+def _draw_line(ax: Axes, x: FloatArray, y: FloatArray, name: str, style: LineStyle, colour: str | None) -> Line2D:
     label = legend_label(name, set(ax.get_legend_handles_labels()[1]))
     used = [(line.get_color(), _styles_of.get(line)) for line in ax.lines]
     (line,) = ax.plot(x, y, linewidth=1.7, label=label, color=colour)
     free = [own for own in (style, *DASHES, SOLID) if (line.get_color(), own) not in used]
     line.set_linestyle(free[0] if free else style)
     _styles_of[line] = free[0] if free else style
-    _quantity_of[line] = quantity
+    return line
 
 
 def _finished(ax: Axes) -> Axes:

@@ -32,6 +32,7 @@ from ens_plugin.registry.policy import BASELINE_SCALARS, REPORT_SCALARS, Check, 
 from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
 from ens_plugin.report.text import first_doubt, label_words, printable, with_code
 from ens_plugin.tracking.connection import scratch_folder
+from ens_plugin.tracking.digest import Measurement, Rows, measure
 from ens_plugin.tracking.log import (
     PAGE_FILE,
     Point,
@@ -43,7 +44,6 @@ from ens_plugin.tracking.log import (
     scalar_points,
     subject_of,
 )
-from ens_plugin.tracking.measurement import Measurement, Rows, measure
 from ens_plugin.tracking.models import RegisteredVersion, VersionAddress, alias_holder, find_version, hold_members
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mlflow.entities import FileInfo, LoggedModel, Metric, Run
 
 __all__ = [
+    "DOUBT_LIMIT",
     "LEVEL",
     "BaselineEvidence",
     "GateEvidence",

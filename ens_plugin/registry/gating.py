@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError, ends_at_caller
 from ens_plugin.registry.evidence import (
+    DOUBT_LIMIT,
     BaselineEvidence,
     GateEvidence,
     GateRequest,
@@ -59,8 +60,8 @@ from ens_plugin.tracking.connection import (
     tracking_errors,
     without_credentials,
 )
+from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, describe_version
-from ens_plugin.tracking.measurement import Rows
 from ens_plugin.tracking.models import (
     RegisteredVersion,
     VersionAddress,
@@ -149,7 +150,6 @@ def _user() -> str | None:
 
 VERDICT_TAG = "ens.gate"
 TAG_LIMIT = 4000  # databases of older servers take 5000
-PART_LIMIT = 600
 READ_BACKS = 3
 READ_BACK_PAUSE_S = 0.5
 
@@ -206,7 +206,7 @@ def _record(decision: GateDecision) -> str:
         "evidence": decision.evidence,
         "baseline": decision.comparison,
     }
-    return json.dumps({name: None if part is None else printable(part, PART_LIMIT) for name, part in parts.items()})
+    return json.dumps({name: None if part is None else printable(part, DOUBT_LIMIT) for name, part in parts.items()})
 
 
 def _write_last(client: MlflowClient, decision: GateDecision, before: str | None) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.answer import verdict
 from ens_plugin.report.budget import NO_LIMITS, CostLimits, check_limits
@@ -40,16 +40,15 @@ from ens_plugin.tracking.connection import (
     tracking_errors,
     without_secrets,
 )
-from ens_plugin.tracking.digest import DIGEST_TAG
+from ens_plugin.tracking.digest import DIGEST_TAG, recorded_digest
 from ens_plugin.tracking.log import log_report
-from ens_plugin.tracking.measurement import recorded_digest
 from ens_plugin.tracking.models import VersionAddress, find_version, load_model, parse_address
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.models import Model
 
-    from ens_plugin.analysis.blocks import Progress
+    from ens_plugin.analysis.evidence import Progress
 
 __all__ = [
     "LoggedCut",
@@ -516,6 +515,7 @@ def rightsize(
     ens_plugin.errors.InputError: ...
     """
     from ens_plugin.analysis.analyze import run_analysis
+    from ens_plugin.analysis.arguments import metric_of_label
 
     check_name(register)
     check_limits(max_bytes, max_latency)

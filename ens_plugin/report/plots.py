@@ -16,8 +16,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
-from ens_plugin.core.tied_sizes import previous_odd_size
-from ens_plugin.core.validation import FloatArray, IntArray, counted, printable, with_article
+from ens_plugin.core.validation import FloatArray, IntArray, counted, previous_odd_size, printable, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import (
     ZERO_ONE,

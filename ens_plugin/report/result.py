@@ -15,8 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.judged_rows import JudgedRows
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
-from ens_plugin.core.validation import MAX_SIZE, FloatArray, IntArray, counted, label_text, printable
+from ens_plugin.core.validation import (
+    MAX_SIZE,
+    ROUNDING,
+    FloatArray,
+    IntArray,
+    counted,
+    is_tied,
+    label_text,
+    previous_odd_size,
+    printable,
+)
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, sentences
 
@@ -853,8 +862,6 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
     return replace(report, basis=basis, outputs=outputs)
 
 
-# Relative difference that sums in another order may have.
-ROUNDING = 1e-9
 ZERO_ONE = "0-1 error"
 SQUARED = "mean squared error"
 

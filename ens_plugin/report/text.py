@@ -304,7 +304,6 @@ _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
 OUTPUT_WIDTH = 28
-MOST_NAMED = 5
 LONGEST_NOTE = 400
 
 
@@ -433,8 +432,8 @@ def _few_rows_note(report: ReportContent, most: int) -> str:
     few = [found for found in _listed_labels(report, most) if found.n_rows and math.isnan(found.asymptote)]
     if not few:
         return ""
-    names = ", ".join(printable(found.label, LONGEST_LABEL) for found in few[:MOST_NAMED])
-    more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
+    names = ", ".join(printable(found.label, LONGEST_LABEL) for found in few[:SHOWN_ROWS])
+    more = f" and {len(few) - SHOWN_ROWS} more" if len(few) > SHOWN_ROWS else ""
     noun = member_noun(report)
     members = (
         f"the {report.mean_oob_members:.3g} out-of-bag {noun}s of a row, not all {report.n_members}, are wrong together"

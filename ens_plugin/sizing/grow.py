@@ -21,9 +21,10 @@ from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.blocks import label_count, row_blocks
+from ens_plugin.analysis.arguments import metric_of_label
 from ens_plugin.analysis.checks import doubts_about_training
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.analysis.evidence import label_count, row_blocks
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.certificate import as_level, settled_rows
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import (

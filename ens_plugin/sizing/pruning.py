@@ -20,8 +20,8 @@ from ens_plugin.adapters.members import no_adapter
 from ens_plugin.adapters.registry import find_adapter, find_library, is_known, is_registered
 from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fitted_columns, take_columns
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis.blocks import tally_rows
-from ens_plugin.analysis.target import encode_target
+from ens_plugin.analysis.arguments import encode_target
+from ens_plugin.analysis.evidence import BLOCK_BYTES, tally_rows
 from ens_plugin.core.certificate import RATES, RunningVote
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import effective_votes, is_close
@@ -60,7 +60,6 @@ __all__ = [
     "row_prior",
 ]
 
-BLOCK_BYTES = 16_000_000
 CACHE_BYTES = 1_000_000
 FEWEST_ROWS = 256
 # Of more rows, blocks of members in turn take less time than rows in turn.
@@ -285,7 +284,6 @@ def _count(total: FloatArray, votes: NDArray[Any]) -> None:
 
 
 REPLAYED_ROWS = 500
-SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +334,7 @@ def out_of_bag_outputs(adapter: EnsembleAdapter, X: Any, features: Any, y: Array
         np.zeros(n_rows, dtype=np.int64),
         np.ones(n_rows),
         with_path=False,
-        rng=np.random.default_rng(SEED),
+        rng=np.random.default_rng(0),
         progress=None,
     )
     return _usable(evidence.sample, adapter.n_members)
@@ -454,7 +452,7 @@ class _WholeEnsemble:
 
 def _redrawn(block: RowBlock, n_members: int) -> NDArray[Any]:
     """Return the outputs of `n_members` members for some rows, drawn with replacement from a row's out-of-bag ones."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(0)
     rows = rng.permutation(block.counted.shape[1])[:REPLAYED_ROWS]
     chosen = [rng.choice(np.flatnonzero(block.counted[:, row]), n_members) for row in rows]
     return np.asarray(block.outputs[np.stack(chosen, axis=1), rows])

@@ -19,7 +19,7 @@ from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import first_members, output_count, replace_ensemble, unwrap
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.blocks import Progress
+from ens_plugin.analysis.evidence import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
 from ens_plugin.core.validation import MAX_SIZE, counted, refuse_lazy, shown, with_article

@@ -17,12 +17,17 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, is_spark_model, java_reason, stages_and_model
 from ens_plugin.analysis.analyze import KnownRows, build_report
-from ens_plugin.analysis.arguments import refuse_weighted_metric, resolve_options
-from ens_plugin.analysis.blocks import sample_limit, sampling_seed, tally_block
+from ens_plugin.analysis.arguments import (
+    metric_of_label,
+    refuse_own_loss,
+    refuse_own_weights,
+    refuse_weighted_metric,
+    resolve_options,
+)
 from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
+from ens_plugin.analysis.evidence import sample_limit, sampling_seed, tally_block
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import compare_with_stored
-from ens_plugin.analysis.target import refuse_own_loss, refuse_own_weights
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
@@ -34,11 +39,15 @@ from ens_plugin.spark.columns import (
     check_columns,
     check_frame,
     check_positions,
+    collected,
+    collected_table,
     count_rows,
+    require_spark,
     selected,
     target_labels,
 )
 from ens_plugin.spark.partition import (
+    MERGED_AT_ONCE,
     ROW,
     Part,
     Plan,
@@ -57,7 +66,6 @@ from ens_plugin.spark.partition import (
     tallied_rows,
     to_bytes,
 )
-from ens_plugin.spark.session import collected, collected_table, require_spark
 
 __all__ = [
     "NamedColumns",
@@ -66,8 +74,6 @@ __all__ = [
     "behind_stages",
 ]
 
-# Parts merged into one by a task, and the largest number of parts sent to the driver.
-MERGED_INTO_ONE = 16
 FEW_ROWS = 4_000_000
 LOGGER = logging.getLogger(__name__)
 COLUMN = "part"
@@ -134,11 +140,11 @@ def _batch(part: Part) -> Any:
 def _widths(parallelism: int, counts: RowCounts) -> list[int]:
     """Return the number of tasks of each level of merging; no level where the driver can merge all parts itself."""
     # After a shuffle the partitions may be others than when they were counted; those of few rows stay small.
-    if counts.n_parts <= MERGED_INTO_ONE and counts.all <= FEW_ROWS:
+    if counts.n_parts <= MERGED_AT_ONCE and counts.all <= FEW_ROWS:
         return []
     widths = [max(parallelism, 1)]
-    while widths[-1] > MERGED_INTO_ONE:
-        widths.append(-(-widths[-1] // MERGED_INTO_ONE))
+    while widths[-1] > MERGED_AT_ONCE:
+        widths.append(-(-widths[-1] // MERGED_AT_ONCE))
     return widths
 
 
@@ -193,7 +199,7 @@ def _own_columns(model: Any) -> Sequence[str] | str:
 
 # With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
 SPARE_DEVIATIONS = 6.0
-LARGEST_KEY = 2**64 - 1
+LARGEST_KEY = int(np.iinfo(np.uint64).max)
 
 
 def analyze(

@@ -1,33 +1,110 @@
-"""The columns of a DataFrame: checks of their types, labels, weights and positions."""
+"""A DataFrame of Spark: whether Spark can be used, its columns, labels, weights and positions, and its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.custom import CustomEnsemble
 from ens_plugin.adapters.members import shortened
+from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
-from ens_plugin.spark.session import NO_CONNECT, collected
 
 __all__ = [
+    "NO_CONNECT",
     "Columns",
     "RowCounts",
     "as_names",
     "check_columns",
     "check_frame",
     "check_positions",
+    "collected",
+    "collected_table",
     "count_rows",
+    "require_spark",
     "selected",
     "target_labels",
 ]
+
+ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
+NO_CONNECT = (
+    "Spark Connect has no broadcasts, which send the model to the executors. Use a classic session on the machine of "
+    "the driver: SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE."
+)
+
+
+def require_spark() -> None:
+    """Raise ClusterError unless PySpark and Java are installed and Spark Connect is not in use."""
+    try:
+        import pyspark  # noqa: F401  (whether it is there)
+    except ImportError as error:
+        raise ClusterError(
+            "PySpark is not installed. Install it with: pip install 'ens-plugin[spark]' (it needs Java 17 or newer)."
+        ) from error
+    from pyspark import SparkContext
+    from pyspark.sql.utils import is_remote
+
+    if SparkContext._active_spark_context is not None:
+        return
+    if is_remote():
+        raise ClusterError(NO_CONNECT)
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise ClusterError(
+            "Java is not installed, and Spark needs it. Install Java 17 or newer (on Debian or Ubuntu: "
+            "apt install default-jre-headless) or set JAVA_HOME."
+        )
+
+
+def collected(df: Any) -> list[Any]:
+    """Return the rows of a small DataFrame; raise ClusterError for every failure of Spark."""
+    with _spark_errors():
+        return list(df.collect())
+
+
+def collected_table(df: Any) -> pa.Table:
+    """Return a small DataFrame as a table of Arrow; raise ClusterError for every failure of Spark."""
+    with _spark_errors():
+        return df.toArrow()
+
+
+@contextmanager
+def _spark_errors() -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise ClusterError(_explained(str(error))) from None
+
+
+def _explained(message: str) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if any("No module named 'ens_plugin'" in line for line in lines):
+        return (
+            "Spark's executors have no ens_plugin. Install it there as on the driver (pip install ens-plugin), or send "
+            "an environment along (spark.archives)."
+        )
+    if "Python worker exited unexpectedly" in message:
+        return (
+            "The Spark job failed: a Python worker died each time it was started. It may need more memory "
+            "(spark.executor.memoryOverhead, spark.executor.pyspark.memory). The log of the executors has details."
+        )
+    causes = [line for line in lines if ERROR_LINE.match(line)] or [java_reason(message)]
+    return f"The Spark job failed: {causes[-1].rstrip('.')}. The log of the executors has details."
+
 
 NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
 VECTOR = "vector"

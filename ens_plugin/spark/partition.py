@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
-from ens_plugin.analysis.blocks import BlockReader, TalliedBlock, block_rows, label_count
 from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
 from ens_plugin.analysis.estimates import soft_spreads
-from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader, Evidence, TalliedBlock, block_rows, label_count
+from ens_plugin.core.alike_rows import column_halves, point_masses, too_even
 from ens_plugin.core.grouped_tally import (
     CrossedMargins,
     GroupedValues,
@@ -35,7 +35,6 @@ from ens_plugin.core.grouped_tally import (
     vote_codes,
 )
 from ens_plugin.core.losses import LossMoments, loss_moments
-from ens_plugin.core.repeated_rows import column_halves, point_masses, too_even
 from ens_plugin.core.sample import Sample, content_order, sample_keys, smallest_keys
 from ens_plugin.core.tally import (
     AnyTally,
@@ -47,12 +46,13 @@ from ens_plugin.core.tally import (
     concatenate,
     select_rows,
 )
-from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.core.validation import ROUNDING, FloatArray, IntArray, counted
 from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
 
 __all__ = [
+    "MERGED_AT_ONCE",
     "ROW",
     "Grouping",
     "KeptRows",
@@ -122,9 +122,9 @@ def repeated_shares(marks: Marks) -> tuple[float, float]:
     """Return the share of rows whose record occurs more than once, and of rows that look like copies.
 
     The first is exact for the sampled records; the second leaves out those of a few records that occur far more often
-    than the others (:func:`ens_plugin.core.repeated_rows.point_masses`), and counts, for each split of the
+    than the others (:func:`ens_plugin.core.alike_rows.point_masses`), and counts, for each split of the
     columns, repeated rows without near misses in the worse of its halves
-    (:func:`ens_plugin.core.repeated_rows.copied_rows`).
+    (:func:`ens_plugin.core.alike_rows.copied_rows`).
     """
     whole = marks[1:, marks[0] == WHOLE]
     n_rows, repeated = max(whole.shape[1], 1), _repeated(whole)
@@ -320,11 +320,6 @@ def from_bytes(content: bytes) -> Part:
 
 Grouping = Literal["values", "votes", "rows", "shares", "margins"]
 
-# The size of the sample: up to this number every row may be a group of its own at no further cost.
-EXACT_ROWS = 20_000
-# Relative rounding error of a weighted mean of equal numbers.
-ROUNDING = 1e-9
-
 
 def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
     """Return the property by which the tallied rows of an ensemble are grouped.
@@ -337,7 +332,8 @@ def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
     two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
     if two_labels and adapter.output_kind == "labels":
         return "votes"
-    if n_rows <= EXACT_ROWS:
+    # The sample has so many rows, so that every row may be a group of its own at no further cost.
+    if n_rows <= SAMPLE_ROWS:
         return "rows"
     return "shares" if two_labels else "margins"
 

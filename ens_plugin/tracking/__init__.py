@@ -8,10 +8,9 @@ from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ens_plugin.tracking.agreement_log import log_agreement
-    from ens_plugin.tracking.digest import DIGEST_TAG, data_digest
+    from ens_plugin.tracking.digest import DIGEST_TAG, Measurement, data_digest
     from ens_plugin.tracking.evaluator import EnsembleEvaluator
     from ens_plugin.tracking.log import log_report
-    from ens_plugin.tracking.measurement import Measurement
     from ens_plugin.tracking.models import load_model
     from ens_plugin.tracking.trackers import Tracker
 
@@ -29,7 +28,7 @@ __all__ = [
 _HOME_OF = {
     "DIGEST_TAG": "ens_plugin.tracking.digest",
     "EnsembleEvaluator": "ens_plugin.tracking.evaluator",
-    "Measurement": "ens_plugin.tracking.measurement",
+    "Measurement": "ens_plugin.tracking.digest",
     "Tracker": "ens_plugin.tracking.trackers",
     "data_digest": "ens_plugin.tracking.digest",
     "load_model": "ens_plugin.tracking.models",

@@ -26,18 +26,16 @@ from ens_plugin.adapters.library import FitSite, Library, Reader, TrainingData, 
 from ens_plugin.adapters.registry import find_adapter, libraries, offered_adapters, offered_libraries, on_registration
 from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.arguments import NO_METRIC, check_options
-from ens_plugin.analysis.blocks import BlockReader
+from ens_plugin.analysis.arguments import NO_METRIC, check_options, encode_target, metric_of_label, target_array
 from ens_plugin.analysis.checks import doubts_about_training
 from ens_plugin.analysis.copies import find_repeats, hash_rows, row_cells
+from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader
 from ens_plugin.analysis.metric_rows import metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
-from ens_plugin.analysis.options import AnalysisOptions, Metric, metric_of_label
-from ens_plugin.analysis.target import encode_target, target_array
+from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
-from ens_plugin.locks import renew_in_child
 from ens_plugin.report.result import EnsembleReport, with_findings
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import (
@@ -64,6 +62,7 @@ from ens_plugin.tracking.uploads import (
     not_logged,
     prepare_drawing,
     remember_report,
+    renew_in_child,
     send_all,
     start_linking,
     stop_linking,
@@ -85,7 +84,6 @@ FEW_ROWS = 1000
 TOO_FEW_ROWS = 200
 ESTIMATE_S = 0.3  # of an analysis after the members' predictions: on two cores of 2020, and rarely more
 ESTIMATE_S_PER_ROW = 5e-5
-ESTIMATED_ROWS = 20_000  # further rows hardly add to the time of the estimates
 
 HEAD_ROWS = 10_000  # timed to estimate the passes over all rows
 
@@ -146,9 +144,10 @@ def affordable_rows(
 
 def _rows_within(seconds: float, pace: float) -> int:
     slow = seconds / (pace + ESTIMATE_S_PER_ROW)
-    if slow <= ESTIMATED_ROWS:
+    # Estimates are made on a sample, so that further rows hardly add to their time.
+    if slow <= SAMPLE_ROWS:
         return int(max(slow, 0))
-    return int((seconds - ESTIMATED_ROWS * ESTIMATE_S_PER_ROW) / max(pace, 1e-12))
+    return int((seconds - SAMPLE_ROWS * ESTIMATE_S_PER_ROW) / max(pace, 1e-12))
 
 
 def _seconds_per_row(predicted: PredictedRows, enough: float, rng: np.random.Generator) -> float:

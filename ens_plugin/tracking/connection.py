@@ -24,6 +24,7 @@ from ens_plugin.errors import EnsPluginError, TrackingError
 
 __all__ = [
     "EMBEDDED_STORE",
+    "PROBE_TIMEOUT_S",
     "FitEvents",
     "MlflowState",
     "autologging_is_suspended",

@@ -19,7 +19,7 @@ from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelErr
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import tracking_errors
-from ens_plugin.tracking.digest import data_digest
+from ens_plugin.tracking.digest import check_digest, data_digest, recorded_digest
 from ens_plugin.tracking.log import (
     DEFAULT_PREFIX,
     artifact_path,
@@ -29,7 +29,6 @@ from ens_plugin.tracking.log import (
     scalar_points,
     send,
 )
-from ens_plugin.tracking.measurement import check_digest, recorded_digest
 
 __all__ = ["EnsembleEvaluator", "NamedEvaluator"]
 

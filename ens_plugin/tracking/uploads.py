@@ -29,7 +29,6 @@ from weakref import WeakKeyDictionary
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble
 from ens_plugin.errors import EnsPluginError, TrackingError
-from ens_plugin.locks import renew_in_child
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
@@ -61,6 +60,7 @@ __all__ = [
     "post",
     "prepare_drawing",
     "remember_report",
+    "renew_in_child",
     "send_all",
     "serve",
     "start_linking",
@@ -68,6 +68,17 @@ __all__ = [
     "unreachable",
     "wait_until_sent",
 ]
+
+
+def renew_in_child(namespace: dict[str, Any], name: str, make: Callable[[], object]) -> None:
+    """Make a module's lock, or what its threads share, anew in every forked child: they do not exist there."""
+
+    def renew() -> None:
+        namespace[name] = make()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+
 
 MAX_WAITING = 20  # in one store's queue
 MOST_PICTURES = 1000  # whose reports are logged already
@@ -244,7 +255,6 @@ def _is_over(upload: Upload, waited: float) -> bool:
 
 
 DRAWN = (".html", ".png")
-DRAWING_S = 30.0  # as long as the end of a program waits for its reports
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.uploads import serve; serve()"
 
 # By the process that started them: a forked child has none.
@@ -334,7 +344,7 @@ def draw(folder: Path) -> None:
     """Draw the page and the figures of the report whose data are in a folder."""
     with _drawing_lock:
         process = _process()
-        limit = threading.Timer(DRAWING_S, process.kill)
+        limit = threading.Timer(EXIT_S, process.kill)
         limit.daemon = True
         limit.start()
         try:
@@ -344,7 +354,7 @@ def draw(folder: Path) -> None:
         finally:
             limit.cancel()
     if not answer:
-        raise TrackingError(f"the process that draws them ended, or had not drawn them after {DRAWING_S:g} seconds.")
+        raise TrackingError(f"the process that draws them ended, or had not drawn them after {EXIT_S:g} seconds.")
     if problem := json.loads(answer):
         raise TrackingError(f"they could not be drawn ({problem}).")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ens_plugin.errors import InputError, TrackingError
-from ens_plugin.tracking.connection import without_credentials
+from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, without_credentials
 from ens_plugin.tracking.trackers import OpenTracker, ReportParts, imported, library_errors, with_slash
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 ADVICE = "Log in with `wandb login`, check the connection, or set WANDB_MODE=offline and run `wandb sync` later."
-PROBE_TIMEOUT_S = 10
 
 
 def active_run() -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 import ens_plugin
 from ens_plugin.adapters import Bags, EnsembleInfo, find_adapter
-from ens_plugin.analysis.target import refuse_own_weights
+from ens_plugin.analysis.arguments import refuse_own_weights
 from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 from ens_plugin.testing import check_adapter
 from tests.adapters.toy_library import ToyAdapter, ToyForest

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.trees import count_leaves, target_ranges
+from ens_plugin.adapters.tree_table import count_leaves
+from ens_plugin.adapters.trees import target_ranges
 
 
 @pytest.mark.parametrize("n_leaves", [1, 2, 127, 128, 129, 32768, 40000])

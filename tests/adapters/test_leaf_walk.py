@@ -16,7 +16,7 @@ import ens_plugin
 from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.trees import LeafWalk
-from ens_plugin.analysis import blocks as row_blocks
+from ens_plugin.analysis import evidence as row_blocks
 from ens_plugin.errors import EnsPluginWarning
 from tests.extras import NEEDS_KERNEL, lightgbm, xgboost
 

@@ -12,7 +12,7 @@ from sklearn.metrics import mean_squared_error
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.analysis import analyze_rows
-from ens_plugin.analysis import blocks as row_blocks
+from ens_plugin.analysis import evidence as row_blocks
 from ens_plugin.errors import InputError
 from tests.forests import (
     CANCER,

@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis import AnalysisOptions, run_analysis
-from ens_plugin.analysis import blocks as row_blocks
+from ens_plugin.analysis import evidence as row_blocks
 from ens_plugin.errors import DataMismatchError
 from tests.forests import CANCER, cancer, content, out_of_bag_mask, outputs_of
 

@@ -32,7 +32,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import ens_plugin
 from ens_plugin.analysis import UNCHECKED_ROWS, UNPROVED_TARGET
-from ens_plugin.analysis.origin import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
+from ens_plugin.analysis.rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
 from ens_plugin.errors import EnsPluginError
 
 __all__ = ["Trial", "count", "run"]

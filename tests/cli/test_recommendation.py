@@ -179,7 +179,7 @@ def test_an_answer_by_a_budget_says_what_fits_and_what_the_model_takes() -> None
     text = " ".join(as_text(answer).split())
     assert "1 MB and 500 ms allow 100 of the 300 trees. Accuracy on new rows: " in text
     assert "FAILED: 300 trees: 3.001 MB pickled; at most 1.001 wanted." in text
-    assert "Passed: 300 members: 4 ms for one row (median, quartiles within 2 %); at most 500 wanted." in text
+    assert "Passed: 300 trees: 4 ms for one row (median, quartiles within 2 %); at most 500 wanted." in text
     assert max(map(len, as_text(answer).splitlines())) <= 80
     assert "| fits | 100 | 1 MB | 2 ms | 11 µs | 33 % |" in as_markdown(answer)
 

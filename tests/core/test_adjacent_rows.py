@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ens_plugin.core.alike_rows import adjacent_losses
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.near_rows import adjacent_losses
 
 
 def drawn(n_members: int, n_rows: int, seed: int) -> NDArray[np.bool_]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.anchoring import Anchor, anchor_first_size, anchor_models, mean_error, subset_limit
+from ens_plugin.core.error_curve import Anchor, anchor_first_size, anchor_models, mean_error, subset_limit
 from ens_plugin.core.row_model import model_error, row_means
 from ens_plugin.core.sample import SubsetRates, rates_of_subsets
 from ens_plugin.core.tally import RowBlock

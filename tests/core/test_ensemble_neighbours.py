@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.near_rows import (
+from ens_plugin.core.alike_rows import (
     Neighbours,
     column_weights,
     mate_losses,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.repeated_rows import are_alike, output_cells
+from ens_plugin.core.alike_rows import are_alike, output_cells
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.anchoring import Anchor
+from ens_plugin.core.error_curve import Anchor
 from ens_plugin.core.intervals import N_DRAWS, ErrorDraws, combine_draws, draw_errors, draw_posteriors, size_of_approach
 from ens_plugin.core.votes import fit_mixture, majority_error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.near_rows import companions, interpolated, nearest_rows
+from ens_plugin.core.alike_rows import companions, interpolated, nearest_rows
 
 
 @pytest.mark.parametrize(("n_rows", "n_columns"), [(60, 1), (300, 4), (9000, 3), (17_000, 2)])

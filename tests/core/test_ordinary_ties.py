@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ens_plugin.core.repeated_rows import chance_share, paired_halves, tied_pairs, ties_explain, unlike_columns
+from ens_plugin.core.alike_rows import chance_share, paired_halves, tied_pairs, ties_explain, unlike_columns
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.copies import find_repeats, hash_rows, row_hashes
-from ens_plugin.core.repeated_rows import column_halves, numbered, oversampled_labels
+from ens_plugin.core.alike_rows import column_halves, numbered, oversampled_labels
 
 SEEDS = range(10)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.near_rows import are_own_values, end_at_a_tie
+from ens_plugin.core.alike_rows import are_own_values, end_at_a_tie
 from ens_plugin.core.tally import ValueTally
 
 

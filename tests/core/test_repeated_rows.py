@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import xlogy
 
-from ens_plugin.core.repeated_rows import (
+from ens_plugin.core.alike_rows import (
     appended_rows,
     column_halves,
     copied_rows,

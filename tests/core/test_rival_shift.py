@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from ens_plugin.core.anchoring import LabelShares, LabelVotes, RivalShift, fit_label_shares, fit_rival_shift
+from ens_plugin.core.error_curve import LabelShares, LabelVotes, RivalShift, fit_label_shares, fit_rival_shift
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import model_error
 from ens_plugin.core.tally import strongest_rival

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.near_rows import (
+from ens_plugin.core.alike_rows import (
     Neighbours,
     are_equally_frequent,
     jumps_between_values,

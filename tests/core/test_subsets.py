@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from ens_plugin.adapters.trees import moment_sums
-from ens_plugin.core import repeated_rows as equal_outputs
+from ens_plugin.core import alike_rows as equal_outputs
+from ens_plugin.core.alike_rows import output_cells
 from ens_plugin.core.losses import brier_loss, brier_terms_of_scores
-from ens_plugin.core.repeated_rows import output_cells
 from ens_plugin.core.sample import (
     Sample,
     ScoreBlock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.tied_sizes import is_tied, previous_odd_size
+from ens_plugin.core.validation import is_tied, previous_odd_size
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, multinomial
 
 from ens_plugin import CustomEnsemble, EnsembleReport, ErrorCurve, analyze
-from ens_plugin.core.anchoring import LabelVotes, even_size_shift, tie_probability, tied_label_shift
+from ens_plugin.core.error_curve import LabelVotes, even_size_shift, tie_probability, tied_label_shift
 from ens_plugin.core.row_model import GRID
 from ens_plugin.core.sample import Sample, rates_of_subsets
 from ens_plugin.core.tally import RowBlock

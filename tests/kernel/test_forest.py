@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters import trees as row_queues
-from ens_plugin.adapters.trees import count_leaves
+from ens_plugin.adapters.tree_table import count_leaves
 from tests.extras import NEEDS_KERNEL
 
 pytestmark = NEEDS_KERNEL

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.trees import count_leaves
+from ens_plugin.adapters.tree_table import count_leaves
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.stopping import StoppingTable
 from tests.extras import NEEDS_KERNEL, imported

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 import ens_plugin
 from ens_plugin.adapters.unwrap import unwrap
-from ens_plugin.analysis import blocks as row_blocks
+from ens_plugin.analysis import evidence as row_blocks
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,

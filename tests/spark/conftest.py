@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def cells_from_100_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put rows together in cells where there are more than 100; by default, more than 20 000."""
-    monkeypatch.setattr(groupings, "EXACT_ROWS", 100)
+    monkeypatch.setattr(groupings, "SAMPLE_ROWS", 100)
 
 
 @pytest.fixture(scope="session")

@@ -81,7 +81,7 @@ def test_rows_need_no_positions_where_all_are_sampled(session: Any) -> None:
 
 
 def test_sampled_rows_are_the_local_ones_where_not_all_are(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 300)
     assert compared(session, "votes", held_out("votes"), 4) < ROUNDING
 
 

@@ -26,7 +26,7 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.spark import analysis as jobs
-from ens_plugin.spark import session as session_module
+from ens_plugin.spark import columns as session_module
 from tests.extras import needs_pyspark
 from tests.spark.cases import COLUMNS, N_ROWS, fitted, held_out, in_order, trained_on
 

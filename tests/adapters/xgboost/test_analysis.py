@@ -41,7 +41,7 @@ def test_threads_and_kept_leaves_change_nothing(
     threads = ens_plugin.analyze(booster, X, y, n_jobs=2).to_dict()
     monkeypatch.setattr("ens_plugin.adapters.xgboost.trees.KEPT_BYTES", 0)
     monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.OUTPUT_BYTES", 1)
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.bags.BLOCK_CELLS", 1)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.bags.CELLS_AT_ONCE", 1)
     walked_twice = ens_plugin.analyze(booster, X, y).to_dict()
     # Room for the leaves of the first 128 rows that are out of bag, two fifths of them, but not for the next.
     monkeypatch.setattr("ens_plugin.adapters.xgboost.trees.KEPT_BYTES", 80 * len(booster.get_dump()))

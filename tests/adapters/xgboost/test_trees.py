@@ -24,8 +24,12 @@ from ens_plugin.adapters.xgboost.bags import (  # noqa: E402
     prove,
 )
 from ens_plugin.adapters.xgboost.document import decode, encode  # noqa: E402
-from ens_plugin.adapters.xgboost.forest import LeafReader, read_forest, read_leaves  # noqa: E402
-from ens_plugin.adapters.xgboost.rows import Rows  # noqa: E402
+from ens_plugin.adapters.xgboost.forest import (  # noqa: E402
+    LeafReader,
+    Rows,
+    read_forest,
+    read_leaves,
+)
 from ens_plugin.adapters.xgboost.target import Hessians  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
 from ens_plugin.core.bags import Bags  # noqa: E402

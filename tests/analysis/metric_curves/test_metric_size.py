@@ -114,7 +114,7 @@ class TestScores:
     def test_metric_is_of_all_rows_and_the_report_has_their_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The other estimates keep their sample, so that they do not depend on the metric."""
         everything = analyze(*small(), metric=area_lost, data="holdout")
-        monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 100)
+        monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 100)
         sampled = analyze(*small(), metric=area_lost, data="holdout")
         without = analyze(*small(), data="holdout")
         np.testing.assert_array_equal(sampled.error_curve.error, everything.error_curve.error)
@@ -123,7 +123,7 @@ class TestScores:
         for own, other in zip(sampled.criteria[:3], without.criteria, strict=True):
             np.testing.assert_array_equal(own.values, other.values)
             assert (own.size, own.interval) == (other.size, other.interval)
-        monkeypatch.setattr("ens_plugin.analysis.blocks.METRIC_ROWS", 120)
+        monkeypatch.setattr("ens_plugin.analysis.evidence.METRIC_ROWS", 120)
         limited = analyze(*small(), metric=area_lost, data="holdout")
         assert limited.error_curve.metric_basis is not None
         assert limited.error_curve.metric_basis.n_rows == 120

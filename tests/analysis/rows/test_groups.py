@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
-from ens_plugin.analysis.groups import encode_groups, group_chances, largest_group
+from ens_plugin.analysis.weights import encode_groups, group_chances, largest_group
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 

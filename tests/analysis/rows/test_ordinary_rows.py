@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.analysis.copies import find_repeats, hash_rows, record_hashes, refuse_copies, row_hashes
-from ens_plugin.core.repeated_rows import column_halves, copied_rows, numbered, point_masses
+from ens_plugin.core.alike_rows import column_halves, copied_rows, numbered, point_masses
 from ens_plugin.errors import InputError
 
 Table = tuple[NDArray[Any], NDArray[Any]]

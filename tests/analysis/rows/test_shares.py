@@ -17,7 +17,7 @@ import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import tally_rows
-from ens_plugin.analysis.shares import RowShares, row_shares
+from ens_plugin.analysis.weights import RowShares, row_shares
 from ens_plugin.errors import InputError, TooFewMembersError
 from tests.extras import draws_by_weight, lightgbm, xgboost
 from tests.forests import Array

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.analysis.target import encode_target, target_array
+from ens_plugin.analysis.arguments import encode_target, target_array
 from ens_plugin.errors import InputError
 from tests.analysis.test_arguments import adapter
 

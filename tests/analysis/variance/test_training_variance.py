@@ -88,7 +88,7 @@ def test_probabilities_of_each_label_are_returned() -> None:
 def test_wrappers_are_opened_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_pipeline(StandardScaler(), forest()).fit(X, Y)
     found = ens_plugin.training_variance(model, X, NEW)
-    monkeypatch.setattr("ens_plugin.analysis.variance.CELLS", 60 * 7)
+    monkeypatch.setattr("ens_plugin.analysis.variance.CELLS_AT_ONCE", 60 * 7)
     np.testing.assert_allclose(ens_plugin.training_variance(model, X, NEW).variance, found.variance, rtol=1e-10)
     np.testing.assert_allclose(found.prediction, model.predict(NEW), rtol=1e-12)
 

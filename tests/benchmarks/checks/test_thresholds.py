@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.checks import thresholds
-from ens_plugin.core import intervals, repeated_rows, row_model
+from ens_plugin.core import alike_rows, intervals, row_model
 
 # Every module of the package is imported for it, which takes seconds.
 reads_the_package = pytest.mark.slow
@@ -36,10 +36,10 @@ def test_whole_numbers_stay_whole_and_shares_stay_shares(value: float, halved: f
 
 @reads_the_package
 def test_a_number_is_altered_for_the_time_of_a_block_only() -> None:
-    before = repeated_rows.RUN_RATIO
-    with thresholds.changed(package(), constant("ens_plugin.core.repeated_rows.RUN_RATIO"), 99.0):
-        assert repeated_rows.RUN_RATIO == 99.0
-    assert before == repeated_rows.RUN_RATIO
+    before = alike_rows.RUN_RATIO
+    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.RUN_RATIO"), 99.0):
+        assert alike_rows.RUN_RATIO == 99.0
+    assert before == alike_rows.RUN_RATIO
 
 
 @reads_the_package
@@ -84,7 +84,7 @@ def test_rounding_is_no_change() -> None:
 @reads_the_package
 def test_a_run_that_is_cut_off_goes_on_where_it_ended(tmp_path: Path) -> None:
     arguments = ["--quick", "--state", f"{tmp_path / 'state'}", "--table", f"{tmp_path / 'table'}"]
-    part = "core.repeated_rows.F"
+    part = "core.alike_rows.F"
     first = thresholds.main([*arguments, "--only", part])
     assert first.startswith("## Named numbers")
     assert first == thresholds.main([*arguments, "--only", part, "--minutes", "0"])

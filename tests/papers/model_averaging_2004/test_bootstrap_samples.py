@@ -101,7 +101,7 @@ def test_sparse_rows_stay_sparse(model: Any, monkeypatch: pytest.MonkeyPatch) ->
     draw = model_draw(model.fit(X, y), sparse.csr_matrix(X), None)
     whole, labels = draw(np.random.default_rng(0))
     assert sparse.issparse(whole)
-    monkeypatch.setattr(bootstrap_samples, "DRAWN_CELLS", 3000)
+    monkeypatch.setattr(bootstrap_samples, "CELLS_AT_ONCE", 3000)
     blocks, _ = model_draw(model, sparse.csr_matrix(X), None)(np.random.default_rng(0))
     assert blocks.shape == X.shape
     for code, label in enumerate(("no", "yes")):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.papers.score_tables_2017.closed_forms import closed_form_bias_variance
+from ens_plugin.papers.score_tables_2017.ensemble_scores import closed_form_bias_variance
 from ens_plugin.papers.score_tables_2017.scores import NormalScores, score_bias_variance
 from tests.papers.score_tables_2017.score_examples import tables
 

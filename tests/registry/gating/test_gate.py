@@ -365,7 +365,7 @@ def test_no_decision_without_its_audit_line(embedded: Client, name: str, monkeyp
 def test_no_model_is_loaded_for_a_logged_report(embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     champion, version = (register(embedded, name, REPORT) for _ in range(2))
     monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-    monkeypatch.setattr("ens_plugin.tracking.measurement.load_model", None)
+    monkeypatch.setattr("ens_plugin.tracking.digest.load_model", None)
     assert gate(version.uri, {**LOOSE, **NO_WORSE}, baseline=champion.uri).passed
 
 

@@ -14,8 +14,8 @@ from ens_plugin.adapters import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.analysis import AnalysisOptions, Evidence, resolve_options, tally_rows
 from ens_plugin.analysis.analyze import KnownRows, build_report
-from ens_plugin.analysis.blocks import tally_block
 from ens_plugin.analysis.estimates import soft_spreads
+from ens_plugin.analysis.evidence import tally_block
 from ens_plugin.core.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.spark.partition import Part, Plan, in_content_order, read_partition, tallied_rows
 from tests.spark.cases import fitted, in_order, largest_difference
@@ -51,7 +51,7 @@ def local_evidence(kind: str, *, oob: bool) -> Evidence:
 @pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts(kind, oob=oob)
     found, local = tallied_rows(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
     assert found.weight.n_rows == local.weight.n_rows
@@ -87,7 +87,7 @@ def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
 
 @pytest.mark.parametrize("oob", [False, True])
 def test_crossed_margins_are_grouped_by_themselves(oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts("margins", oob=oob)
     crossed, local = tallied_rows(adapter, part, plan.grouping).crossed, local_evidence("margins", oob=oob)
     assert crossed is not None
@@ -124,7 +124,7 @@ def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
 @pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
     adapter, part, plan = seven_parts(kind, oob=oob)
     evidence, expected = tallied_rows(adapter, part, plan.grouping), local_evidence(kind, oob=oob)
     sample, local = evidence.sample, expected.sample
@@ -152,7 +152,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
 @pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", ["votes", "shares row by row", "margins row by row", "values"])
 def test_report_is_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 120)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
     name = KINDS[kind][0]
     X, y, weight = in_order(rows_of(name, oob=oob))
     local = ens_plugin.analyze(fitted(name), X, y, data="oob" if oob else "holdout", sample_weight=weight, n_jobs=1)

@@ -62,7 +62,7 @@ def test_a_process_that_is_killed_is_started_again(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own_process")
 def test_a_drawing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_files, "DRAWING_S", 0.05)
+    monkeypatch.setattr(report_files, "EXIT_S", 0.05)
     monkeypatch.setattr(report_files, "PROGRAM", "import time; time.sleep(60)")
     with pytest.raises(TrackingError, match=r"had not drawn them after 0\.05 seconds"):
         draw(written(tmp_path))

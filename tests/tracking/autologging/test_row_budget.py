@@ -57,7 +57,7 @@ def test_all_rows_where_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("pace", "seconds"), [(1e-4, 2.0), (1e-3, 5.0), (2e-5, 1.0), (1e-4, 8.0)])
 def test_the_rows_chosen_take_the_time_there_is(pace: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _ = choose(monkeypatch, pace, seconds)
-    estimate = row_budget.ESTIMATE_S + row_budget.ESTIMATE_S_PER_ROW * min(rows.size, row_budget.ESTIMATED_ROWS)
+    estimate = row_budget.ESTIMATE_S + row_budget.ESTIMATE_S_PER_ROW * min(rows.size, row_budget.SAMPLE_ROWS)
     assert pace * rows.size + estimate == pytest.approx(seconds, rel=0.05)
 
 

@@ -10,7 +10,7 @@ import pytest
 import ens_plugin
 from ens_plugin import _kernel
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.blocks import block_rows, row_blocks, tally_rows
+from ens_plugin.analysis.evidence import block_rows, row_blocks, tally_rows
 from ens_plugin.core.tally import CHUNK, RowBlock, margin_sums
 from tests.extras import NEEDS_KERNEL, xgboost
 
@@ -48,7 +48,7 @@ def test_members_with_one_number_or_without_the_walk_have_no_such_sums(monkeypat
 
 
 def test_report_is_the_same_without_the_walk_where_few_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 100)
     with_walk = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
     monkeypatch.setattr(_kernel, "is_used", lambda: False)
     without = ens_plugin.analyze(trained(), X, Y, n_jobs=1)
@@ -84,8 +84,8 @@ def test_blocks_of_two_labels_are_higher_only_where_their_outputs_are_added_up()
         )
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 50)
-        patch.setattr("ens_plugin.analysis.blocks.BLOCK_BYTES", 400 * 8 * CHUNK)
+        patch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 50)
+        patch.setattr("ens_plugin.analysis.evidence.BLOCK_BYTES", 400 * 8 * CHUNK)
         low, high = tally(with_path=True), tally(with_path=False)
     assert heights[1] > 2 * heights[0]
     for one, other in zip(vars(low.tally).values(), vars(high.tally).values(), strict=True):
@@ -97,8 +97,8 @@ def test_higher_blocks_whose_outputs_are_read_after_all_are_read_in_parts(monkey
     model = xgboost.XGBRFClassifier(n_estimators=400, max_depth=4, random_state=3, n_jobs=1).fit(X, Y > 0)
     adapter: Any = find_adapter(model)
     features, target, heights = adapter.prepare(X), (Y > 0).astype(np.int64), list[int]()
-    monkeypatch.setattr("ens_plugin.analysis.blocks.SAMPLE_ROWS", 50)
-    monkeypatch.setattr("ens_plugin.analysis.blocks.BLOCK_BYTES", 400 * 8 * CHUNK)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 50)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.BLOCK_BYTES", 400 * 8 * CHUNK)
 
     def tallied() -> Any:
         rng = np.random.default_rng(0)

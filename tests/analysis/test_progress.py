@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from ens_plugin.progress import progress_bar
+from ens_plugin.analysis.evidence import progress_bar
 
 
 def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,7 +22,7 @@ def test_progress_shows_on_a_terminal_once_it_takes_long(monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stderr", terminal)
     assert list(progress_bar([1, 2], 2)) == [1, 2]
     assert terminal.getvalue() == ""
-    monkeypatch.setattr("ens_plugin.progress.DELAY_S", 0)
+    monkeypatch.setattr("ens_plugin.analysis.evidence.DELAY_S", 0)
     assert list(progress_bar([1, 2], 2)) == [1, 2]
     assert "0/2" in terminal.getvalue()
 

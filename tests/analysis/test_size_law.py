@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, MetricLaw, Resampled
+from ens_plugin.analysis.sizes import NoLimit, SizeLaw
 from ens_plugin.core.agreement import AgreementLaw, CellVotes, SizeLuck
 from ens_plugin.core.error_curve import extrapolate
 from ens_plugin.core.intervals import N_DRAWS, ErrorDraws, draw_posteriors, interval_of_draws
 from ens_plugin.core.losses import SquaredLoss
-from ens_plugin.core.size_law import NoLimit, SizeLaw
 from ens_plugin.core.votes import fit_mixture
 from tests.analysis.metric_curves.test_size_of_curve import settings_of
 

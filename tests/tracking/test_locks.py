@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from ens_plugin.locks import renew_in_child
+from ens_plugin.tracking.uploads import renew_in_child
 
 _lock = threading.Lock()
 renew_in_child(globals(), "_lock", threading.Lock)
