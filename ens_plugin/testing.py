@@ -556,7 +556,7 @@ def check_adapter(
     >>> X, y = load_diabetes(return_X_y=True)
     >>> forest = RandomForestRegressor(10, random_state=0).fit(X, y)
     >>> len(check_adapter(forest, X, y, samples=lambda forest: forest.estimators_samples_))
-    16
+    17
     """
     case = AdapterCase(
         name=type(model).__name__,
@@ -589,7 +589,7 @@ def check_case(case: AdapterCase) -> tuple[str, ...]:
     >>> X, y = load_diabetes(return_X_y=True)
     >>> case = AdapterCase("a small forest", lambda: RandomForestRegressor(10, random_state=0).fit(X, y), X, y)
     >>> len(check_case(case))
-    15
+    16
     """
     name = type(case.adapter).__name__
     checks = [check for check in ADAPTER_CHECKS if check.applies(case)]

@@ -52,7 +52,7 @@ def pairs() -> Any:
 
 def test_without_bags_held_out_rows_are_judged_and_training_rows_refused() -> None:
     ens_plugin.register_adapter(WithoutBags)
-    assert len(check_adapter(FOREST, X, Y)) == 12
+    assert len(check_adapter(FOREST, X, Y)) == 13
     with pytest.raises(BagError, match=r"forgets its bags\. Pass data=\"holdout\" with rows no member was trained on"):
         ens_plugin.analyze(FOREST, X, Y)
     fresh = RNG.random((100, 3))

@@ -56,7 +56,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mlflow.MlflowCli
 
 
 def test_it_keeps_the_contract() -> None:
-    assert len(check_case(CASE)) == 14
+    assert len(check_case(CASE)) == 15
 
 
 def test_bags_that_are_compared_with_nothing_are_warned_of() -> None:
@@ -209,7 +209,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         main(["recommend", str(tmp_path / "toy.joblib"), "--data", str(tmp_path / "rows.csv"), "--target", "y"])
     assert end.value.code == 0
     size = ens_plugin.analyze(CASE.model, X, Y).recommended_size
-    assert capsys.readouterr().out.startswith(f"Recommended size: {size} members")
+    assert capsys.readouterr().out.startswith(f"Recommended size: {size} trees")
 
 
 class WithOwnFiles(ToyAdapter):

@@ -101,7 +101,7 @@ def test_the_error_of_few_rows_is_called_rough_wherever_it_is_shown() -> None:
     report = ens_plugin.analyze(ensemble, None, labels)
     note = (
         "Rough for 1, with fewer than 30 independent rows of equal weight: the error is about the share of rows on "
-        f"which the {report.mean_oob_members:.3g} out-of-bag members of a row, not all 10, are wrong together."
+        f"which the {report.mean_oob_members:.3g} out-of-bag models of a row, not all 10, are wrong together."
     )
     assert note in " ".join(report.details().split())
     assert note in report.to_html()

@@ -44,7 +44,7 @@ def test_the_contract(options: dict[str, Any]) -> None:
         samples=lambda forest: forest.estimators_samples_,
         predict=splits_beyond_threshold, tolerance=1e-9, proves_target=False,
     )  # fmt: skip
-    assert len(promises) == 15
+    assert len(promises) == 16
 
 
 @pytest.mark.parametrize("options", FORMS.values(), ids=FORMS)

@@ -75,7 +75,7 @@ def test_votes_have_the_sd_of_their_probabilities_as_indicators() -> None:
     as_means = seen(CustomEnsemble(np.eye(2)[votes], None, aggregation="mean_proba"), y)
     assert as_votes.algorithmic_sd > 0
     assert as_votes.algorithmic_sd == pytest.approx(as_means.algorithmic_sd, rel=1e-12)
-    assert "the balanced_accuracy of 40 members has a standard deviation of 0." in " ".join(as_votes.details().split())
+    assert "the balanced_accuracy of 40 models has a standard deviation of 0." in " ".join(as_votes.details().split())
 
 
 def test_three_members_do_not_show_it() -> None:

@@ -143,7 +143,7 @@ def test_the_report_of_a_booster_is_logged(
     run = embedded.get_run(run_id)
     assert run.data.metrics["ens.n_members"] == 30
     assert run.data.metrics["ens.error"] == report.error_curve.at(30)
-    assert "mean of the members" in run.data.tags["mlflow.note.content"]
+    assert "mean of the trees" in run.data.tags["mlflow.note.content"]
     assert linked_metrics(embedded, info.model_id)["ens.asymptotic_error"] == [report.error_curve.asymptote]
     path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path="ensemble/report.json")
     assert (
