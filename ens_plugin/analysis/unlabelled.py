@@ -6,7 +6,9 @@ import json
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
@@ -193,11 +195,78 @@ class Agreement:
         }
         return json.dumps(content, indent=1, allow_nan=False)
 
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+
+    @overload
+    def to_html(self, path: str | Path) -> Path: ...
+
+    def to_html(self, path: str | Path | None = None) -> str | Path:
+        """Return the result as one self-contained HTML page, or write the page to a file.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            File to write; an existing one is replaced.
+
+        Returns
+        -------
+        str or Path
+            The text of the page without a `path`, else the path of the file.
+
+        Raises
+        ------
+        InputError
+            If the directory of `path` does not exist, `path` is a directory, or the file cannot be written.
+        """
+        from ens_plugin.report.html import write_document
+
+        return _page(self) if path is None else write_document(partial(_page, self), path)
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the agreement by size, as :func:`ens_plugin.report.plots.plot_agreement` does."""
         from ens_plugin.report.plots import plot_agreement
 
         return plot_agreement(self.recommendation, n_members=self.n_members, noun=noun_of(self.model), ax=ax)
+
+
+# Of the undecided rows on a page.
+MOST_ROWS = 20
+
+
+def _page(found: Agreement) -> str:
+    """Return the text of the page of a result."""
+    from ens_plugin.report.html import NARROW, WIDE, draw_svg, render
+
+    noun = noun_of(found.model)
+    headline, *sentences = _sentences(found)
+    rows = [_undecided_texts(row) for row in found.undecided.head(MOST_ROWS).itertuples()]
+    return render(
+        "agreement.html.j2",
+        model=printable(found.model, 80),
+        members=counted(found.n_members, noun),
+        noun=noun,
+        agreement=f"{100 * found.agreement:.4g} %",
+        headline=headline,
+        sentences=sentences,
+        warnings=[with_code(each) for each in found.findings],
+        level=level_text(found.interval_level),
+        wide_picture=draw_svg(found.plot, WIDE, "agreement-wide"),
+        narrow_picture=draw_svg(found.plot, NARROW, "agreement-narrow"),
+        rows=rows,
+        n_undecided=len(found.undecided),
+        n_left_out=len(found.undecided) - len(rows),
+    )
+
+
+def _undecided_texts(row: Any) -> dict[str, str]:
+    return {
+        "place": printable(str(row.Index), 40),
+        "label": printable(str(row.label), 40),
+        "runner_up": printable(str(row.runner_up), 40),
+        "lead": f"{row.margin:.3f}",
+        "needed": f"{row.needed:.0f}" if math.isfinite(row.needed) else "infinitely many",
+    }
 
 
 def _undecided_as_dict(row: Any) -> dict[str, Any]:
@@ -209,26 +278,30 @@ def _undecided_as_dict(row: Any) -> dict[str, Any]:
 
 def _summary_lines(found: Agreement) -> list[str]:
     """Return the lines of a printed result; at most 15."""
-    noun, advice = noun_of(found.model), found.recommendation
-    assert advice.confidence is not None
     first = sorted(found.findings, key=lambda each: each.kind != "doubt")[:1]
     lines = [line for each in first for line in wrapped(f"Warning: {with_code(each, LONGEST_WARNING)}", later="  ")]
-    lines += wrapped(
-        f"On these {counted(found.n_rows, 'row')}, {counted(found.n_members, noun)} predict the label that infinitely "
-        f"many would for {100 * found.agreement:.4g} %."
-    )
+    lines += [line for sentence in _sentences(found) for line in wrapped(sentence)]
+    return [*lines, "", *_table_lines(found, noun_of(found.model))]
+
+
+def _sentences(found: Agreement) -> list[str]:
+    """Return the agreement, the size for the wanted one, the spread of probabilities and the undecided rows."""
+    noun, advice = noun_of(found.model), found.recommendation
+    assert advice.confidence is not None
     wanted, level = level_text(advice.confidence), level_text(found.interval_level)
-    interval = recommended_interval_text(advice)
     if advice.is_known:
         takes = f"{wanted} takes {recommended_text(advice)} {noun}{'s' * (advice.size != 1)}"
     else:
         takes = f"How many {noun}s {wanted} takes cannot be told from these rows"
-    lines += wrapped(f"{takes} ({level} interval {interval}).")
+    sentences = [
+        f"On these {counted(found.n_rows, 'row')}, {counted(found.n_members, noun)} predict the label that infinitely "
+        f"many would for {100 * found.agreement:.4g} %.",
+        f"{takes} ({level} interval {recommended_interval_text(advice)}).",
+    ]
     if found.probability_sd is not None:
         points = f"{100 * found.probability_sd:.2g}"
-        lines += wrapped(f"The probability of a row's label is off by {points} percentage points (root mean square).")
-    lines += wrapped(_undecided_sentence(found))
-    return [*lines, "", *_table_lines(found, noun)]
+        sentences.append(f"The probability of a row's label is off by {points} percentage points (root mean square).")
+    return [*sentences, _undecided_sentence(found)]
 
 
 def _undecided_sentence(found: Agreement) -> str:

@@ -483,12 +483,13 @@ def _sentence(found: OobPredictions, path: Path) -> str:
     show_default=True,
     help="Form of the result on stdout.",
 )
+@output_option("--html", "Also write the result as a self-contained HTML page.")
 @output_option("--json", "Also save the result as JSON.")
 @means_arguments
 def agreement(
     model: str, data: str, least: float | None, confidence: float, max_size: int, drop: tuple[str, ...],
-    features: tuple[str, ...], style: Literal["text", "json"], json_path: Path | None, n_jobs: int | None,
-    tracking_uri: str | None,
+    features: tuple[str, ...], style: Literal["text", "json"], html_path: Path | None, json_path: Path | None,
+    n_jobs: int | None, tracking_uri: str | None,
 ) -> None:  # fmt: skip
     """Print how often MODEL decides as a larger one would.
 
@@ -508,8 +509,9 @@ def agreement(
         if rows.left_out:
             paragraph(left_out_note(rows.left_out))
         found = estimated(fitted, rows.X, confidence=confidence, max_size=max_size, n_jobs=n_jobs)
-    if json_path is not None:
-        write_text(json_path, found.to_json())
+    for path, content in ((html_path, found.to_html), (json_path, found.to_json)):
+        if path is not None:
+            write_text(path, content())
     click.echo(found.to_json() if style == "json" else str(found))
     if least is not None:
         _judge(found, least, is_shown=style == "text")

@@ -42,12 +42,15 @@ if TYPE_CHECKING:
     from ens_plugin.report.comparison import Comparison
 
 __all__ = [
+    "NARROW",
+    "WIDE",
     "comparison_card",
     "draw_svg",
     "render",
     "render_page",
     "report_card",
     "report_values",
+    "write_document",
     "write_page",
 ]
 
@@ -352,7 +355,7 @@ def _sizes(report: ReportContent) -> list[text.CriterionRow]:
     return rows or text.criteria_rows(report, (report.recommendation,))
 
 
-_WIDE, _NARROW = (7.5, 2.75), (3.5, 2.9)
+WIDE, NARROW = (7.5, 2.75), (3.5, 2.9)
 
 
 def render_page(report: ReportContent) -> str:
@@ -362,6 +365,11 @@ def render_page(report: ReportContent) -> str:
 
 def write_page(report: ReportContent, path: str | Path) -> Path:
     """Write a report as one HTML file, completely or not at all."""
+    return write_document(partial(render_page, report), path)
+
+
+def write_document(rendered: Callable[[], str], path: str | Path) -> Path:
+    """Write the text of a page as one HTML file, completely or not at all."""
     try:
         target = Path(path)
     except TypeError as error:
@@ -373,7 +381,7 @@ def write_page(report: ReportContent, path: str | Path) -> Path:
     if os.path.isdir(target):
         raise InputError(f"path={str(target)!r} is a directory; add a file name such as report.html.")
     try:
-        write_whole(target, render_page(report).encode())
+        write_whole(target, rendered().encode())
     except (OSError, ValueError) as error:
         raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another path.") from error
     return target
@@ -382,9 +390,9 @@ def write_page(report: ReportContent, path: str | Path) -> Path:
 def _pictures(report: ReportContent) -> dict[str, Any]:
     plots = report_plots(report)
     return {
-        "wide_curve": draw_svg(plots["error_curve"], _WIDE, "curve-wide"),
-        "narrow_curve": draw_svg(plots["error_curve"], _NARROW, "curve-narrow"),
+        "wide_curve": draw_svg(plots["error_curve"], WIDE, "curve-wide"),
+        "narrow_curve": draw_svg(plots["error_curve"], NARROW, "curve-narrow"),
         "whole_curve": draw_svg(partial(plot_whole, report), LOW, "curve-whole"),
-        "agreement_picture": draw_svg(plots["agreement"], _NARROW, "agreement"),
-        "parts_picture": draw_svg(plots["bias_variance"], _NARROW, "parts"),
+        "agreement_picture": draw_svg(plots["agreement"], NARROW, "agreement"),
+        "parts_picture": draw_svg(plots["bias_variance"], NARROW, "parts"),
     }

@@ -15,7 +15,7 @@ from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kin
 
 __all__ = ["log_agreement"]
 
-DATA_FILE, ROWS_FILE, FIGURE_FILE = "agreement.json", "undecided.csv", "agreement.png"
+DATA_FILE, ROWS_FILE, FIGURE_FILE, PAGE_FILE = "agreement.json", "undecided.csv", "agreement.png", "agreement.html"
 
 
 @ends_at_caller
@@ -51,8 +51,8 @@ def log_agreement(
     -----
     The scalars are ``ens.agreement``, a share; ``ens.agreement_size``, the trees that the wanted agreement takes, where
     they can be told; ``ens.undecided_rows``; ``ens.agreement_rows``; and ``ens.probability_sd``, where members give
-    probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are ``agreement.json``,
-    ``agreement.png`` and ``undecided.csv``.
+    probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are ``agreement.html``,
+    ``agreement.json``, ``agreement.png`` and ``undecided.csv``.
 
     Examples
     --------
@@ -85,6 +85,7 @@ def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
     (directory / DATA_FILE).write_text(found.to_json(), encoding="utf-8")
     found.undecided.to_csv(directory / ROWS_FILE)
     _draw(found, directory / FIGURE_FILE)
+    found.to_html(directory / PAGE_FILE)
     scalars = {
         "agreement": found.agreement,
         "agreement_size": found.recommended_size,

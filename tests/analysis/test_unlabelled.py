@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -233,6 +235,19 @@ def test_json_holds_the_numbers_and_no_infinity() -> None:
     assert [row["needed"] for row in content["undecided"]] == [
         None if np.isinf(needed) else needed for needed in found.undecided["needed"]
     ]
+
+
+def test_the_page_shows_the_sentences_and_the_closest_rows(tmp_path: Path) -> None:
+    found = ens_plugin.agreement(OF_CANCER, TODAY.set_axis([f"<b>{place}" for place in TODAY.index]), confidence=0.999)
+    path = found.to_html(tmp_path / "today.html")
+    page = path.read_text(encoding="utf-8")
+    assert page == found.to_html()
+    assert html.escape("On these 269 rows, 40 trees predict the label that infinitely many would for") in page
+    assert page.count("<tr>") - 1 == min(len(found.undecided), 20)
+    assert html.escape(found.undecided.index[0]) in page
+    assert "<b>" not in page
+    with pytest.raises(InputError, match="does not exist"):
+        found.to_html(tmp_path / "nowhere" / "today.html")
 
 
 def test_the_plot_shows_the_agreement_by_size() -> None:

@@ -50,10 +50,11 @@ def test_a_demand_decides_the_exit_code(least: str, code: int, verdict: str, run
 
 
 def test_json_is_printed_alone_and_saved(run: Any) -> None:
-    code, out, err = run(*ARGUMENTS, "--min", "0.9", "--format", "json", "--json", "saved.json")
+    code, out, err = run(*ARGUMENTS, "--min", "0.9", "--format", "json", "--json", "saved.json", "--html", "page.html")
     assert (code, err) == (0, "")
     assert out == f"{Path('saved.json').read_text()}\n"
     assert json.loads(out) == json.loads(expected().to_json())
+    assert Path("page.html").read_text(encoding="utf-8") == expected().to_html()
 
 
 def test_columns_that_the_model_does_not_know_are_left_out(run: Any) -> None:
