@@ -359,7 +359,7 @@ class AnalysisRequest:
 
     The columns of the target, the weights, the groups and `drop` are no features; all others are if `features` is
     empty.  Each entry of `drop` and `features` may be several names with commas between them.  `options` are without
-    the weights and the groups, which are in the file.
+    the weights and the groups, which are in the file, and without the rows of the file `unlabelled`.
     """
 
     model: str
@@ -371,6 +371,7 @@ class AnalysisRequest:
     features: tuple[str, ...]
     tracking_uri: str | None
     options: AnalysisOptions
+    unlabelled: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -452,6 +453,12 @@ ARGUMENTS = (
         help="The rows were not used for training. Without this they are the exact training rows, in order.",
     ),
     click.option(
+        "--unlabelled",
+        metavar="FILE",
+        help="File with other rows, without labels, that the model was not trained on: the agreement of labels, and "
+        "the size by it, are then theirs.",
+    ),
+    click.option(
         "--metric",
         metavar="NAME",
         help="Name of a scorer of scikit-learn, such as roc_auc, average_precision, neg_log_loss or r2, that curve and "
@@ -511,7 +518,7 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with the shared arguments, which are passed to `command` as one AnalysisRequest."""
 
     @wraps(command)
-    def with_request(holdout: bool, positive_label: str | None, **values: Any) -> None:
+    def with_request(holdout: bool, unlabelled: str | None, positive_label: str | None, **values: Any) -> None:
         chosen = {name: values.pop(name) for name in OPTIONS}
         if positive_label is not None:
             if chosen["metric"] is None:
@@ -520,7 +527,7 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
 
             chosen["metric"] = metric_of_label(chosen["metric"], positive_label)
         options = AnalysisOptions(data="holdout" if holdout else "oob", **chosen)
-        command(request=_request(values, options), **values)
+        command(request=replace(_request(values, options), unlabelled=unlabelled), **values)
 
     return _with_arguments(with_request, ARGUMENTS)
 
@@ -577,9 +584,20 @@ def analysis_of(request: AnalysisRequest) -> Analysis:
 
     with only_results_on_stdout():
         model, rows = model_and_rows(request)
-        options = replace(request.options, sample_weight=rows.sample_weight, groups=rows.groups)
+        others = None if request.unlabelled is None else _rows_without_labels(request, request.unlabelled, model)
+        options = replace(request.options, sample_weight=rows.sample_weight, groups=rows.groups, unlabelled=others)
         report = run_analysis(model, rows.X, rows.y, options, progress=progress_bar)
     return Analysis(model, rows, options, report)
+
+
+def _rows_without_labels(request: AnalysisRequest, path: str, model: Any) -> Any:
+    """Return the features of a file; columns of the other file that are none need not be in it."""
+    frame = read_table(path)
+    names = [str(column) for column in frame.columns]
+    known = [request.target, request.sample_weight, request.groups]
+    left_out = [*known, *_split_names(names, request.drop)]
+    dropped = [name for name in left_out if name in names]
+    return features_for_model(frame, model, drop=dropped, features=request.features).X
 
 
 def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:

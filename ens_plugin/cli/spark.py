@@ -83,6 +83,8 @@ def _check_request(request: AnalysisRequest, row_id: str | None) -> None:
         raise click.UsageError(
             "--groups is for --engine local; Spark does not support groups of rows yet. Leave it out."
         )
+    if request.unlabelled is not None:
+        raise click.UsageError("--unlabelled is for --engine local. Leave it out.")
     if request.options.data == "oob" and row_id is None:
         raise click.UsageError(
             "--engine spark needs --row-id, the column with each row's position in the training data, or --holdout."

@@ -185,6 +185,24 @@ def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     assert no.out.startswith("Recommended size: more than 101 trees")
 
 
+def test_the_agreement_can_be_that_on_rows_without_labels(run: Run) -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    forest = RandomForestClassifier(60, random_state=0).fit(X[:300], y[:300])
+    joblib.dump(forest, "first.joblib")
+    X[:300].assign(diagnosis=y[:300]).to_csv("first.csv", index=False)
+    # Columns that are no features may be missing, or there.
+    X[300:].assign(diagnosis="?").to_csv("today.csv", index=False)
+    first = ("first.joblib", "--data", "first.csv", "--target", "diagnosis")
+    outcome = run("analyze", *first, "--unlabelled", "today.csv", "--format", "json")
+    report = EnsembleReport.from_json(outcome.out)
+    expected = ens_plugin.analyze(forest, X[:300], y[:300], unlabelled=X[300:])
+    assert report.basis.n_unlabelled == 269
+    assert report.recommendation.agreement == expected.recommendation.agreement
+    refused = run("recommend", *first, "--unlabelled", "first.csv")
+    assert refused.code == 2
+    assert "Of the rows passed as unlabelled: These rows, or many of them" in " ".join(refused.err.split())
+
+
 @pytest.mark.parametrize(
     ("limits", "code", "found"),
     [

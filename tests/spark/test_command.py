@@ -152,6 +152,7 @@ def require_java() -> None:
         (["--engine", "spark"], "needs --row-id"),
         (["--engine", "spark", "--holdout", "--n-jobs", "2"], "--n-jobs is for --engine local"),
         (["--engine", "spark", "--holdout", "--groups", "patient"], "--groups is for --engine local"),
+        (["--engine", "spark", "--holdout", "--unlabelled", "a.csv"], "--unlabelled is for --engine local"),
     ],
 )
 def test_options_that_do_not_go_together(
