@@ -112,21 +112,38 @@ def off(found: Sequence[Outcome], criterion: str) -> float | None:
     return float(np.mean(distances)) if distances else None
 
 
-def excess(found: Sequence[Outcome]) -> str:
-    """Return the mean error of the sizes recommended by the error, in percent above that of infinitely many trees."""
-    above = [
-        100.0 * EXCESS * each.truth.needed["excess_error"] / size
-        for each in found
-        if (size := each.answer.sizes.get("excess_error")) is not None
-    ]
-    return f"{np.mean(above):.1f}" if above else "-"
+def recommended(found: Sequence[Outcome]) -> list[tuple[float, float]]:
+    """Return the sizes that a tool recommends by default, and the excess of their errors over infinitely many trees'.
+
+    The excess is in percent; this package's default is the size for probabilities.
+    """
+    pairs = []
+    for each in found:
+        sizes = each.answer.sizes
+        size = sizes.get("probability", sizes.get("excess_error"))
+        if size is not None:
+            pairs.append((size, 100.0 * EXCESS * each.truth.needed["excess_error"] / size))
+    return pairs
+
+
+def recommended_cells(found: Sequence[Outcome]) -> list[str]:
+    """Return the median size that is recommended by default, how many are, and their mean excess."""
+    pairs = recommended(found)
+    if not pairs:
+        return ["-", "-"]
+    sizes, above = np.transpose(pairs)
+    return [f"{np.median(sizes):.0f} ({len(pairs)} of {len(found)})", f"{above.mean():.1f}"]
 
 
 def size_cell(found: Sequence[Outcome], criterion: str) -> str:
-    """Return the medians of the size recommended and of the size needed."""
-    sizes = [size for each in found if (size := each.answer.sizes.get(criterion)) is not None]
-    needed = np.median([each.truth.needed[criterion] for each in found])
-    return f"{np.median(sizes):.0f} / {needed:.0f}" if sizes else "-"
+    """Return the medians of the size recommended and of the size needed there, and how many are recommended."""
+    pairs = [
+        (size, each.truth.needed[criterion]) for each in found if (size := each.answer.sizes.get(criterion)) is not None
+    ]
+    if not pairs:
+        return "-"
+    size, needed = np.median(pairs, axis=0)
+    return f"{size:.0f} / {needed:.0f} ({len(pairs)} of {len(found)})"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -178,9 +195,13 @@ def claims_of(found: Mapping[str, Sequence[Outcome]], sizes: Sizes) -> list[Clai
         * abs(np.mean([each.answer.curve[size] - same[size] for each in found[many] if (same := each.truth.same)]))
         for size in sizes.compared
     ]
-    agreement = off(found[few], "agreement")
+    sizes_off = {name: off(found[name], "agreement") for name in (few, many)}
     return [
-        Claim(f"{few}: size for 99 % agreement, mean abs(log2) from the size needed", agreement or 0.0, high=0.5),
+        *(
+            Claim(f"{name}: size for 99 % agreement, mean abs(log2) from the size needed", distance, high=0.5)
+            for name, distance in sizes_off.items()
+            if distance is not None
+        ),
         Claim(f"{many}: largest absolute bias of the curve on the same rows (points)", float(max(biases)), high=0.3),
     ]
 
@@ -200,7 +221,7 @@ def tables_of(found: Mapping[str, Sequence[Outcome]], spent: Mapping[str, float]
                 name,
                 *(size_cell(each, criterion) for criterion in CRITERIA),
                 *("-" if distance is None else f"{distance:.2f}" for distance in distances),
-                excess(each),
+                *recommended_cells(each),
                 f"{np.median([one.answer.n_trees for one in each]):.0f}",
                 f"{spent[name]:.2f}" if name in spent else "-",
             ]
@@ -208,14 +229,16 @@ def tables_of(found: Mapping[str, Sequence[Outcome]], spent: Mapping[str, float]
     return [
         "Bias of the curve, with its root mean squared error in brackets, in points of error:",
         table(["tool", *heads], curves),
-        "Median size recommended / needed, mean abs(log2) of their ratio, how far the error of the size for 1 % of the "
-        "error really is above that of infinitely many trees (mean), trees trained, time besides one fit / fit:",
+        "Median size recommended / needed where there is one, mean abs(log2) of their ratio, size recommended by "
+        "default (for probabilities, or by the tool's one rule), how far its error is above that of infinitely many "
+        "trees (mean), trees trained, time besides one fit / fit:",
         table(
             [
                 "tool",
                 *CRITERIA.values(),
                 *(f"{name}: abs(log2)" for name in CRITERIA.values()),
-                "excess (%)",
+                "by default",
+                "its excess (%)",
                 "trees trained",
                 "time / fit",
             ],

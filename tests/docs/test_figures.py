@@ -217,10 +217,26 @@ def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_900_times() ->
         assert "evaluated up to about 900 times" in page(name)
 
 
+def test_the_error_of_infinitely_many_trees_beside_that_of_another_tool() -> None:
+    found: dict[tuple[str, str], list[list[str]]] = {}
+    for row in rows("rivals.squared_loss"):
+        if row[1] in ("25", "100"):
+            found.setdefault((row[2], row[1]), []).append(row)
+
+    def ends(tool: str, trees: str, column: int) -> str:
+        values = [row[column] for row in found[tool, trees]]
+        return f"{min(values, key=float)} to {max(values, key=float)}"
+
+    text = " ".join(page("explanations/other-tools.md").split())
+    theirs, ours = "sklearn-ensemble-cv", "ens_plugin"
+    assert f"off by {ends(theirs, '25', 3)} % from 25 trees and by {ends(theirs, '100', 3)} % from 100" in text
+    assert f"on the same trees by {ends(ours, '25', 3)} % and by {ends(ours, '100', 3)} %" in text
+    assert f"it took {ends(theirs, '100', 6)} s, `analyze` {ends(ours, '100', 6)} s" in text
+
+
 def test_the_other_tools() -> None:
-    of_rivals = [row for row in rows("rivals.comparison") if len(row) == 7 and not row[0].startswith("-")]
-    second = [row[0] for row in of_rivals].index("tool", 1)
-    curves, sizes = of_rivals[1:second], of_rivals[second + 1 :]
+    of_rivals = [row for row in rows("rivals.comparison") if not row[0].startswith("-")]
+    curves, sizes = ([row for row in of_rivals if len(row) == width and row[0] != "tool"] for width in (7, 9))
     expected = [
         [curve[0], *(cell.split()[0] for cell in (curve[1], curve[3], *size[3:]))]
         for curve, size in zip(curves, sizes, strict=True)
