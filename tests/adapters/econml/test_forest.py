@@ -50,7 +50,7 @@ def values(forest: Any, X: Any) -> Any:
 
 @pytest.mark.parametrize("options", FORMS.values(), ids=FORMS)
 def test_the_contract(options: dict[str, Any]) -> None:
-    assert len(check_adapter(fitted(**options), X, Y, samples=bags, predict=values, tolerance=1e-12)) == 16
+    assert len(check_adapter(fitted(**options), X, Y, samples=bags, predict=values, tolerance=1e-12)) == 17
 
 
 def test_weights_keep_the_rows_proved_and_the_target_not() -> None:

@@ -64,7 +64,7 @@ def drawn_again(forest: Any, n_rows: int, y: Any) -> list[Any]:
 def test_the_contract(options: dict[str, Any]) -> None:
     forest = fitted(**options)
     promises = check_adapter(forest, X, Y, samples=lambda forest: drawn_again(forest, len(X), CODES))
-    assert len(promises) == 16
+    assert len(promises) == 17
 
 
 def test_three_labels() -> None:

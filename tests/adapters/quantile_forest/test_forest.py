@@ -45,7 +45,7 @@ def test_the_contract(name: str) -> None:
         samples=lambda forest: forest.estimators_samples_,
         predict=predicted_mean, tolerance=1e-12, proves_target=name != "monotonic",
     )  # fmt: skip
-    assert len(promises) == 16 - (name == "monotonic")
+    assert len(promises) == 17 - (name == "monotonic")
 
 
 @pytest.mark.parametrize("name", ["default", "larger leaves"])

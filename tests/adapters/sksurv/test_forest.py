@@ -47,7 +47,7 @@ def test_the_contract(name: str, time: float) -> None:
     promises = check_adapter(
         survival_at(forest, time), X, Y, samples=lambda model: model.forest.estimators_samples_, tolerance=1e-13
     )
-    assert len(promises) == 16
+    assert len(promises) == 17
 
 
 def test_out_of_bag_predictions_are_those_of_brute_force() -> None:
@@ -117,7 +117,7 @@ def test_what_is_refused() -> None:
 def test_the_contract_of_the_risk_score(name: str) -> None:
     forest = FORMS[name].fit(X, Y)
     promises = check_adapter(forest, X, Y, samples=lambda model: model.estimators_samples_, tolerance=1e-12)
-    assert len(promises) == 16 + forest.oob_score
+    assert len(promises) == 17 + forest.oob_score
 
 
 def test_the_loss_of_the_out_of_bag_risk_scores_is_the_library_s_own() -> None:

@@ -61,7 +61,7 @@ def test_the_contract(y: Any, options: dict[str, Any]) -> None:
     if "task" in options:
         options = {"task": ydf.Task.REGRESSION}
     # Single precision.
-    assert len(check_adapter(trained(y, **options), F, y, predict=own_prediction, tolerance=1e-5)) == 11
+    assert len(check_adapter(trained(y, **options), F, y, predict=own_prediction, tolerance=1e-5)) == 12
 
 
 def test_training_rows_are_refused() -> None:
