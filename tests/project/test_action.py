@@ -115,7 +115,7 @@ def test_a_model_that_is_too_large_fails_and_still_has_its_summary(workshop: Pat
     job = run_action(workshop, tmp_path, criterion="agreement", max_size_ratio="1.1", measure="false")
     assert job.code == 1
     assert job.outputs["passed"] == "false"
-    assert job.summary.startswith("**FAILED: 120 members: ")
+    assert job.summary.startswith("**FAILED: 120 trees: ")
     assert "pickled" not in job.summary
 
 

@@ -113,7 +113,7 @@ def test_cards_are_legible_in_every_theme(browser: Any, exported: Path, page: st
             assert (luminance(card["paper"]) < 0.2) == is_dark
             for colour in (card["ink"], card["text"]):
                 assert contrast(colour, card["paper"]) > 7
-            assert card["height"] > 200
+            assert card["height"] > 180
             assert card["clipped"] == []
         ids = tab.evaluate("[...document.querySelectorAll('.ens-card [id]')].map(element => element.id)")
         assert len(ids) == len(set(ids)) > 0
