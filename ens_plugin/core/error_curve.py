@@ -659,9 +659,9 @@ def fit_rival_shift(votes: LabelVotes, weight: FloatArray) -> RivalShift:
     sizes = np.array([*(np.ceil(ratio * typical) for ratio in SIZES_PER_MEMBER), np.inf])
     models, errors = [], []
     for _ in range(int(np.clip(-(-DRAWN_ROWS // votes.target.size), FEWEST_DRAWS, MOST_DRAWS))):
-        drawn = _ByShare.of(shares.draw(rng), votes.target)
-        models.append(_simulated_model(drawn, votes.trials, weight, votes_per_member, rng))
-        errors.append([drawn.error(weight, size * votes_per_member, rng) for size in sizes])
+        drawn = shares.draw(rng)
+        models.append(_simulated_model(drawn, votes, weight, votes_per_member, rng))
+        errors.append([_true_error(drawn, votes.target, weight, size * votes_per_member, rng) for size in sizes])
     simulated = _Simulated(
         np.stack([model.distance for model in models]), np.stack([model.point_weights for model in models])
     )
@@ -693,47 +693,27 @@ class _Simulated(NamedTuple):
         return np.asarray(np.einsum("smp,mp->s", errors, self.weights) / len(self.distance))
 
 
-class _ByShare(NamedTuple):
-    """Each row's label shares from the largest on, the labels in this order, and the place of the true one.
-
-    Votes drawn in this order take less time, because those of many labels are used up by the first few.
-    """
-
-    shares: FloatArray
-    labels: IntArray
-    true_place: IntArray
-
-    @classmethod
-    def of(cls, shares: FloatArray, target: IntArray) -> _ByShare:
-        """Sort the shares, shape (n_rows, n_labels), of rows with these true labels."""
-        labels = np.argsort(-shares, axis=1)
-        return cls(np.take_along_axis(shares, labels, axis=1), labels, np.argmax(labels == target[:, None], axis=1))
-
-    def error(self, weight: FloatArray, votes: float, rng: np.random.Generator) -> float:
-        """Return the error of ensembles with a given number of votes on these rows; the first label wins ties."""
-        if np.isinf(votes):
-            return float(np.average(self.true_place != 0, weights=weight))
-        found = rng.multinomial(round(votes), self.shares)
-        n_voted = int(np.flatnonzero(found.any(axis=0))[-1]) + 1
-        found, labels = found[:, :n_voted], self.labels[:, :n_voted]
-        wins = found == found.max(axis=1, keepdims=True)
-        winner = np.where(wins, labels, self.labels.shape[1]).min(axis=1)
-        return float(np.average(winner != self.labels[np.arange(winner.size), self.true_place], weights=weight))
-
-
 def _simulated_model(
-    drawn: _ByShare, trials: FloatArray, weight: FloatArray, votes_per_member: float, rng: np.random.Generator
+    drawn: FloatArray, votes: LabelVotes, weight: FloatArray, votes_per_member: float, rng: np.random.Generator
 ) -> MarginModel:
     """Fit a margin model to votes simulated from label shares."""
-    n = np.maximum(np.round(trials * votes_per_member), 2.0)
-    found = rng.multinomial(n.astype(np.int64), drawn.shares)
+    n = np.maximum(np.round(votes.trials * votes_per_member), 2.0)
+    found = rng.multinomial(n.astype(np.int64), drawn)
     rows = np.arange(n.size)
     true, rival = (
-        found[rows, place].astype(np.float64) for place in (drawn.true_place, strongest_rival(found, drawn.true_place))
+        found[rows, labels].astype(np.float64) for labels in (votes.target, strongest_rival(found, votes.target))
     )
     margin = (true - rival) / n
     variance = ((true + rival) / n - margin**2) * n / (n - 1.0) / votes_per_member
-    return fit_margins(margin, np.sqrt(np.maximum(variance, 0.0)), trials, weight)
+    return fit_margins(margin, np.sqrt(np.maximum(variance, 0.0)), votes.trials, weight)
+
+
+def _true_error(
+    drawn: FloatArray, target: IntArray, weight: FloatArray, votes: float, rng: np.random.Generator
+) -> float:
+    """Return the error of ensembles with a given number of votes, on rows with given label shares."""
+    found = drawn if np.isinf(votes) else rng.multinomial(round(votes), drawn)
+    return float(np.average(np.argmax(found, axis=1) != target, weights=weight))
 
 
 def _shift(models: _Simulated, truth: float) -> float:
