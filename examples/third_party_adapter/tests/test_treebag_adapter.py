@@ -22,7 +22,7 @@ def drawn(model: treebag.TreeBag) -> list[np.ndarray]:
 @pytest.mark.parametrize("max_depth", [None, 2])
 def test_the_contract(max_depth: int | None) -> None:
     model = treebag.TreeBag(40, max_depth=max_depth).fit(X, LABELS)
-    assert len(check_adapter(model, X, LABELS, samples=drawn)) == 16
+    assert len(check_adapter(model, X, LABELS, samples=drawn)) == 17
 
 
 def test_the_out_of_bag_error_is_that_of_brute_force() -> None:
