@@ -522,6 +522,8 @@ def rates_of_subsets(
     for n_members, rows in _bins(np.count_nonzero(block.counted, axis=0)):
         members[rows] = n_members
         reached = np.flatnonzero(sizes <= n_members)
+        if reached.size == 0:
+            continue
         drawn = [_subsets(n_members, int(size), n_drawn, rng) for size in sizes[reached]]
         for part in _parts(rows, n_members * block.n_labels):
             outputs, target = _first_outputs(block, part, n_members), block.target[part]
@@ -530,7 +532,7 @@ def rates_of_subsets(
                 if isinstance(block, ScoreBlock)
                 else contests(outputs, target, block.n_labels, n_together, rng, count)
             )
-            for contest in held if drawn else ():
+            for contest in held:
                 here = np.ix_(reached, part[contest.rows])
                 wrong[here], apart[here] = contest.shares(drawn)
         for index, subsets in zip(reached, drawn, strict=True):

@@ -405,6 +405,8 @@ RowIndex = NDArray[np.intp]
 
 SLOTS = np.array([1, 2, 3, 4, 6, 9, 15, 30])
 PART_SUMS = 400_000
+# Sums of several sizes that are counted together: so few that counting them stays in a processor's cache.
+RUN_SUMS = 100_000
 # Of a contest that only one label can win.
 _NO_VOTES = np.empty((0, 0), dtype=np.uint16)
 
@@ -470,10 +472,11 @@ class ScoreContest:
         """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
         if len(self.outputs) == 1:
             return _unchanged(self.target, len(drawn))
-        indicators = np.concatenate([subsets.indicators for subsets in drawn])
-        found = [_winners(self.outputs, some) for some in _parts(indicators, self.rows.size)]
-        of_subset, of_others = np.concatenate(found, axis=1)
-        return _shares(of_subset != self.target.astype(np.int16), of_subset != of_others, drawn)
+        target, found = self.target.astype(np.int16), []
+        for run, indicators in _runs(drawn, self.rows.size):
+            of_subset, of_others = _winners(self.outputs, indicators)
+            found.append(_shares(of_subset != target, of_subset != of_others, run))
+        return np.concatenate(found, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,14 +493,27 @@ class LeadContest:
 
     def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
         """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
-        sums = np.concatenate([subsets.indicators for subsets in drawn]) @ self.lead
-        is_second = sums > 0
-        # The others' sum is above 0 where that of the subset is below the total.
-        of_others = sums < self.lead.sum(axis=0)
-        return _shares(is_second.view(np.int8) != self.target.astype(np.int8), is_second != of_others, drawn)
+        total, target, found = self.lead.sum(axis=0), self.target.astype(np.int8), []
+        for run, indicators in _runs(drawn, self.rows.size):
+            sums = indicators @ self.lead
+            is_second = sums > 0
+            # The others' sum is above 0 where that of the subset is below the total.
+            found.append(_shares(is_second.view(np.int8) != target, is_second != (sums < total), run))
+        return np.concatenate(found, axis=1)
 
 
 Contest: TypeAlias = VoteContest | ScoreContest | LeadContest
+
+
+def _runs(drawn: Sequence[Subsets], n_rows: int) -> Iterator[tuple[Sequence[Subsets], SingleArray]]:
+    """Yield subsets of as many sizes in turn as have few sums together, and at least of one, with their indicators."""
+    start, n_sums = 0, 0
+    for stop, subsets in enumerate(drawn):
+        n_sums += len(subsets.places) * n_rows
+        if stop > start and n_sums > RUN_SUMS:
+            yield drawn[start:stop], np.concatenate([each.indicators for each in drawn[start:stop]])
+            start, n_sums = stop, len(subsets.places) * n_rows
+    yield drawn[start:], np.concatenate([each.indicators for each in drawn[start:]])
 
 
 def _unchanged(target: IntArray, n_sizes: int) -> FloatArray:
