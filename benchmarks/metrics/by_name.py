@@ -15,7 +15,7 @@ from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_MATRIX, OF_RANKS, OF_V
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import GRID, gap_at
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square, table
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.errors import EnsPluginError
@@ -190,7 +190,7 @@ def summary_of(found: list[Outcome]) -> list[str]:
     biases = [_bias_text(_known([each.errors[place] for each in kept]), way) for place in range(len(SIZES) + 1)]
     of_sizes = [_known([each.held[place] for each in kept]) for place in range(len(SIZES) + 1)]
     held = [f"{100 * known.mean():.0f}" if known.size else "-" for known in of_sizes]
-    off, gap = root_mean_square([each.log_size for each in kept]), _median_gap(kept)
+    off, gap = known_root_mean_square([each.log_size for each in kept]), _median_gap(kept)
     size_held = [each.size_held for each in kept if math.isfinite(each.size_held)]
     return [
         f"{len(found) - len(kept)}",
@@ -219,10 +219,9 @@ def _median_gap(found: list[Outcome]) -> float:
     return float(np.median(gaps)) if gaps else math.nan
 
 
-def root_mean_square(values: list[float]) -> float:
+def known_root_mean_square(values: list[float]) -> float:
     """Return the root mean square of the values that are numbers; NaN without any."""
-    known = np.array([value for value in values if math.isfinite(value)])
-    return float(np.sqrt(np.mean(known**2))) if known.size else math.nan
+    return root_mean_square([value for value in values if math.isfinite(value)])
 
 
 def has_bias(errors: Array, way: float) -> Array:
@@ -279,7 +278,7 @@ def claims_of(cells: dict[tuple[str, str, int], list[Outcome]]) -> list[Claim]:
         claims.append(
             Claim(f"interval holds the metric at {where} (%)", 100 * float(held.mean()), None, 90, 99, digits=1)
         )
-    off = root_mean_square([each.log_size for found in kept.values() for each in found])
+    off = known_root_mean_square([each.log_size for found in kept.values() for each in found])
     claims.append(
         Claim("error of the size, in doublings (root mean square)", off, None, high=0.8, digits=2, tried=TRIED)
     )
@@ -294,11 +293,11 @@ def claims_of(cells: dict[tuple[str, str, int], list[Outcome]]) -> list[Claim]:
 
 def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
     """Return the error of the sizes by one metric, and how close the metric is at them."""
-    off = root_mean_square([each.log_size for each in found])
+    off = known_root_mean_square([each.log_size for each in found])
     if math.isnan(off):
         return []
     gaps = np.array([each.gap for each in found if math.isfinite(each.gap)])
-    of_rows = root_mean_square([value for each in found for value in each.of_rows])
+    of_rows = known_root_mean_square([value for each in found for value in each.of_rows])
     held = [each.size_held for each in found if math.isfinite(each.size_held)]
     known = [
         Claim(f"{metric}: the same of {ROWS} fresh rows of which everything is known (root mean square)", of_rows, None)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from benchmarks.metrics.by_name import LEAF, POOL, ROWS, given_for, metrics_of, root_mean_square
+from benchmarks.metrics.by_name import LEAF, POOL, ROWS, given_for, known_root_mean_square, metrics_of
 from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_VALUES, PARTS, FreshTruth
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import Rows, true_curve
@@ -73,7 +73,7 @@ def claims_of(cells: dict[tuple[str, str, str], list[float]]) -> list[Claim]:
             found = [move for cell, moved in cells.items() if cell[1:] == (metric, kind) for move in moved]
             if np.isfinite(found).any():
                 measure = f"{metric}: two true sizes apart, {kind}, in doublings (root mean square)"
-                claims.append(Claim(measure, root_mean_square(found), None))
+                claims.append(Claim(measure, known_root_mean_square(found), None))
     return claims
 
 
@@ -82,7 +82,9 @@ def rows_of(cells: dict[tuple[str, str, str], list[float]]) -> list[list[str]]:
     found = []
     for name, metric in dict.fromkeys(cell[:2] for cell in cells):
         known = [cells[name, metric, kind] for kind in KINDS]
-        found.append([name, metric, *(f"{root_mean_square(v):.2f}" if np.isfinite(v).any() else "-" for v in known)])
+        found.append(
+            [name, metric, *(f"{known_root_mean_square(v):.2f}" if np.isfinite(v).any() else "-" for v in known)]
+        )
     return found
 
 

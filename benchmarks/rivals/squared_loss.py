@@ -17,7 +17,7 @@ import ens_plugin
 from benchmarks.shared.keel import keel_rows, missing_keel
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import friedman1
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square, table
 
 Array = NDArray[Any]
 
@@ -81,11 +81,6 @@ def ecv(features: Array, target: Array, n_trees: int, seed: int) -> Answer:
     one, limit = forest.compute_ecv_estimate(features, target, np.array([1.0, np.inf]), n_jobs=1)
     spent = time.process_time() - start
     return Answer(float(limit), float((one - limit) / (EXCESS * limit)), spent)
-
-
-def root_mean_square(values: Array) -> float:
-    """Return the root of the mean square."""
-    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def distance(sizes: Array, needed: Array) -> str:

@@ -14,15 +14,24 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from benchmarks.shared.headline import with_headline
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options
 
-__all__ = ["RESULTS", "Claim", "claims_table", "conclude", "publish", "run_facts", "table"]
+__all__ = ["RESULTS", "Claim", "claims_table", "conclude", "publish", "root_mean_square", "run_facts", "table"]
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
 PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+
+def root_mean_square(values: ArrayLike) -> float:
+    """Return the root of the mean square; NaN of nothing, which meets no target."""
+    squares = np.square(np.asarray(values, dtype=float))
+    return float(np.sqrt(squares.mean())) if squares.size else math.nan
 
 
 @dataclass(frozen=True)
