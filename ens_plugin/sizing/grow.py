@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -531,7 +532,7 @@ def grow(
     """
     begun = time.perf_counter()
     method = _current_name(method)
-    next_size = _rule(method)
+    rule = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
     options = _options(metric_of_label(metric, positive_label), criterion, confidence, tolerance, limit, sample_weight)
     level = None if certificate is None else _certified_level(certificate, method, options)
@@ -542,17 +543,14 @@ def grow(
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
     with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
-        course: _Course | _CertifiedCourse
+        course: _Course
         if level is None:
-            course = _Course(next_size, first, limit, options, bar)
+            course = _EstimatedCourse(limit=limit, options=options, bar=bar, method=method, rule=rule)
         else:
-            course = _CertifiedCourse(level, limit, options, bar)
+            course = _CertifiedCourse(limit=limit, options=options, bar=bar, method="certificate", level=level)
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
-    if isinstance(course, _CertifiedCourse):
-        method, outcome = "certificate", certified_outcome(course.steps[-1], course.share, course.level, limit)
-    else:
-        outcome = outcome_of(method, course.steps, limit, _target(course.report))
+    outcome = course.outcome()
     if not outcome.converged:
         warn_user(outcome.reason, NotConvergedWarning)
     if outcome.n_members < course.steps[-1].n_members:
@@ -568,7 +566,7 @@ def grow(
         n_members=outcome.n_members,
         report=report,
         history=tuple(course.steps),
-        method=method,
+        method=course.method,
         converged=outcome.converged,
         suffices=outcome.suffices,
         wanted_size=outcome.wanted_size,
@@ -688,15 +686,14 @@ def _refuse_no_parameters(ensemble: Any) -> None:
         )
 
 
-@dataclass
-class _Course:
-    """State of one growth: the estimates so far, and the size to train to next."""
+@dataclass(kw_only=True)
+class _Course(ABC):
+    """State of one growth: the steps so far, and the report of the last one."""
 
-    rule: NextWanted
-    first: int
     limit: int
     options: AnalysisOptions
     bar: Any
+    method: str
     steps: list[GrowthStep] = field(default_factory=list)
     report: EnsembleReport | None = None
     mark: float = field(default_factory=time.perf_counter)
@@ -705,25 +702,53 @@ class _Course:
         self.bar.update(n_members - self.bar.n)
 
     def next_size(self, evidence: TrainedModel) -> int | None:
-        """Estimate the size needed, append it to the history, and return the next size to train to, or None to stop."""
+        """Append a step to the history, and return the next size to train to, or None to stop."""
         trained = time.perf_counter()
-        self.report, problem = _estimate(evidence, self.options)
+        step = self.step(evidence)
         ended = time.perf_counter()
-        self.steps.append(_step(evidence, self.report, problem, trained - self.mark, ended - trained))
+        self.steps.append(replace(step, train_seconds=trained - self.mark, estimate_seconds=ended - trained))
         self.mark = ended
-        wanted = min(self.rule(self.steps, self.wanted), self.limit)
+        wanted = min(self.wanted(), self.limit)
         if wanted <= evidence.n_members:
             return None
         self.bar.total = int(wanted)
         return int(wanted)
 
-    @property
+    @abstractmethod
+    def step(self, evidence: TrainedModel) -> GrowthStep:
+        """Return what a trained ensemble shows, without the time that it took, and keep its report."""
+
+    @abstractmethod
     def wanted(self) -> float:
-        """Latest size wanted: infinity if above all sizes tried, 0 without an estimate and where none can be told."""
+        """Return the size wanted after the last step; at most that of the step where growth ends."""
+
+    @abstractmethod
+    def outcome(self) -> Outcome:
+        """Return how many members to keep, and why."""
+
+
+@dataclass(kw_only=True)
+class _EstimatedCourse(_Course):
+    """State of a growth that ends at the size that is estimated to be enough."""
+
+    rule: NextWanted
+
+    def step(self, evidence: TrainedModel) -> GrowthStep:
+        self.report, problem = _estimate(evidence, self.options)
+        return _step(evidence, self.report, problem)
+
+    def wanted(self) -> float:
+        return self.rule(self.steps, self._enough())
+
+    def _enough(self) -> float:
+        """Return the size estimated last: infinity above all sizes tried, 0 where none can be told."""
         last = self.steps[-1]
         if last.problem or (last.is_rough and last.reach is None and last.n_members >= LARGER_PROBE):
             return 0
         return np.inf if last.reach is None else last.reach
+
+    def outcome(self) -> Outcome:
+        return outcome_of(self.method, self.steps, self.limit, _target(self.report))
 
 
 # Each size is so many times the one before, until enough rows are settled.
@@ -732,42 +757,32 @@ CERTIFIED_GROWTH = 1.5
 DEFAULT_SETTLED = 0.95
 
 
-@dataclass
-class _CertifiedCourse:
+@dataclass(kw_only=True)
+class _CertifiedCourse(_Course):
     """State of a growth that ends when enough rows are settled."""
 
     level: float
-    limit: int
-    options: AnalysisOptions
-    bar: Any
-    steps: list[GrowthStep] = field(default_factory=list)
-    report: EnsembleReport | None = None
-    mark: float = field(default_factory=time.perf_counter)
 
     @property
     def share(self) -> float:
         """Return the share of rows to settle."""
         return DEFAULT_SETTLED if self.options.confidence is None else self.options.confidence
 
-    def progress(self, n_members: int) -> None:
-        self.bar.update(n_members - self.bar.n)
-
-    def next_size(self, evidence: TrainedModel) -> int | None:
-        """Append the share of rows that are settled to the history, and return the next size, or None to stop."""
-        trained, problem = time.perf_counter(), ""
+    def step(self, evidence: TrainedModel) -> GrowthStep:
+        problem = ""
         with model_errors(evidence.model):
             settled = _settled_share(evidence, self.level, self.options.sample_weight)
-        goes_on = settled < self.share and evidence.n_members < self.limit
-        if not goes_on:
+        if settled >= self.share or evidence.n_members >= self.limit:
             self.report, problem = _estimate(evidence, self.options)
-        ended = time.perf_counter()
-        step = _step(evidence, self.report, problem, trained - self.mark, ended - trained)
-        self.steps.append(replace(step, settled=settled))
-        self.mark = ended
-        if not goes_on:
-            return None
-        self.bar.total = min(math.ceil(CERTIFIED_GROWTH * evidence.n_members), self.limit)
-        return int(self.bar.total)
+        return replace(_step(evidence, self.report, problem), settled=settled)
+
+    def wanted(self) -> float:
+        last = self.steps[-1]
+        assert last.settled is not None
+        return last.n_members if last.settled >= self.share else math.ceil(CERTIFIED_GROWTH * last.n_members)
+
+    def outcome(self) -> Outcome:
+        return certified_outcome(self.steps[-1], self.share, self.level, self.limit)
 
 
 def _settled_share(evidence: TrainedModel, level: float, sample_weight: ArrayLike | None) -> float:
@@ -808,9 +823,7 @@ def _weakness(report: EnsembleReport) -> str:
     return "" if report.recommendation.has_interval else report.recommendation.reason
 
 
-def _step(
-    evidence: TrainedModel, report: EnsembleReport | None, problem: str, train_seconds: float, estimate_seconds: float
-) -> GrowthStep:
+def _step(evidence: TrainedModel, report: EnsembleReport | None, problem: str) -> GrowthStep:
     found = None if report is None else report.recommendation
     return GrowthStep(
         n_members=evidence.n_members,
@@ -819,8 +832,8 @@ def _step(
         interval=None if found is None or problem else found.interval,
         attained=None if found is None or problem else float(np.interp(evidence.n_members, found.sizes, found.values)),
         error=None if report is None else report.error,
-        train_seconds=train_seconds,
-        estimate_seconds=estimate_seconds,
+        train_seconds=math.nan,
+        estimate_seconds=math.nan,
         problem=problem,
         is_rough=found is not None and not problem and not found.is_known,
     )

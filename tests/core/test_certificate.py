@@ -193,9 +193,9 @@ def test_rows_dropped_and_members_left_out_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("level", [0.0, 0.5, 1.0, -0.1, float("nan"), "a", True, None])
-def test_a_level_that_makes_no_sense_is_refused(level: object) -> None:
+def test_a_level_that_makes_no_sense_is_refused(level: Any) -> None:
     with pytest.raises(InputError, match=r"level must lie strictly between 0 and 0\.5"):
-        is_settled([[1, 2]], level)  # type: ignore[arg-type]
+        is_settled([[1, 2]], level)
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_a_level_that_makes_no_sense_is_refused(level: object) -> None:
         ([["a", "b"]], "must hold numbers"),
     ],
 )
-def test_counts_that_are_no_votes_are_refused(counts: object, message: str) -> None:
+def test_counts_that_are_no_votes_are_refused(counts: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        is_settled(counts, 0.01)  # type: ignore[arg-type]
+        is_settled(counts, 0.01)
 
 
 def test_no_rows_are_no_settled_rows() -> None:
