@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.cli.console import only_results_on_stdout, quiet_libraries
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import error_text, interval_text, level_text, recommended_text
+from ens_plugin.report.text import aligned, error_text, interval_text, level_text, recommended_text
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.connection import check_server, tracking_errors
 
@@ -102,8 +102,7 @@ def results_table(shown: Sequence[Demonstration]) -> str:
     """Return a table of the reports as text, at most 80 columns wide, and an explanation of its columns."""
     header = ("Data", "Trees", "Error", "", "Infinite", "Needed", "Agreement")
     rows = [header, *(_row(demonstration.name, demonstration.report) for demonstration in shown)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    lines = [_aligned(row, widths) for row in rows]
+    lines = aligned(rows)
     lines.insert(1, "-" * len(lines[0]))
     rmse = next((f"{one.report.rmse:.3g} points" for one in shown if one.report.is_squared), "-")
     level = level_text(shown[0].report.error_curve.interval_level)
@@ -121,8 +120,3 @@ def _row(name: str, report: EnsembleReport) -> tuple[str, ...]:
         recommended_text(recommendation),
         "-" if recommendation.agreement is None else f"{100 * recommendation.agreement:.1f} %",
     )
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-    return "  ".join(cells).rstrip()

@@ -255,8 +255,9 @@ def recommend(
     is no result.
     """
     from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
+    from ens_plugin.report.budget import CostLimits
 
-    limits = Limits(max_size_ratio, min_agreement, max_bytes, max_latency)
+    limits = Limits(max_size_ratio, min_agreement, CostLimits(max_bytes, max_latency))
     found = recommended(request, limits, measure, picture_path)
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")

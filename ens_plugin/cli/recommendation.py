@@ -15,7 +15,7 @@ from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.answer import markdown_verdict, verdict
-from ens_plugin.report.budget import Budget
+from ens_plugin.report.budget import NO_LIMITS, Budget, CostLimits
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
@@ -54,17 +54,11 @@ BUDGET_ROWS = 7
 
 @dataclass(frozen=True)
 class Limits:
-    """The demands of a CI job on a model, None for no demand: bytes are of its pickle, seconds for one row."""
+    """The demands of a CI job on a model, None for no demand."""
 
     max_size_ratio: float | None = None
     min_agreement: float | None = None
-    max_bytes: float | None = None
-    max_latency: float | None = None
-
-    @property
-    def are_on_costs(self) -> bool:
-        """Whether bytes or latency are limited."""
-        return self.max_bytes is not None or self.max_latency is not None
+    costs: CostLimits = NO_LIMITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +96,7 @@ class Recommendation:
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
     """Analyse a model and check the demands; if requested, measure the savings and draw the curve."""
     found = analysis_of(request)
-    budget = _budget(found, limits) if limits.are_on_costs else None
+    budget = None if limits.costs == NO_LIMITS else _budget(found, limits.costs)
     checks = (*checks_of(found.report, limits), *(() if budget is None else budget_checks(budget)))
     savings = _savings(found) if measure else None
     if picture is not None:
@@ -111,10 +105,10 @@ def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture
     return Recommendation(found.report, checks, savings, shown, is_decided(found.report, limits), budget)
 
 
-def _budget(found: Analysis, limits: Limits) -> Budget:
+def _budget(found: Analysis, limits: CostLimits) -> Budget:
     with only_results_on_stdout():
         costs = measure_costs(found.model, found.rows.X)
-    return found.report.budget(costs, max_bytes=limits.max_bytes, max_latency=limits.max_latency)
+    return found.report.budget(costs, **limits._asdict())
 
 
 def is_decided(report: EnsembleReport, limits: Limits) -> bool:

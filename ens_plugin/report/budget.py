@@ -11,6 +11,7 @@ from ens_plugin.core.validation import MAX_SIZE, counted, shown, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import Costs, ReportContent, brief
 from ens_plugin.report.text import (
+    aligned,
     bytes_text,
     error_text,
     first_doubt,
@@ -54,11 +55,12 @@ def check_costs(costs: object, report: ReportContent) -> Costs:
     return costs
 
 
-def check_limits(max_bytes: object, max_latency: object) -> None:
+def check_limits(max_bytes: float | None, max_latency: float | None) -> None:
     """Raise InputError for limits that are neither None nor positive finite numbers."""
     for name, limit, unit in (("max_bytes", max_bytes, "bytes"), ("max_latency", max_latency, "seconds")):
-        is_number = isinstance(limit, Real) and not isinstance(limit, bool)
-        if limit is not None and not (is_number and 0 < limit < math.inf):  # type: ignore[operator]
+        if limit is None:
+            continue
+        if not isinstance(limit, Real) or isinstance(limit, bool) or not 0.0 < limit < math.inf:
             raise InputError(f"{name} must be a positive finite number of {unit}, got {shown(limit, 40)}.")
 
 
@@ -181,7 +183,7 @@ class Budget:
         """Return the verdict and the table as lines of at most 80 columns."""
         head, notes = wrapped(self.verdict), wrapped(self.note)
         table = self.rows(LINES - len(head) - len(notes) - 2)
-        return [*head, "", *_aligned(table), "", *notes]
+        return [*head, "", *aligned(table), "", *notes]
 
     @property
     def note(self) -> str:
@@ -268,9 +270,3 @@ class Budget:
 
 def _take(number: int) -> str:
     return "takes" if number == 1 else "take"
-
-
-def _aligned(table: list[tuple[str, ...]]) -> list[str]:
-    """Return the lines of a table, its first column flush left and the numbers flush right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table]

@@ -19,6 +19,7 @@ from ens_plugin.report.answer import DOUBTED
 from ens_plugin.report.result import EnsembleReport, ErrorCurve
 from ens_plugin.report.text import (
     SHARES,
+    aligned,
     comparison_heads,
     comparison_rows,
     criterion_words,
@@ -163,16 +164,7 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        rows = comparison_rows(self.reports)
-        columns = [*zip(comparison_heads(self.reports), *rows, strict=True)]
-        widths = [max(map(len, column)) for column in columns]
-        table = [
-            "  ".join(
-                text.ljust(width) if place == 0 else text.rjust(width)
-                for place, (text, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in zip(*columns, strict=True)
-        ]
+        table = aligned([comparison_heads(self.reports), *comparison_rows(self.reports)])
         sentences = [line for each in self.sentences for line in wrapped(each)]
         return "\n".join([*table, *([""] if sentences else []), *sentences])
 

@@ -265,9 +265,7 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
         ),
         (
             "Rows left out",
-            f"{report.rows_without_oob} (too few {text.member_noun(report)}s out of bag)"
-            if report.rows_without_oob
-            else "",
+            f"{report.rows_without_oob} (too few {noun}s out of bag)" if report.rows_without_oob else "",
         ),
         (
             "Rows without labels",
@@ -282,9 +280,7 @@ def _facts(report: ReportContent) -> list[tuple[str, str]]:
         ("Error curve", text.in_nouns(text.estimator_words(report), report)),
         (
             "Check of the curve",
-            f"differs by at most {check} from the average over subsets of the {text.member_noun(report)}s"
-            if check
-            else "",
+            f"differs by at most {check} from the average over subsets of the {noun}s" if check else "",
         ),
         ("Computed", _shown(report.created, 40)),
         ("Versions", versions),

@@ -24,6 +24,7 @@ __all__ = [
     "LabelRow",
     "OutputRow",
     "aggregation_words",
+    "aligned",
     "axis_name",
     "bag_words",
     "bytes_text",
@@ -781,6 +782,12 @@ def _measured(report: ReportContent, error: float, interval: tuple[float, float]
 def points_text(value: float, metric: str) -> str:
     """Return a difference as text: in percentage points of a share, else four significant digits."""
     return f"{_number(value, metric)} points" if metric in SHARES else _number(value, metric)
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, its first column flush left and the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in table]
 
 
 def comparison_heads(reports: Mapping[str, ReportContent]) -> list[str]:

@@ -10,7 +10,7 @@ from ens_plugin.analysis.unlabelled import Agreement
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
-from ens_plugin.tracking.log import DEFAULT_PREFIX, INCHES, MlflowRun, artifact_path, check_prefix, target_run
+from ens_plugin.tracking.log import DEFAULT_PREFIX, MlflowRun, artifact_path, check_prefix, save_plot, target_run
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
 __all__ = ["log_agreement"]
@@ -84,7 +84,7 @@ def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
     """Write the files and return the parts that are logged."""
     (directory / DATA_FILE).write_text(found.to_json(), encoding="utf-8")
     found.undecided.to_csv(directory / ROWS_FILE)
-    _draw(found, directory / FIGURE_FILE)
+    save_plot(found.plot, directory / FIGURE_FILE)
     found.to_html(directory / PAGE_FILE)
     scalars = {
         "agreement": found.agreement,
@@ -109,17 +109,6 @@ def _by_size(found: Agreement) -> dict[int, float]:
     below = advice.sizes < found.n_members
     by_size = dict(zip(advice.sizes[below].tolist(), advice.values[below].tolist(), strict=True))
     return {**by_size, found.n_members: found.agreement}
-
-
-def _draw(found: Agreement, path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    from ens_plugin.report.plots import default_style
-
-    with default_style():
-        figure = Figure(figsize=INCHES, layout="constrained")
-        found.plot(figure.subplots())
-        figure.savefig(path, dpi=120)
 
 
 def _log_to_mlflow(parts: ReportParts, run_id: str | None) -> str:

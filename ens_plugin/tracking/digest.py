@@ -198,7 +198,6 @@ def measure(
     Where they are wanted, its bytes and latency are measured too.
     """
     from ens_plugin.analysis.analyze import analyze_rows
-    from ens_plugin.sizing.budget import measure_costs
 
     model = load_model(version.uri)
     recorded = recorded_digest(client, version.model_id, version.run_id)
@@ -206,6 +205,8 @@ def measure(
     check_digest(digest, recorded, rows.data, version.uri)
     report, judged = analyze_rows(model, X, y, data=rows.data, metric=metric)
     if costs:
+        from ens_plugin.sizing.budget import measure_costs
+
         report = report.with_costs(measure_costs(model, X))
     return Measurement(report, judged, digest)
 

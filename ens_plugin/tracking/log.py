@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
@@ -30,6 +30,7 @@ from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kin
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Run
     from mlflow.entities.model_registry import ModelVersion
@@ -59,6 +60,7 @@ __all__ = [
     "report_parts",
     "run_content",
     "run_records",
+    "save_plot",
     "scalar_points",
     "send",
     "subject_of",
@@ -466,9 +468,11 @@ def _log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, p
             break
     if len(reports) < 2:
         return
+    from ens_plugin.report.comparison import compare
+
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         picture = Path(directory) / "comparison.png"
-        _draw(reports, picture)
+        save_plot(compare(reports).plot, picture)
         with no_progress_bars():
             client.log_artifact(run_id, str(picture), artifact_path(prefix))
 
@@ -512,17 +516,15 @@ def _logged_report(run: Run, prefix: str) -> EnsembleReport | None:
         return None
 
 
-def _draw(reports: dict[str, EnsembleReport], path: Path) -> None:
+def save_plot(plot: Callable[[Axes], object], path: Path) -> None:
+    """Write a picture of what `plot` draws on axes."""
     from matplotlib.figure import Figure
 
-    from ens_plugin.report.comparison import compare
-    from ens_plugin.report.plots import PALETTE, default_style
+    from ens_plugin.report.plots import default_style
 
     with default_style():
         figure = Figure(figsize=INCHES, layout="constrained")
-        ax = figure.subplots()
-        ax.set_prop_cycle(color=PALETTE)
-        compare(reports).plot(ax)
+        plot(figure.subplots())
         figure.savefig(path, dpi=120)
 
 

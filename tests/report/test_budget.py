@@ -195,11 +195,12 @@ def test_a_report_without_costs_says_which_call_measures_them() -> None:
 
 
 def test_costs_of_another_ensemble_are_refused() -> None:
+    call: Any
     for call in (REPORT.budget, REPORT.with_costs):
         with pytest.raises(InputError, match="costs are of an ensemble of 7 members, and the report is on 200"):
             call(costs_of(REPORT, n_members=7))
         with pytest.raises(InputError, match=r"costs is an? \w+ and no result of ens_plugin\.measure_costs"):
-            call(REPORT)  # type: ignore[arg-type]
+            call(REPORT)
 
 
 @pytest.mark.parametrize("limit", [math.nan, math.inf, -1, 0, True, "50"])
