@@ -237,6 +237,8 @@ def _distribution(entry: EntryPoint) -> str:
 
 
 _BUILT_IN: tuple[tuple[str, str, str], ...] = (
+    # Its ensemble is a CustomEnsemble.
+    ("ens_plugin", "ens_plugin.adapters.answers", "AnswerAdapter"),
     ("ens_plugin", "ens_plugin.adapters.custom", "CustomAdapter"),
     # Their ensembles derive from classes of scikit-learn.
     ("imblearn", "ens_plugin.adapters.imblearn", "BalancedForestAdapter"),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ens_plugin.sizing.truncate import truncate
     from ens_plugin.tracking import log_agreement, log_report
     from ens_plugin.tracking.autologging import autolog
+    from ens_plugin.votes.analyze import VoteReport, analyze_votes
 
     __version__: str
 
@@ -68,9 +69,11 @@ __all__ = [
     "Rightsizing",
     "SizeRecommendation",
     "TrainingVariance",
+    "VoteReport",
     "__version__",
     "agreement",
     "analyze",
+    "analyze_votes",
     "autolog",
     "compare",
     "errors",
@@ -115,8 +118,10 @@ _HOME_OF = {
     "Rightsizing": "ens_plugin.registry",
     "SizeRecommendation": "ens_plugin.report.result",
     "TrainingVariance": "ens_plugin.analysis.variance",
+    "VoteReport": "ens_plugin.votes.analyze",
     "agreement": "ens_plugin.analysis.unlabelled",
     "analyze": "ens_plugin.analysis.analyze",
+    "analyze_votes": "ens_plugin.votes.analyze",
     "autolog": "ens_plugin.tracking.autologging",
     "compare": "ens_plugin.report.comparison",
     "gate": "ens_plugin.registry",

@@ -522,7 +522,8 @@ def tally_model_rows(rows: Rows, settings: ResolvedOptions, progress: Progress |
     )
     if rows.adapter.classes is not None:
         evidence = evidence.sort_samples()
-    chance = rows.chances
+    # Held-out rows are in no bag, however many members an adapter has predict them.
+    chance = np.ones(rows.target.size) if rows.bags is None else rows.chances
     if rows.groups is not None and rows.bags is not None:
         chance = group_chances(rows.groups, evidence.tally.trials, rows.adapter.n_members)
     weight = replace(evidence.weight, groups=rows.groups)

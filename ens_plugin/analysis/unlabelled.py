@@ -421,6 +421,24 @@ def agreement_beside(model: Any, options: AnalysisOptions) -> Agreement:
 def agreement_on(model: Any, X: Any, options: AnalysisOptions) -> Agreement:
     """Return the agreement on rows without labels, by those options of an analysis that concern it."""
     adapter, inner = _open(model, X)
+    features = _checked_rows(adapter, inner)
+    index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
+    return agreement_of(adapter, features, options, index, rows=inner)
+
+
+def agreement_of(
+    adapter: EnsembleAdapter,
+    features: Any,
+    options: AnalysisOptions,
+    index: pd.Index[Any],
+    *,
+    rows: Any = None,
+    law: SizeLaw | None = None,
+) -> Agreement:
+    """Return the agreement on prepared rows, which have these names; `rows` are the same as the user gave them.
+
+    `law` is that of the agreement, where the adapter's votes have one of their own.
+    """
     wanted = AnalysisOptions(
         data="holdout",
         criterion="agreement",
@@ -431,9 +449,7 @@ def agreement_on(model: Any, X: Any, options: AnalysisOptions) -> Agreement:
         random_state=options.random_state,
     )
     settings = resolve_options(adapter, wanted)
-    features = _checked_rows(adapter, inner)
-    index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
-    return _result(adapter, features, inner, settings, index)
+    return _result(adapter, features, features if rows is None else rows, settings, index, law)
 
 
 def with_agreement(report: EnsembleReport, found: Agreement, settings: ResolvedOptions) -> EnsembleReport:
@@ -644,13 +660,18 @@ def _law_of_cells(evidence: Evidence, cell: NDArray[np.integer] | None, settings
 
 
 def _result(
-    adapter: EnsembleAdapter, features: Any, rows: Any, settings: ResolvedOptions, index: pd.Index[Any]
+    adapter: EnsembleAdapter,
+    features: Any,
+    rows: Any,
+    settings: ResolvedOptions,
+    index: pd.Index[Any],
+    own_law: SizeLaw | None,
 ) -> Agreement:
     of_origin = _origin_findings(adapter, features)
     evidence, contest, margins = _read(adapter, features, settings)
     n_members, n_rows = adapter.n_members, int(margins.shape[1])
     findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
-    law = _law_of_cells(evidence, row_cells(hash_rows(features, rows)), settings)
+    law = own_law or _law_of_cells(evidence, row_cells(hash_rows(features, rows)), settings)
     if law is None:
         with warnings.catch_warnings():
             # The result has a doubt of its own about few rows.
@@ -658,7 +679,9 @@ def _result(
             model = _row_model(adapter, evidence)
         law = _law_of_distribution(model, evidence, settings)
         findings = (*findings, *_gap_doubts(model, evidence, n_members, settings))
-    found = without_lower_end(agreement_size(law, n_members, settings), evidence.sample)
+    found = agreement_size(law, n_members, settings)
+    if own_law is None:
+        found = without_lower_end(found, evidence.sample)
     found = as_told(found, settings.interval_level)
     assert found.agreement is not None
     return Agreement(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import wraps
@@ -52,6 +52,7 @@ __all__ = [
     "max_size_option",
     "means_arguments",
     "model_and_rows",
+    "read_samples",
     "read_table",
     "row_arguments",
     "rows_for_model",
@@ -95,6 +96,32 @@ def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
     if frame.empty:
         raise InputError(f"The data file {str(path)!r} has no rows. Pass the rows to analyse the model on.")
     return frame
+
+
+def read_samples(path: str | Path, names: Mapping[str, str]) -> pd.DataFrame:
+    """Return columns of a table or of lines of JSON under other names, `names[own] = other`, texts as they are there.
+
+    Answers of which some are numbers are texts in a file of texts, and the truth beside them must then be one too.
+    """
+    import pandas as pd
+
+    if str(path).lower().endswith(".jsonl"):
+        try:
+            frame = pd.read_json(path, lines=True, dtype=False)
+        except UNREADABLE as error:
+            raise InputError(f"The data file {str(path)!r} cannot be read as lines of JSON: {error}.") from error
+    else:
+        frame = read_table(path)
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        there = ", ".join(map(repr, map(str, frame.columns)))
+        raise InputError(f"The data file {str(path)!r} has no column {missing[0]!r}, but {there}. Name one of these.")
+    found = frame[list(names)].rename(columns=names)
+    for name, own in names.items():
+        texts = column_texts(path, name)
+        if texts is not None:
+            found[own] = texts.mask(texts == "")
+    return found
 
 
 def column_texts(path: str | Path, name: str) -> pd.Series[Any] | None:

@@ -45,6 +45,7 @@ from ens_plugin.cli.inputs import (
     max_size_option,
     means_arguments,
     model_and_rows,
+    read_samples,
     read_table,
     row_arguments,
 )
@@ -527,6 +528,66 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
         click.echo("\n".join(["", *wrapped(f"At least {level_text(least)} wanted: {state}.")]))
     if not is_decided or not meets:
         click.get_current_context().exit(NOT_MET if is_decided else NO_RESULT)
+
+
+@cli.command(
+    epilog=(
+        "\b\n"
+        "Example:\n"
+        "  ens-plugin votes samples.csv --question id --answer reply --truth gold\n"
+        "  ens-plugin votes logs/arithmetic.eval\n"
+        "  ens-plugin votes samples_gsm8k.jsonl --normalize number\n"
+    )
+)
+@click.argument("file")
+@click.option("--question", metavar="COL", help="Of a table: column that names the question of each sample.")
+@click.option("--answer", metavar="COL", help="Of a table: column with the answers.")
+@click.option("--truth", metavar="COL", help="Of a table: column with the right answers, if they are known.")
+@click.option("--groups", metavar="COL", help="Of a table: questions with the same value here belong together.")
+@click.option(
+    "--normalize",
+    type=click.Choice(["none", "text", "number"]),
+    default="none",
+    show_default=True,
+    help="What of an answer is compared: all of it, its letters in lower case, or the last number in it.",
+)
+@click.option(
+    "--unparsed",
+    type=click.Choice(["wrong", "ignored"]),
+    default="wrong",
+    show_default=True,
+    help="What answers that could not be read do: they may win and are wrong, or do not vote.",
+)
+@click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the samples.")
+@max_size_option
+def votes(
+    file: str, question: str | None, answer: str | None, truth: str | None, groups: str | None,
+    normalize: Literal["none", "text", "number"], unparsed: Literal["wrong", "ignored"], confidence: float,
+    max_size: int,
+) -> None:  # fmt: skip
+    """Print over how many answers of a language model to vote.
+
+    FILE is a table with a row for each sample, with --question and --answer, or the log of an
+    evaluation that sampled each question several times: of inspect-ai (.eval, .json), of
+    lm-evaluation-harness (samples of --log_samples, .jsonl), or details of lighteval (.parquet).
+
+    Exits with 2 if there is no result.
+    """
+    from ens_plugin.votes import analyze_votes, last_number, read_log
+
+    if (question is None) != (answer is None):
+        raise click.UsageError("--question and --answer name two columns of a table. Give both, or none for a log.")
+    if question is None and (truth or groups):
+        raise click.UsageError("--truth and --groups are columns of a table. Add --question and --answer.")
+    with only_results_on_stdout():
+        if question is None:
+            table = read_log(file)
+        else:
+            names = {question: "question", answer: "answer", truth: "truth", groups: "group"}
+            table = read_samples(file, {name: own for name, own in names.items() if name is not None})
+        comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}[normalize]
+        found = analyze_votes(table, normalize=comparable, unparsed=unparsed, confidence=confidence, max_size=max_size)
+    click.echo(str(found))
 
 
 def _formatted(report: EnsembleReport, style: Format) -> str:

@@ -297,6 +297,7 @@ def _number(value: float, metric: str) -> str:
     return "<0.01" if 0.0 < percent < 0.005 else f"{round(percent, 2) + 0.0:.2f}"
 
 
+_SAMPLES = re.compile(r"Answer")
 _TREES = re.compile(r"Forest|Trees?(?!bagg)|XGB|LGBM|Booster", re.IGNORECASE)
 _MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
 WIDTH = 80
@@ -613,7 +614,9 @@ def member_noun(report: ReportContent) -> str:
 
 
 def noun_of(model: str) -> str:
-    """Return what one member is called: "tree" of a forest, "model" of other bags, else "member"; by the class name."""
+    """Return what one member is called: "tree" of a forest, "sample" of answers, "model" of bags, else "member"."""
+    if _SAMPLES.search(model):
+        return "sample"
     if _TREES.search(model):
         return "tree"
     return "model" if _MODELS.search(model) else "member"

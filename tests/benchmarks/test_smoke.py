@@ -75,6 +75,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_data.scores",
         "accuracy.reach",
         "cost.walker",
+        "votes.simulated",
         "rivals.comparison",
         "rivals.squared_loss",
         "accuracy.unlabelled_forests",

@@ -39,6 +39,7 @@ DEFINITIONS: dict[str, set[str]] = {
     "docs/how-to/metrics.md": {"1"},
     "docs/how-to/oob.md": {"37"},
     "docs/how-to/size.md": {"1"},
+    "docs/how-to/votes.md": {"5"},
     "docs/methods/comparison.md": {"2.5", "94"},  # A nominal level, and the interval of test_paired_losses.py.
     "docs/methods/held-out-rows.md": {"2"},  # Of a rule.
     "docs/methods/limits.md": {"3", "63"},  # Of a rule, and of rows in a bag.

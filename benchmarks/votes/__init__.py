@@ -1,0 +1,1 @@
+"""Votes over repeated answers to questions."""

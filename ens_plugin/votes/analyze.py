@@ -1,0 +1,416 @@
+"""How the majority of repeated answers depends on their number, up to infinitely many."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ens_plugin.adapters.answers import MISSING, AnswerAdapter, AnswerEnsemble
+from ens_plugin.analysis.analyze import run_analysis
+from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads
+from ens_plugin.analysis.options import AnalysisOptions
+from ens_plugin.analysis.unlabelled import Agreement, agreement_of
+from ens_plugin.core.partitions import fit_partitions
+from ens_plugin.core.validation import FloatArray, IntArray, counted, shown
+from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning, ends_at_caller
+from ens_plugin.findings import Finding, finding
+from ens_plugin.report.result import EnsembleReport, SizeRecommendation, brief, with_findings
+from ens_plugin.report.text import (
+    aligned,
+    level_text,
+    recommended_interval_text,
+    recommended_text,
+    with_code,
+    wrapped,
+)
+from ens_plugin.votes.answers import CodedAnswers, Normalize, code_answers, read_answers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["VoteReport", "analyze_votes"]
+
+# Of a printed result: sizes relative to the samples there are.
+SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VoteReport:
+    """How often the majority of k answers is right, and is the answer of infinitely many, for every k.
+
+    Attributes
+    ----------
+    n_questions : int
+    n_samples : int
+        Largest number of answers to one question.
+    fewest_samples : int
+        Smallest number of answers to one question.
+    report : EnsembleReport or None
+        The error of the majority by number of samples, with intervals over other questions of the same kind, and the
+        sizes that are enough; its rows are the questions with a known truth.  None without truth.
+    agreement : Agreement
+        How often the majority is the answer of infinitely many samples, for which no truth is needed.
+    undecided : DataFrame
+        The questions whose majority answer the samples leave open, the closest first, with the columns of
+        :attr:`Agreement.undecided <ens_plugin.Agreement>`.
+    pass_at_k : ndarray of float64, shape (n,), or None
+        Share of the questions with at least one right answer among k = 1, 2, ... n, unbiased; n is the smallest number
+        of samples of a question.  None without truth.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> answers = [["4", "4", "5"], ["7", "9", "7"], ["1", "2", "2"], ["3", "3", "3"]] * 50
+    >>> found = ens_plugin.analyze_votes(answers, ["4", "7", "1", "3"] * 50)
+    >>> found.n_questions, found.n_samples, found.pass_at_k.round(2).tolist()
+    (200, 3, [0.67, 0.92, 1.0])
+    """
+
+    n_questions: int
+    n_samples: int
+    fewest_samples: int
+    report: EnsembleReport | None
+    agreement: Agreement
+    pass_at_k: FloatArray | None
+
+    def __repr__(self) -> str:
+        return brief(self, "n_questions", "n_samples")
+
+    def __str__(self) -> str:
+        """Return the result in plain English, in at most 24 lines of 80 characters."""
+        return "\n".join(_summary_lines(self))
+
+    @property
+    def undecided(self) -> pd.DataFrame:
+        """The questions whose majority answer the samples leave open."""
+        return self.agreement.undecided
+
+    @property
+    def recommended_size(self) -> int | None:
+        """The number of samples that is enough by the wanted criterion; None where it cannot be told."""
+        return (self.agreement if self.report is None else self.report).recommended_size
+
+    @property
+    def samples_text(self) -> str:
+        """The numbers of samples in words, such as "8 samples" or "3 to 8 samples"."""
+        if self.fewest_samples == self.n_samples:
+            return counted(self.n_samples, "sample")
+        return f"{self.fewest_samples} to {self.n_samples} samples"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return shares of the questions by number of samples.
+
+        Returns
+        -------
+        DataFrame
+            The index is the number of samples k, infinity at the end.  Columns: `maj_at_k`, the majority is right, with
+            `lower` and `upper`, the ends of its interval; `pass_at_k`, some answer is right (NaN where k is above the
+            samples of some question); `agreement`, the majority is that of infinitely many.  Without truth, only the
+            last.
+        """
+        advice = self.agreement.recommendation
+        agreement = pd.Series(np.append(advice.values, 1.0), index=np.append(advice.sizes, math.inf))
+        if self.report is None or self.pass_at_k is None:
+            return agreement.rename_axis("k").to_frame("agreement")
+        curve = self.report.error_curve
+        sizes = np.unique(np.concatenate([np.arange(1, self.n_samples + 1), curve.sizes])).astype(float)
+        index = pd.Index(np.append(sizes, math.inf), name="k")
+        ends = np.array([curve.interval_at(size) for size in index])
+        columns = {
+            "maj_at_k": [1.0 - curve.at(size) for size in index],
+            "lower": 1.0 - ends[:, 1],
+            "upper": 1.0 - ends[:, 0],
+            "pass_at_k": pd.Series(self.pass_at_k, index=np.arange(1.0, self.pass_at_k.size + 1)).reindex(index),
+            "agreement": np.interp(index, agreement.index, agreement),
+        }
+        return pd.DataFrame(columns, index=index)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error of the majority by number of samples; without truth, the agreement."""
+        if self.report is None:
+            return self.agreement.plot(ax)
+        return self.report.error_curve.plot(ax)
+
+
+@ends_at_caller
+def analyze_votes(
+    answers: Any,
+    truth: Any = None,
+    *,
+    weight: Any = None,
+    groups: Any = None,
+    normalize: Normalize | None = None,
+    unparsed: Literal["wrong", "ignored"] = "wrong",
+    criterion: Literal["error", "agreement"] = "error",
+    confidence: float | None = AnalysisOptions.confidence,
+    tolerance: float | None = AnalysisOptions.tolerance,
+    max_size: int = AnalysisOptions.max_size,
+    interval_level: float = AnalysisOptions.interval_level,
+    random_state: int | None = AnalysisOptions.random_state,
+    n_jobs: int | None = AnalysisOptions.n_jobs,
+) -> VoteReport:
+    """Return how the majority of repeated answers depends on their number, from a few answers to each question.
+
+    "Over how many samples of a language model should we vote?"  From 3 to 16 samples of some hundred questions, it
+    estimates how often the majority of k samples is right (maj@k) for every k, up to infinitely many.
+
+    Parameters
+    ----------
+    answers : DataFrame, mapping or array-like
+        A table with the columns ``question`` and ``answer``, one row for each sample; a mapping from question to its
+        answers; or one row for each question and one column for each sample, where rows may have different lengths.
+        Answers are texts, numbers or anything else that can be a key of a dict; None or NaN where no answer could be
+        read.  Questions may share answers or not.
+    truth : mapping, Series or array-like of shape (n_questions,), optional
+        The right answer by question, or in the order in which the questions first appear; by default the column
+        ``truth`` of a table.  Questions with None or NaN count for the agreement only.
+    weight : like `answers`, optional
+        Weight of each vote, such as the model's confidence, by default the column ``weight`` of a table.
+    groups : mapping, Series or array-like of shape (n_questions,), optional
+        Questions that belong together, such as those about one document, by default the column ``group`` of a table.
+        Intervals treat each group as one independent draw.
+    normalize : callable, optional
+        Applied to each answer and to the truth; answers with the same result are the same.  It returns None for what
+        cannot be read.
+    unparsed : {"wrong", "ignored"}, default="wrong"
+        What answers that could not be read do.  ``"wrong"``: together they are one answer that may win and is wrong,
+        as in most evaluation tools.  ``"ignored"``: they do not vote, and numbers of samples are those of answers that
+        could be read.
+    criterion : {"error", "agreement"}, default="error"
+        By which the recommended number of samples is chosen; without truth, by agreement.
+    confidence : float, default=0.99
+        Wanted share of majority answers that are those of infinitely many samples.
+    tolerance : float, default=0.01
+        Wanted excess of the error, relative to that of infinitely many samples.
+    max_size : int, default=20001
+        Largest number of samples to consider.
+    interval_level : float, default=0.95
+    random_state : int or None, default=0
+    n_jobs : int or None, default=None
+        Threads, joblib's convention.  The result does not depend on it.
+
+    Returns
+    -------
+    VoteReport
+
+    Raises
+    ------
+    InputError
+        If answers have none of these forms, cannot be compared, or do not fit the truth.
+    TooFewMembersError
+        If most questions have one sample.
+
+    Notes
+    -----
+    Samples must be exchangeable: drawn alike, from one model, one prompt and one temperature.  Different models or
+    prompts are not.  Each question has labels of its own, and its answers get codes in random order, so that no code
+    wins ties more often than others.  Where several answers have most votes, each of them wins equally often.  A rule
+    that takes the answer that came first is the same in the mean, because samples are exchangeable.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> answers = {"2+2": ["4", "4", "5"], "3*3": ["9", "6", "9"], "7-6": ["1", "1", "2"]}
+    >>> ens_plugin.analyze_votes(answers, {"2+2": "4", "3*3": "9", "7-6": "1"}).n_samples
+    3
+    """
+    if unparsed not in ("wrong", "ignored"):
+        raise InputError(f"unparsed must be 'wrong' or 'ignored', got {shown(unparsed)}.")
+    if criterion not in ("error", "agreement"):
+        raise InputError(f"criterion must be 'error' or 'agreement', got {shown(criterion)}.")
+    table = read_answers(answers, truth, weight, groups)
+    coded = code_answers(table, normalize, ignores_unparsed=unparsed == "ignored", random_state=random_state)
+    coded, notes = _answered(coded)
+    options = AnalysisOptions(
+        data="holdout", criterion=criterion, confidence=confidence, tolerance=tolerance, max_size=max_size,
+        interval_level=interval_level, random_state=random_state, n_jobs=n_jobs,
+    )  # fmt: skip
+    with granted_threads(n_jobs), warnings.catch_warnings():
+        # The result has a finding of its own about few questions.
+        warnings.simplefilter("ignore", WeakEstimateWarning)
+        agreement = _agreement(coded, options)
+        report = None if coded.truth is None else _report(coded, agreement, options, notes)
+    return VoteReport(
+        n_questions=coded.questions.size,
+        n_samples=int(coded.n_samples.max()),
+        fewest_samples=int(coded.n_samples.min()),
+        report=report,
+        agreement=replace(agreement, findings=(*agreement.findings, *notes)),
+        pass_at_k=None if coded.truth is None else _pass_at_k(coded),
+    )
+
+
+def _answered(coded: CodedAnswers) -> tuple[CodedAnswers, tuple[Finding, ...]]:
+    """Return the questions that have answers, with a note on the others; refuse questions of one sample each."""
+    n_samples = coded.n_samples
+    n_several = int((n_samples > 1).sum())
+    if n_several < 2 or np.median(n_samples) < 2:
+        found = counted(n_several, "has", "have", of=counted(n_samples.size, "question"))
+        raise TooFewMembersError(
+            f"{found} more than one sample, too few to see whether an answer would come again. Draw at least 3 samples "
+            "of each question."
+        )
+    if not _has_repeats(coded):
+        raise InputError(
+            "No answer was given twice to any question, so there is no majority. If answers are texts that say the "
+            "same in other words, pass normalize: a function that returns what is to be compared, such as the number "
+            "at the end."
+        )
+    if (n_samples > 0).all():
+        return coded, ()
+    n_empty = int((n_samples == 0).sum())
+    sentence = f"{counted(n_empty, 'question is', 'questions are')} left out, without any answer that could be read."
+    return coded.take(np.flatnonzero(n_samples)), (finding("dropped-rows", sentence, n_dropped=n_empty),)
+
+
+def _has_repeats(coded: CodedAnswers) -> bool:
+    """Return whether some question got the same answer twice."""
+    ordered = np.sort(coded.codes, axis=0)
+    return bool(np.any((ordered[1:] == ordered[:-1]) & (ordered[1:] != MISSING)))
+
+
+def _ensemble(coded: CodedAnswers) -> AnswerEnsemble:
+    return AnswerEnsemble(coded.codes, coded.names.shape[1], coded.weight)
+
+
+def _agreement(coded: CodedAnswers, options: AnalysisOptions) -> Agreement:
+    """Return the agreement of all questions, with the answers in the place of their codes."""
+    adapter = AnswerAdapter(_ensemble(coded))
+    wanted = replace(options, confidence=DEFAULT_CONFIDENCE if options.confidence is None else options.confidence)
+    law = None
+    # Votes on two answers are those of two labels, whose distribution needs no model of rivals.
+    if coded.weight is None and coded.names.shape[1] > 2:
+        groups = None if coded.groups is None else pd.factorize(coded.groups)[0]
+        law = fit_partitions(coded.codes, groups, options.random_state)
+    found = agreement_of(adapter, np.arange(coded.questions.size)[:, None], wanted, coded.questions, law=law)
+    place = coded.questions.get_indexer(found.undecided.index)
+    columns = {name: coded.names[place, found.undecided[name]] for name in ("label", "runner_up")}
+    return replace(found, undecided=found.undecided.assign(**columns).rename(columns={"label": "answer"}))
+
+
+def _with_truth(coded: CodedAnswers) -> tuple[CodedAnswers, IntArray]:
+    """Return the questions with a known truth, and its codes."""
+    assert coded.truth is not None
+    known = np.flatnonzero(coded.truth >= 0)
+    return coded.take(known), coded.truth[known]
+
+
+def _report(
+    coded: CodedAnswers, agreement: Agreement, options: AnalysisOptions, notes: tuple[Finding, ...]
+) -> EnsembleReport:
+    """Return the report of the questions with a known truth, with the agreement of all."""
+    known, right = _with_truth(coded)
+    if known.questions.size < 2:
+        raise InputError(
+            f"The truth of {counted(known.questions.size, 'question')} is known; at least 2 are needed, better some "
+            "hundred. Without truth, leave it out: the agreement with infinitely many samples needs none."
+        )
+    report = run_analysis(_ensemble(known), None, right, replace(options, groups=known.groups))
+    own, chosen = agreement.recommendation, report.recommendation
+    criteria = tuple(own if each.criterion == "agreement" else each for each in report.criteria)
+    # Codes are no labels: what is told by label means nothing.
+    kept = tuple(each for each in report.basis.findings if each.code != "unevenly-drawn-rows")
+    changed = replace(
+        report,
+        criteria=criteria,
+        recommendation=own if chosen.criterion == "agreement" else chosen,
+        label_errors=(),
+        basis=replace(report.basis, labels=(), findings=kept),
+    )
+    return with_findings(changed, notes)
+
+
+def _pass_at_k(coded: CodedAnswers) -> FloatArray:
+    """Return the share of questions with at least one right answer among k (Chen et al. 2021, eq. 1)."""
+    known, right = _with_truth(coded)
+    n_samples = known.n_samples
+    n_wrong = n_samples - (known.codes == right).sum(axis=0)
+    k = np.arange(int(n_samples.min()))[:, None]
+    none_right = np.cumprod(np.maximum(n_wrong - k, 0) / (n_samples - k), axis=0)
+    return np.asarray(1.0 - none_right.mean(axis=1))
+
+
+def _summary_lines(found: VoteReport) -> list[str]:
+    report = found.report
+    findings = (found.agreement if report is None else report).findings
+    first = sorted(findings, key=lambda each: each.kind != "doubt")[:1]
+    first = [each.with_sentence(_in_words(each.sentence)) for each in first]
+    lines = [line for each in first for line in wrapped(f"Warning: {with_code(each, 150)}", later="  ")]
+    for sentence in _sentences(found):
+        lines += wrapped(sentence)
+    return [*lines, "", *aligned(_table(found)), "", *aligned(_needs(found))]
+
+
+# What the core calls them.
+_WORDS = {"row": "question", "member": "sample", "label": "answer"}
+
+
+def _in_words(sentence: str) -> str:
+    """Return a sentence about rows, members and labels as one about questions, samples and answers."""
+    for word, own in _WORDS.items():
+        sentence = re.sub(rf"\b{word}(?=s?\b)", own, sentence)
+        sentence = re.sub(rf"\b{word.title()}(?=s?\b)", own.title(), sentence)
+    return sentence
+
+
+def _sentences(found: VoteReport) -> list[str]:
+    asked = f"{counted(found.n_questions, 'question')} of {found.samples_text} each."
+    agreement = found.agreement
+    settled = (
+        f"{100 * agreement.agreement:.3g} % of the majority answers are those of infinitely many samples; "
+        f"{counted(len(found.undecided), 'question is', 'questions are')} undecided (result.undecided)."
+    )
+    if found.report is None:
+        return [asked, settled]
+    curve = found.report.error_curve
+    here, limit = (100 * (1 - curve.at(size)) for size in (found.n_samples, math.inf))
+    now = counted(found.n_samples, "sample")
+    right = f"The majority is right for {here:.1f} % with {now}, {limit:.1f} % with infinitely many."
+    return [f"{asked} {right}", settled]
+
+
+def _table(found: VoteReport) -> list[list[str]]:
+    """Return shares of the questions, in percent, at sizes around the number of samples."""
+    sizes: list[float] = [1.0, *(round(times * found.n_samples) for times in SHOWN_TIMES), math.inf]
+    sizes = [size for size in dict.fromkeys(sizes) if size >= 1]
+    frame = found.to_frame()
+    heads = ["samples", *("infinite" if math.isinf(size) else f"{size:.0f}" for size in sizes)]
+    names = {
+        "maj_at_k": "majority right (%)",
+        "lower": f"  {level_text(found.agreement.interval_level)} interval from",
+        "upper": "  to",
+        "pass_at_k": "some answer right (%)",
+        "agreement": "as infinitely many (%)",
+    }
+    return [heads, *([text, *_shares(frame[name], sizes)] for name, text in names.items() if name in frame)]
+
+
+def _shares(column: pd.Series, sizes: list[float]) -> list[str]:
+    known = column.dropna()
+    shares = np.interp(sizes, known.index, known)
+    return [f"{100 * share:.1f}" if size <= known.index[-1] else "" for size, share in zip(sizes, shares, strict=True)]
+
+
+def _needs(found: VoteReport) -> list[list[str]]:
+    """Return the samples needed for agreement and, with truth, for the error, with their intervals."""
+    report = found.report
+    advices: list[SizeRecommendation] = [found.agreement.recommendation]
+    if report is not None:
+        advices = [each for each in report.criteria if each.criterion == "excess_error"] + advices
+    level = level_text(found.agreement.interval_level)
+    rows = [["needed for", "samples", f"{level} interval"]]
+    for advice in advices:
+        rows.append([_purpose(advice), recommended_text(advice), recommended_interval_text(advice)])
+    return rows
+
+
+def _purpose(advice: SizeRecommendation) -> str:
+    if advice.confidence is not None:
+        return f"{level_text(advice.confidence)} of answers as infinitely many"
+    return f"an error {level_text(advice.tolerance or math.nan)} above that of infinitely many"

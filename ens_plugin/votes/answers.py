@@ -1,0 +1,335 @@
+"""Repeated answers to questions as they are given: a table, a mapping or an array, with a code for each answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ens_plugin.adapters.answers import MISSING
+from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_array, as_numbers, counted, one_line, shown
+from ens_plugin.errors import InputError
+
+__all__ = ["UNPARSED", "CodedAnswers", "Normalize", "code_answers", "read_answers"]
+
+Normalize = Callable[[Any], Hashable]
+# What counts as an answer of its own where no answer could be read.
+UNPARSED = "(no answer)"
+ORDERS = "Pass one row for each question and one column for each sample, a mapping from question to answers, or a table"
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """Answers one below the other.
+
+    Attributes
+    ----------
+    questions : Index of shape (n_questions,)
+        In the order in which they first appear.
+    question : ndarray of int, shape (n_answers,)
+        Position of each answer's question.
+    answer : ndarray of object, shape (n_answers,)
+        None or NaN where no answer could be read.
+    weight : ndarray of float, shape (n_answers,), or None
+    truth : ndarray of object, shape (n_questions,), or None
+        None or NaN where it is not known.
+    groups : ndarray of shape (n_questions,), or None
+    """
+
+    questions: pd.Index[Any]
+    question: IntArray
+    answer: NDArray[Any]
+    weight: FloatArray | None
+    truth: NDArray[Any] | None
+    groups: NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class CodedAnswers:
+    """Answers as codes, which mean something else for each question.
+
+    Attributes
+    ----------
+    questions : Index of shape (n_questions,)
+    codes : ndarray of int, shape (n_samples, n_questions)
+        -1 where a question has fewer samples.
+    truth : ndarray of int, shape (n_questions,), or None
+        Code of the true answer, -1 where it is not known.
+    weight : ndarray of float, shape (n_samples, n_questions), or None
+    groups : ndarray of shape (n_questions,), or None
+    names : ndarray of object, shape (n_questions, n_codes)
+        The answer of each code; None where a question has fewer answers.
+    """
+
+    questions: pd.Index[Any]
+    codes: IntArray
+    truth: IntArray | None
+    weight: FloatArray | None
+    groups: NDArray[Any] | None
+    names: NDArray[Any]
+
+    @property
+    def n_samples(self) -> IntArray:
+        """The number of answers to each question, shape (n_questions,)."""
+        return np.asarray((self.codes != MISSING).sum(axis=0))
+
+    def take(self, chosen: NDArray[np.intp]) -> CodedAnswers:
+        """Return some of the questions."""
+        return CodedAnswers(
+            self.questions[chosen],
+            self.codes[:, chosen],
+            None if self.truth is None else self.truth[chosen],
+            None if self.weight is None else self.weight[:, chosen],
+            None if self.groups is None else self.groups[chosen],
+            self.names[chosen],
+        )
+
+
+def read_answers(answers: Any, truth: Any, weight: Any, groups: Any) -> AnswerTable:
+    """Return answers in one form, with the truth, the weights and the groups in the order of their questions.
+
+    Raises
+    ------
+    InputError
+        If they have none of the forms of :func:`ens_plugin.analyze_votes`, or do not fit each other.
+    """
+    table = _from_table(answers, weight) if _is_table(answers) else _from_rows(answers, weight)
+    if table.questions.size == 0 or table.answer.size == 0:
+        raise InputError(f"There are no answers. {ORDERS} with the columns question and answer.")
+    of_table = answers if _is_table(answers) else {}
+    truth = of_table["truth"] if truth is None and "truth" in of_table else truth
+    groups = of_table["group"] if groups is None and "group" in of_table else groups
+    align = partial(_by_question, table=table)
+    return AnswerTable(
+        table.questions,
+        table.question,
+        table.answer,
+        table.weight,
+        None if truth is None else align(truth, name="truth"),
+        None if groups is None else align(groups, name="groups"),
+    )
+
+
+def _is_table(answers: Any) -> bool:
+    return isinstance(answers, pd.DataFrame) and {"question", "answer"} <= set(answers.columns)
+
+
+def _from_table(answers: pd.DataFrame, weight: Any) -> AnswerTable:
+    if answers["question"].isna().any():
+        raise InputError(
+            f"{counted(int(answers['question'].isna().sum()), 'row has', 'rows have')} no question; name the question "
+            "of each answer."
+        )
+    codes, questions = pd.factorize(answers["question"])
+    weight = answers["weight"] if weight is None and "weight" in answers else weight
+    values = None if weight is None else _as_weights(weight, (len(answers),))
+    return AnswerTable(
+        pd.Index(questions), codes.astype(np.int64), answers["answer"].to_numpy(dtype=object), values, None, None
+    )
+
+
+def _from_rows(answers: Any, weight: Any) -> AnswerTable:
+    """Return the answers of a mapping from question to answers, or of one row for each question."""
+    if isinstance(answers, Mapping):
+        questions, rows = pd.Index(list(answers), tupleize_cols=False), list(answers.values())
+    elif isinstance(answers, pd.DataFrame):
+        questions, rows = answers.index, list(answers.to_numpy(dtype=object))
+    elif isinstance(answers, (str, bytes)) or not isinstance(answers, (Sequence, np.ndarray)):
+        raise InputError(f"answers is {shown(answers, 60)}. {ORDERS} with the columns question and answer.")
+    else:
+        questions, rows = pd.RangeIndex(len(answers)), list(answers)
+    for question, row in zip(questions, rows, strict=True):
+        if isinstance(row, (str, bytes)) or not isinstance(row, (Sequence, np.ndarray, pd.Series)):
+            raise InputError(
+                f"The answers to question {shown(question, 40)} are {shown(row, 60)}, which is no list of them. "
+                f"{ORDERS} with the columns question and answer."
+            )
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    flat = np.empty(int(lengths.sum()), dtype=object)
+    flat[:] = [answer for row in rows for answer in row]
+    values = None if weight is None else _weights_of_rows(weight, lengths)
+    return AnswerTable(questions, np.repeat(np.arange(len(rows)), lengths), flat, values, None, None)
+
+
+def _weights_of_rows(weight: Any, lengths: IntArray) -> FloatArray:
+    rows = list(weight.values()) if isinstance(weight, Mapping) else list(weight)
+    if len(rows) != lengths.size or any(np.size(row) != length for row, length in zip(rows, lengths, strict=True)):
+        raise InputError("weight must have the form of answers: one weight for each sample of each question.")
+    return _as_weights(np.concatenate([np.ravel(row) for row in rows]), (int(lengths.sum()),))
+
+
+def _as_weights(weight: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    values = as_numbers(weight, "weight")
+    if values.shape != shape:
+        raise InputError(f"weight has shape {values.shape}, and there are {shape[0]} answers; pass one for each.")
+    if not np.isfinite(values).all() or values.min() < 0 or not values.max() > 0:
+        raise InputError("weight must hold finite numbers from 0 on, some of them above 0.")
+    return values
+
+
+def _by_question(values: Any, table: AnswerTable, name: str) -> NDArray[Any]:
+    """Return a value for each question: of its name, of its rows in a long table, or in the order of the questions."""
+    n_questions, n_answers = table.questions.size, table.question.size
+    if isinstance(values, Mapping):
+        values = pd.Series(list(values.values()), index=pd.Index(list(values), tupleize_cols=False), dtype=object)
+    if isinstance(values, pd.Series) and len(values) != n_answers:
+        if not values.index.is_unique:
+            raise InputError(f"{name} names a question twice; give one value for each.")
+        missing = ~table.questions.isin(values.index)
+        if missing.all():
+            raise InputError(
+                f"{name} names other questions than answers does, such as {shown(values.index[0], 40)} and "
+                f"{shown(table.questions[0], 40)}."
+            )
+        return _objects(values.reindex(table.questions))
+    found = _objects(values)
+    if found.shape == (n_questions,):
+        return found
+    if found.shape != (n_answers,):
+        raise InputError(
+            f"{name} has {counted(len(found), 'value')}, and there are {counted(n_questions, 'question')}; pass one "
+            "for each, or a mapping from question to value."
+        )
+    return _one_of_each(found, table, name)
+
+
+def _one_of_each(found: NDArray[Any], table: AnswerTable, name: str) -> NDArray[Any]:
+    """Return the value of each question where the rows of a long table repeat it."""
+    first = np.unique(table.question, return_index=True)[1]
+    own = found[first]
+    codes = pd.factorize(found)[0]
+    differs = codes != codes[first][table.question]
+    if differs.any():
+        question = table.questions[table.question[int(np.argmax(differs))]]
+        raise InputError(f"{name} has two values for question {shown(question, 40)}; give one for each question.")
+    return own
+
+
+def _objects(values: Any) -> NDArray[Any]:
+    if isinstance(values, (pd.Series, pd.Index)):
+        return values.to_numpy(dtype=object)
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
+        return as_array(values, "truth").astype(object)
+    found = np.empty(len(values), dtype=object)
+    found[:] = list(values)
+    return found
+
+
+def code_answers(
+    table: AnswerTable, normalize: Normalize | None, *, ignores_unparsed: bool, random_state: int | None
+) -> CodedAnswers:
+    """Return answers with codes in random order for each question, so that no code wins ties more often than others.
+
+    Raises
+    ------
+    InputError
+        If answers cannot be compared, none could be read, or `normalize` fails.
+    """
+    words, answers, truth = _factorized(table, normalize)
+    _refuse_other_types(words, answers, truth)
+    if not ignores_unparsed:
+        words, answers = np.append(words, UNPARSED), np.where(answers < 0, words.size, answers)
+    kept, known = np.flatnonzero(answers >= 0), np.flatnonzero(truth >= 0)
+    if not kept.size or ((answers[kept] == words.size - 1).all() and not ignores_unparsed):
+        raise InputError("No answer could be read: all are None or missing. Check how they are taken from the text.")
+    n_questions, question = table.questions.size, table.question[kept].astype(np.int32)
+    place, asked, said = _distinct_answers(
+        np.concatenate([question, known.astype(np.int32)]), np.concatenate([answers[kept], truth[known]])
+    )
+    code, n_codes = _random_codes(asked, place[kept.size :], np.random.default_rng(random_state))
+    names = np.full((n_questions, n_codes), None, dtype=object)
+    names[asked, code] = words[said]
+    cell = _place_among_equals(question), question
+    shape = (int(cell[0].max()) + 1, n_questions)
+    return CodedAnswers(
+        table.questions,
+        _filled(shape, MISSING, cell, code[place[: kept.size]]),
+        None if table.truth is None else _filled((n_questions,), MISSING, known, code[place[kept.size :]]),
+        None if table.weight is None else _filled(shape, 0.0, cell, table.weight[kept]),
+        table.groups,
+        names,
+    )
+
+
+def _filled(shape: tuple[int, ...], empty: float, cell: Any, values: NDArray[Any]) -> NDArray[Any]:
+    found = np.full(shape, empty, dtype=values.dtype)
+    found[cell] = values
+    return found
+
+
+def _factorized(table: AnswerTable, normalize: Normalize | None) -> tuple[NDArray[Any], IntArray, IntArray]:
+    """Return the distinct answers, the position among them of each answer, and that of each question's true one."""
+    n_answers = table.answer.size
+    said = table.answer if table.truth is None else np.concatenate([table.answer, table.truth])
+    values = said if normalize is None else _normalized(said, normalize)
+    try:
+        codes, words = pd.factorize(values)
+    except TypeError as error:
+        raise InputError(
+            f"answers cannot be compared ({one_line(str(error))}); make each a text, a number or a tuple, for example "
+            "with normalize=str."
+        ) from error
+    codes = codes.astype(np.int32)
+    return np.asarray(words, dtype=object), codes[:n_answers], codes[n_answers:]
+
+
+def _refuse_other_types(words: NDArray[Any], answers: IntArray, truth: IntArray) -> None:
+    """Refuse answers of which all are texts where no truth is one, or the other way round: none would be right."""
+    kinds = [{isinstance(words[code], str) for code in np.unique(codes[codes >= 0])} for codes in (answers, truth)]
+    if kinds[0] == {not is_text for is_text in kinds[1]} and len(kinds[1]) == 1:
+        named = ["texts" if True in kind else "not texts" for kind in kinds]
+        raise InputError(
+            f"The answers are {named[0]} and the true ones are {named[1]}, so that no answer would be right. Pass both "
+            "in one form, for example with normalize=str."
+        )
+
+
+def _normalized(said: NDArray[Any], normalize: Normalize) -> NDArray[Any]:
+    found = np.empty(said.size, dtype=object)
+    for place, answer in enumerate(said):
+        try:
+            found[place] = None if answer is None or answer is pd.NA or answer != answer else normalize(answer)
+        except Exception as error:  # a user's function may raise anything
+            raise InputError(
+                f"normalize fails for the answer {shown(answer, 60)} ({type(error).__name__}: "
+                f"{one_line(str(error))}). Let it return None for what cannot be read."
+            ) from error
+    return found
+
+
+def _distinct_answers(asked: AnyIntArray, said: AnyIntArray) -> tuple[AnyIntArray, AnyIntArray, AnyIntArray]:
+    """Return the place of each answer among the distinct ones to each question, and the question and word of these."""
+    n_words = int(said.max()) + 1
+    place, keys = pd.factorize(asked.astype(np.int64) * n_words + said)
+    return place.astype(np.int32), keys // n_words, keys % n_words
+
+
+def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generator) -> tuple[AnyIntArray, int]:
+    """Return codes of the distinct answers to each question, in random order, and how many codes there are.
+
+    `true` are the places of true answers.  Each code is equally often that of one.
+    """
+    local = _place_among_equals(asked)
+    n_codes = max(int(local.max()) + 1, 2)
+    order = np.argsort(rng.random((int(asked.max()) + 1, n_codes)), axis=1).astype(np.int32)
+    wanted = rng.permutation(np.arange(true.size) % n_codes)
+    question, own = asked[true], local[true]
+    other = np.argmax(order[question] == wanted[:, None], axis=1)
+    order[question, other] = order[question, own]
+    order[question, own] = wanted
+    return order[asked, local], n_codes
+
+
+def _place_among_equals(question: AnyIntArray) -> AnyIntArray:
+    """Return how many answers to the same question come before each."""
+    order = np.argsort(question, kind="stable")
+    counts = np.bincount(question)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    place = np.empty(question.size, dtype=np.int32)
+    place[order] = np.arange(question.size) - first
+    return place

@@ -1,0 +1,283 @@
+"""Votes over answers: forms of input, what is refused, and shares of questions where they are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ens_plugin
+from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
+from ens_plugin.votes import VoteReport, last_number
+
+ANSWERS = [["4", "4", "5", "4"], ["7", "9", "7", "7"], ["1", "2", "2", "2"], ["3", "3", "3", "3"]] * 25
+TRUTH = ["4", "7", "1", "3"] * 25
+
+
+def drawn(n_questions: int, n_samples: int, seed: int, weights: tuple[float, ...] = (4, 1, 1, 1)) -> Any:
+    """Answers of which "a0" is right, shape (n_questions, n_samples)."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(weights, n_questions)
+    codes = (rng.random((n_questions, n_samples, 1)) > np.cumsum(shares, axis=1)[:, None, :-1]).sum(axis=2)
+    return np.char.add("a", codes.astype(str)).astype(object)
+
+
+def curve(found: VoteReport) -> list[float]:
+    return found.to_frame().maj_at_k.tolist()
+
+
+def as_table() -> pd.DataFrame:
+    rows = [(f"q{place}", answer) for place, row in enumerate(ANSWERS) for answer in row]
+    return pd.DataFrame(rows, columns=["question", "answer"])
+
+
+FORMS: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "array": lambda: (np.array(ANSWERS), np.array(TRUTH)),
+    "mapping": lambda: (
+        {f"q{place}": row for place, row in enumerate(ANSWERS)},
+        {f"q{place}": right for place, right in enumerate(TRUTH)},
+    ),
+    "table": lambda: (as_table(), TRUTH),
+    "table with truth": lambda: (as_table().assign(truth=np.repeat(TRUTH, 4)), None),
+    "wide table": lambda: (pd.DataFrame(ANSWERS), pd.Series(TRUTH)),
+    "truth in another order": lambda: (
+        as_table(),
+        pd.Series(TRUTH, index=[f"q{place}" for place in range(100)]).sample(frac=1, random_state=0),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_answers_is_the_same(form: str) -> None:
+    expected, found = ens_plugin.analyze_votes(ANSWERS, TRUTH), ens_plugin.analyze_votes(*FORMS[form]())
+    assert curve(found) == curve(expected)
+    assert found.recommended_size == expected.recommended_size
+
+
+def test_answers_may_be_anything_that_can_be_a_key() -> None:
+    expected = ens_plugin.analyze_votes(ANSWERS, TRUTH)
+    for kind in (int, float, lambda text: (text, "x")):
+        answers = [[kind(answer) for answer in row] for row in ANSWERS]
+        assert curve(ens_plugin.analyze_votes(answers, [kind(right) for right in TRUTH])) == curve(expected)
+
+
+def test_same_input_and_seed_is_the_same_result() -> None:
+    answers = drawn(100, 6, 0)
+    first, second = (ens_plugin.analyze_votes(answers, ["a0"] * 100, n_jobs=jobs) for jobs in (1, 2))
+    assert curve(first) == curve(second)
+    assert str(first) == str(second)
+
+
+def test_pass_at_k_is_the_mean_over_subsets() -> None:
+    answers = drawn(40, 5, 0)
+    right = answers == "a0"
+    for k, share in enumerate(ens_plugin.analyze_votes(answers, ["a0"] * 40).pass_at_k, start=1):
+        subsets = [right[:, list(chosen)].any(axis=1).mean() for chosen in combinations(range(5), k)]
+        assert share == pytest.approx(np.mean(subsets))
+
+
+def test_majority_of_one_sample_is_the_mean() -> None:
+    answers = drawn(200, 6, 1)
+    found = ens_plugin.analyze_votes(answers, ["a0"] * 200)
+    assert found.to_frame().maj_at_k[1.0] == pytest.approx((answers == "a0").mean(), abs=1e-9)
+
+
+def test_majority_of_three_is_near_its_unbiased_average() -> None:
+    """The mean over all subsets of three, ties shared."""
+    answers = drawn(400, 6, 2)
+    won = []
+    for chosen in combinations(range(6), 3):
+        part = (answers[:, list(chosen)] == "a0").sum(axis=1)
+        distinct = np.array([len(set(row)) for row in answers[:, list(chosen)]])
+        won.append(np.where(part >= 2, 1.0, np.where((part == 1) & (distinct == 3), 1 / 3, 0.0)).mean())
+    found = ens_plugin.analyze_votes(answers, ["a0"] * 400)
+    assert found.to_frame().maj_at_k[3.0] == pytest.approx(np.mean(won), abs=0.01)
+
+
+@pytest.mark.parametrize("weights", [(4, 1, 1, 1), (1, 1), (2, *[0.5] * 6)])
+def test_error_at_many_samples_is_the_true_one(weights: tuple[float, ...]) -> None:
+    found = ens_plugin.analyze_votes(drawn(2000, 8, 0, weights), ["a0"] * 2000)
+    shares = np.random.default_rng(1).dirichlet(weights, 40_000)
+    votes = np.random.default_rng(2).multinomial(64, shares)
+    wins = votes == votes.max(axis=1, keepdims=True)
+    assert found.to_frame().maj_at_k[np.inf] == pytest.approx(np.mean(shares.argmax(axis=1) == 0), abs=0.03)
+    assert found.report is not None
+    assert found.report.error_curve.at(64) == pytest.approx(1 - np.mean(wins[:, 0] / wins.sum(axis=1)), abs=0.03)
+
+
+def test_order_of_samples_and_names_of_answers_do_not_matter() -> None:
+    answers = drawn(300, 8, 3)
+    expected = ens_plugin.analyze_votes(answers, ["a0"] * 300).to_frame().maj_at_k
+    rng = np.random.default_rng(0)
+    named = np.array([[f"{place} {answer}" for answer in row] for place, row in enumerate(answers)], dtype=object)
+    changed = ens_plugin.analyze_votes(rng.permuted(named, axis=1), [f"{place} a0" for place in range(300)])
+    # The codes are drawn anew, and a fit to the same counts moves by less than the rows' own noise.
+    assert np.abs(changed.to_frame().maj_at_k - expected).max() < 0.02
+
+
+def test_unequal_numbers_of_samples() -> None:
+    answers = drawn(600, 12, 4)
+    rng = np.random.default_rng(0)
+    uneven = [list(row[: rng.integers(3, 13)]) for row in answers]
+    found, whole = ens_plugin.analyze_votes(uneven, ["a0"] * 600), ens_plugin.analyze_votes(answers, ["a0"] * 600)
+    assert (found.fewest_samples, found.n_samples) == (3, 12)
+    assert found.to_frame().maj_at_k[np.inf] == pytest.approx(whole.to_frame().maj_at_k[np.inf], abs=0.03)
+    assert "3 to 12 samples" in str(found)
+
+
+def test_more_samples_of_hard_questions_do_not_count_more() -> None:
+    """Numbers of samples that depend on the question leave its weight as it is."""
+    easy, hard = drawn(300, 12, 5, (9, 0.5, 0.5)), drawn(300, 12, 6, (1, 1, 1))
+    answers = [*(list(row[:4]) for row in easy), *(list(row) for row in hard)]
+    found = ens_plugin.analyze_votes(answers, ["a0"] * 600).to_frame().maj_at_k[1.0]
+    expected = ((easy[:, :4] == "a0").mean() + (hard == "a0").mean()) / 2
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_unparsed_answers_win_or_do_not_vote() -> None:
+    answers = np.array([["a", None, None, "a"], [None, None, None, "b"], ["c", "c", math.nan, "c"]] * 40, dtype=object)
+    wrong = ens_plugin.analyze_votes(answers, ["a", "b", "c"] * 40)
+    ignored = ens_plugin.analyze_votes(answers, ["a", "b", "c"] * 40, unparsed="ignored")
+    assert wrong.to_frame().maj_at_k[1.0] == pytest.approx((2 + 1 + 3) / 12)
+    assert ignored.to_frame().maj_at_k[1.0] == pytest.approx(1.0)
+    assert (ignored.fewest_samples, ignored.n_samples) == (1, 3)
+
+
+def test_questions_without_any_answer_are_left_out_and_named() -> None:
+    found = ens_plugin.analyze_votes([*ANSWERS, [None] * 4], [*TRUTH, "x"], unparsed="ignored")
+    assert found.n_questions == 100
+    assert "1 question is left out" in str(found)
+
+
+def test_truth_of_some_questions() -> None:
+    found = ens_plugin.analyze_votes(ANSWERS, [*TRUTH[:60], *[None] * 40])
+    assert found.report is not None
+    assert (found.n_questions, found.report.n_rows, found.agreement.n_rows) == (100, 60, 100)
+
+
+def test_without_truth_there_is_the_agreement() -> None:
+    found = ens_plugin.analyze_votes(drawn(200, 8, 0))
+    assert found.report is None
+    assert found.pass_at_k is None
+    assert list(found.to_frame().columns) == ["agreement"]
+    assert "right" not in str(found)
+
+
+def test_undecided_questions_have_their_own_answers() -> None:
+    answers = {"tied": ["x", "y", "x", "y"], "clear": ["z"] * 4, **{f"q{place}": ["z"] * 4 for place in range(30)}}
+    found = ens_plugin.analyze_votes(answers)
+    assert found.undecided.index.tolist() == ["tied"]
+    assert set(found.undecided.loc["tied", ["answer", "runner_up"]]) == {"x", "y"}
+    assert found.undecided.loc["tied", "needed"] == np.inf
+
+
+def test_equal_weights_are_hardly_weights() -> None:
+    answers = drawn(400, 8, 0)
+    plain = ens_plugin.analyze_votes(answers, ["a0"] * 400)
+    weighted = ens_plugin.analyze_votes(answers, ["a0"] * 400, weight=np.full((400, 8), 0.3))
+    assert weighted.to_frame().maj_at_k[8.0] == pytest.approx(plain.to_frame().maj_at_k[8.0], abs=0.02)
+
+
+def test_weights_of_right_answers_help() -> None:
+    answers = drawn(300, 8, 0)
+    weight = np.where(answers == "a0", 2.0, 1.0)
+    plain = ens_plugin.analyze_votes(answers, ["a0"] * 300).to_frame().maj_at_k[8.0]
+    assert ens_plugin.analyze_votes(answers, ["a0"] * 300, weight=weight).to_frame().maj_at_k[8.0] > plain + 0.05
+
+
+def test_groups_widen_intervals() -> None:
+    answers = np.repeat(drawn(40, 8, 0), 5, axis=0)
+    alone = ens_plugin.analyze_votes(answers, ["a0"] * 200).report
+    together = ens_plugin.analyze_votes(answers, ["a0"] * 200, groups=np.repeat(np.arange(40), 5)).report
+    assert alone is not None
+    assert together is not None
+    assert np.diff(together.error_interval) > np.diff(alone.error_interval)
+
+
+def test_normalize_makes_answers_the_same() -> None:
+    texts = [[f"I get {answer}.0, so {answer}" for answer in row] for row in ANSWERS]
+    found = ens_plugin.analyze_votes(texts, TRUTH, normalize=last_number)
+    assert curve(found) == curve(ens_plugin.analyze_votes(ANSWERS, TRUTH))
+
+
+def test_result_reads_as_about_questions_and_samples() -> None:
+    text = str(ens_plugin.analyze_votes(drawn(300, 8, 0), ["a0"] * 300))
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 24
+    for word in ("row", "member", "label", "tree", "bag"):
+        assert word not in text
+
+
+def test_report_goes_to_the_other_surfaces() -> None:
+    report = ens_plugin.analyze_votes(drawn(300, 8, 0), ["a0"] * 300).report
+    assert report is not None
+    assert ens_plugin.EnsembleReport.from_json(report.to_json()).recommended_size == report.recommended_size
+    assert "8 samples" in report.summary()
+    assert report.label_errors == ()
+
+
+WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "one sample each": ([["a"]] * 50, ["a"] * 50, {}, "Draw at least 3 samples"),
+    "no answer twice": ([[f"{q} {b}" for b in range(4)] for q in range(50)], None, {}, "pass normalize"),
+    "answers that are lists": ([[["a"], ["b"], ["a"]]] * 50, None, {}, "normalize=str"),
+    "a text": ("abc", None, {}, "answers is 'abc'"),
+    "texts as rows": (["abc"] * 50, None, {}, "which is no list"),
+    "nothing": ([], None, {}, "no answers"),
+    "none read": ([[None] * 4] * 50, None, {}, "No answer could be read"),
+    "truth too short": (ANSWERS, TRUTH[:-1], {}, "99 values"),
+    "truth of other questions": ({"q": ["a", "a", "b"], "r": ["a", "a", "b"]}, {"x": "a"}, {}, "other questions"),
+    "truth unknown": (ANSWERS, [None] * 100, {}, "truth of 0 questions"),
+    "truth of another type": (ANSWERS, [4, 7, 1, 3] * 25, {}, "not texts"),
+    "two truths": (as_table().assign(truth=[str(place) for place in range(400)]), None, {}, "two values"),
+    "weights of another shape": (ANSWERS, TRUTH, {"weight": np.ones((100, 3))}, "form of answers"),
+    "negative weights": (ANSWERS, TRUTH, {"weight": -np.ones((100, 4))}, "from 0 on"),
+    "unknown option": (ANSWERS, TRUTH, {"unparsed": "maybe"}, "unparsed must be"),
+    "unknown criterion": (ANSWERS, TRUTH, {"criterion": "probability"}, "criterion must be"),
+    "normalize that fails": (ANSWERS, TRUTH, {"normalize": lambda answer: 1 / 0}, "normalize fails"),
+    "missing question": (as_table().assign(question=None), None, {}, "no question"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_refused(name: str) -> None:
+    answers, truth, options, message = WRONG[name]
+    with pytest.raises(EnsPluginError, match=message) as raised:
+        ens_plugin.analyze_votes(answers, truth, **options)
+    assert isinstance(raised.value, (InputError, TooFewMembersError))
+
+
+@pytest.mark.parametrize(
+    ("answers", "truth"),
+    [
+        ([["a"] * 4, ["b"] * 4] * 50, ["a"] * 100),
+        ([["a"] * 4] * 100, ["a"] * 100),
+        (ANSWERS, ["none of these"] * 100),
+        ([["a", "b", "a"], ["b", "c", "b"]], ["a", "b"]),
+        ([[True, True, False]] * 50, [True] * 50),
+    ],
+    ids=["no two answers", "all right", "never right", "two questions", "yes or no"],
+)
+def test_extremes_are_answered(answers: Any, truth: Any) -> None:
+    found = ens_plugin.analyze_votes(answers, truth)
+    right = np.mean([[answer == right for answer in row] for row, right in zip(answers, truth, strict=True)])
+    assert found.to_frame().maj_at_k[1.0] == pytest.approx(right, abs=0.02)
+    assert isinstance(str(found), str)
+
+
+@pytest.mark.slow
+def test_many_questions_take_seconds_and_little_memory() -> None:
+    import tracemalloc
+
+    answers = np.tile(drawn(2000, 64, 0, (2, *[0.1] * 29)), (25, 1))
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    found = ens_plugin.analyze_votes(answers, ["a0"] * 50_000)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert found.n_questions == 50_000
+    assert peak < 300e6
