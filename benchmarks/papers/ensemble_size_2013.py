@@ -141,14 +141,14 @@ class Law:
     tail_ratio: float
 
 
-def grown_size(wrong: BoolArray, is_oob: BoolArray) -> int:
+def grown_size(wrong: BoolArray, is_oob: BoolArray, confidence: float = CONFIDENCE) -> int:
     """Size at which the growing algorithm of Fig. 3 stops, or the number of trees at hand."""
     n_trees = wrong.shape[0]
     size = min(FIRST_SIZE, n_trees)
     while True:
         trials = np.count_nonzero(is_oob[:size], axis=0)
         votes = np.count_nonzero(wrong[:size] & is_oob[:size], axis=0)
-        wanted = plugin_size(votes[trials > 0], trials[trials > 0], CONFIDENCE, n_trees) or n_trees
+        wanted = plugin_size(votes[trials > 0], trials[trials > 0], confidence, n_trees) or n_trees
         if wanted <= size or size == n_trees:
             return wanted
         size = min(wanted, 2 * size)

@@ -69,10 +69,12 @@ def deconvolved(wrong: NDArray[np.int64], trials: NDArray[np.int64]) -> float:
     return 100.0 * float(fit_mixture(wrong, trials).error([SIZE])[0])
 
 
-def estimates(record: Record, estimate: Estimator) -> dict[tuple[str, int], float]:
+def estimates(
+    record: Record, estimate: Estimator, validation_rows: int = VALIDATION_ROWS
+) -> dict[tuple[str, int], float]:
     """Every row of the table for one repetition (%)."""
     wrong, is_oob, held_out = unpacked(record)
-    validation, test = held_out[:, :VALIDATION_ROWS], held_out[:, VALIDATION_ROWS:]
+    validation, test = held_out[:, :validation_rows], held_out[:, validation_rows:]
     found = {("test", SIZE): 100.0 * majority_error_on(test)}
     for kind, members in ROWS:
         if kind == "OB":
@@ -93,16 +95,16 @@ def majority_error_on(wrong: BoolArray) -> float:
     return float(np.mean(0.5 * (np.sign(excess) + 1)))
 
 
-def predicted_bias(record: Record, members: int) -> float:
+def predicted_bias(record: Record, members: int, validation_rows: int = VALIDATION_ROWS) -> float:
     """Bias (points) that eq. 9 and 10 predict for a number of votes, from the shares of all 1000 votes."""
-    share = np.mean(unpacked(record)[2][:, :VALIDATION_ROWS], axis=0)
+    share = np.mean(unpacked(record)[2][:, :validation_rows], axis=0)
     expected = expected_plugin_curve(share, np.full(share.size, members), [SIZE])
     return 100.0 * float(expected[0] - binomial_curve(share, np.ones(share.size), [SIZE])[0])
 
 
-def columns(records: Sequence[Record], estimate: Estimator) -> Columns:
+def columns(records: Sequence[Record], estimate: Estimator, validation_rows: int = VALIDATION_ROWS) -> Columns:
     """Every row of the table over repetitions (%)."""
-    found = [estimates(record, estimate) for record in records]
+    found = [estimates(record, estimate, validation_rows) for record in records]
     return {row: np.array([one[row] for one in found]) for row in ROWS}
 
 

