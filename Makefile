@@ -65,6 +65,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.cost.spark
 	$(BIN)/python -m benchmarks.accuracy.reach
 	$(BIN)/python -m benchmarks.votes.simulated
+	$(BIN)/python -m benchmarks.votes.recorded
 	$(BIN)/python -m benchmarks.papers.real_problems_2007
 	$(BIN)/python -m benchmarks.papers.real_problems_2013
 	$(BIN)/python -m benchmarks.rivals.comparison

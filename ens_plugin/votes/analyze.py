@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VoteReport", "analyze_votes"]
 
+# Of so many questions or fewer, codings are averaged: with 300, one moves the result by half a point.
+CODED_QUESTIONS, MOST_CODINGS = 3000, 8
 # Of a printed result: sizes relative to the samples there are.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -57,8 +60,9 @@ class VoteReport:
     agreement : Agreement
         How often the majority is the answer of infinitely many samples, for which no truth is needed.
     undecided : DataFrame
-        The questions whose majority answer the samples leave open, the closest first, with the columns of
-        :attr:`Agreement.undecided <ens_plugin.Agreement>`.
+        The questions whose majority answer the samples leave open, the closest first, by name.  Columns: `answer` and
+        `runner_up`; `margin`, the difference of their shares; `needed`, the samples that this question needs (infinite
+        at a tie).
     pass_at_k : ndarray of float64, shape (n,), or None
         Share of the questions with at least one right answer among k = 1, 2, ... n, unbiased; n is the smallest number
         of samples of a question.  None without truth.
@@ -89,7 +93,7 @@ class VoteReport:
     @property
     def undecided(self) -> pd.DataFrame:
         """The questions whose majority answer the samples leave open."""
-        return self.agreement.undecided
+        return self.agreement.undecided.rename(columns={"label": "answer"})
 
     @property
     def recommended_size(self) -> int | None:
@@ -291,7 +295,7 @@ def _agreement(coded: CodedAnswers, options: AnalysisOptions) -> Agreement:
     found = agreement_of(adapter, np.arange(coded.questions.size)[:, None], wanted, coded.questions, law=law)
     place = coded.questions.get_indexer(found.undecided.index)
     columns = {name: coded.names[place, found.undecided[name]] for name in ("label", "runner_up")}
-    return replace(found, undecided=found.undecided.assign(**columns).rename(columns={"label": "answer"}))
+    return replace(found, undecided=found.undecided.assign(**columns))
 
 
 def _with_truth(coded: CodedAnswers) -> tuple[CodedAnswers, IntArray]:
@@ -305,13 +309,16 @@ def _report(
     coded: CodedAnswers, agreement: Agreement, options: AnalysisOptions, notes: tuple[Finding, ...]
 ) -> EnsembleReport:
     """Return the report of the questions with a known truth, with the agreement of all."""
-    known, right = _with_truth(coded)
+    known, _ = _with_truth(coded)
     if known.questions.size < 2:
         raise InputError(
             f"The truth of {counted(known.questions.size, 'question')} is known; at least 2 are needed, better some "
             "hundred. Without truth, leave it out: the agreement with infinitely many samples needs none."
         )
-    report = run_analysis(_ensemble(known), None, right, replace(options, groups=known.groups))
+    rng, own_options = np.random.default_rng(options.random_state), replace(options, groups=known.groups)
+    n_codings = min(max(CODED_QUESTIONS // known.questions.size, 1), MOST_CODINGS)
+    codings = [known, *(known.recoded(rng) for _ in range(n_codings - 1))]
+    report = _averaged([run_analysis(_ensemble(each), None, _with_truth(each)[1], own_options) for each in codings])
     own, chosen = agreement.recommendation, report.recommendation
     criteria = tuple(own if each.criterion == "agreement" else each for each in report.criteria)
     # Codes are no labels: what is told by label means nothing.
@@ -324,6 +331,28 @@ def _report(
         basis=replace(report.basis, labels=(), findings=kept),
     )
     return with_findings(changed, notes)
+
+
+def _averaged(reports: Sequence[EnsembleReport]) -> EnsembleReport:
+    """Return the report in the middle by its limit, with the mean of all curves.
+
+    A tie goes to the lower code, which is another answer with each coding.
+    """
+    middle = sorted(reports, key=lambda each: each.error_curve.asymptote)[len(reports) // 2]
+    sizes, curves = middle.error_curve.sizes, [each.error_curve for each in reports]
+    ends = np.mean([[curve.interval_at(size) for size in (*sizes, math.inf)] for curve in curves], axis=0)
+    limit = float(np.mean([curve.asymptote for curve in curves]))
+    curve = replace(
+        middle.error_curve,
+        error=np.mean([[each.at(size) for size in sizes] for each in curves], axis=0),
+        lower=ends[:-1, 0],
+        upper=ends[:-1, 1],
+        asymptote=limit,
+        asymptote_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
+        asymptote_raw=float(np.mean([curve.asymptote_raw for curve in curves])),
+    )
+    parts = replace(middle.bias_variance, ensemble_error=curve.at(middle.n_members), asymptotic_error=limit, bias=limit)
+    return replace(middle, error_curve=curve, bias_variance=parts)
 
 
 def _pass_at_k(coded: CodedAnswers) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -88,6 +88,16 @@ class CodedAnswers:
             None if self.groups is None else self.groups[chosen],
             self.names[chosen],
         )
+
+    def recoded(self, rng: np.random.Generator) -> CodedAnswers:
+        """Return the same answers with other codes, in random order; the names are left out."""
+        question = np.arange(self.questions.size)
+        known = question[:0] if self.truth is None else np.flatnonzero(self.truth >= 0)
+        own = self.codes[0, :0] if self.truth is None else self.truth[known]
+        order = _random_orders(self.names.shape, known, own, rng)
+        codes = np.where(self.codes == MISSING, MISSING, order[question, self.codes])
+        truth = None if self.truth is None else np.where(self.truth == MISSING, MISSING, order[question, self.truth])
+        return replace(self, codes=codes, truth=truth, names=np.full_like(self.names, None))
 
 
 def read_answers(answers: Any, truth: Any, weight: Any, groups: Any) -> AnswerTable:
@@ -316,13 +326,23 @@ def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generato
     """
     local = _place_among_equals(asked)
     n_codes = max(int(local.max()) + 1, 2)
-    order = np.argsort(rng.random((int(asked.max()) + 1, n_codes)), axis=1).astype(np.int32)
-    wanted = rng.permutation(np.arange(true.size) % n_codes)
-    question, own = asked[true], local[true]
+    order = _random_orders((int(asked.max()) + 1, n_codes), asked[true], local[true], rng)
+    return order[asked, local], n_codes
+
+
+def _random_orders(
+    shape: tuple[int, ...], question: AnyIntArray, own: AnyIntArray, rng: np.random.Generator
+) -> AnyIntArray:
+    """Return random orders of the codes of each question, in which the true answers have each code equally often.
+
+    The true answer to each `question` has the code `own` now.
+    """
+    order = np.argsort(rng.random(shape), axis=1).astype(np.int32)
+    wanted = rng.permutation(np.arange(question.size) % shape[1])
     other = np.argmax(order[question] == wanted[:, None], axis=1)
     order[question, other] = order[question, own]
     order[question, own] = wanted
-    return order[asked, local], n_codes
+    return order
 
 
 def _place_among_equals(question: AnyIntArray) -> AnyIntArray:

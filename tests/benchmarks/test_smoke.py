@@ -77,6 +77,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.reach",
         "cost.walker",
         "votes.simulated",
+        "votes.recorded",
         "rivals.comparison",
         "rivals.squared_loss",
         "accuracy.unlabelled_forests",

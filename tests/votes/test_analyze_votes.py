@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,17 @@ def test_majority_of_three_is_near_its_unbiased_average() -> None:
         won.append(np.where(part >= 2, 1.0, np.where((part == 1) & (distinct == 3), 1 / 3, 0.0)).mean())
     found = ens_plugin.analyze_votes(answers, ["a0"] * 400)
     assert found.to_frame().maj_at_k[3.0] == pytest.approx(np.mean(won), abs=0.01)
+
+
+def test_majority_of_all_samples_is_near_their_own() -> None:
+    """Ties are half right with each coding, so that the seed of the codings hardly matters."""
+    answers = drawn(300, 8, 7, (1.5, 1, 1, 1))
+    counts = np.stack([(answers == f"a{code}").sum(axis=1) for code in range(4)], axis=1)
+    wins = counts == counts.max(axis=1, keepdims=True)
+    own = np.mean(wins[:, 0] / wins.sum(axis=1))
+    for seed in (0, 1):
+        found = ens_plugin.analyze_votes(answers, ["a0"] * 300, random_state=seed)
+        assert found.to_frame().maj_at_k[8.0] == pytest.approx(own, abs=0.012)
 
 
 @pytest.mark.parametrize("weights", [(4, 1, 1, 1), (1, 1), (2, *[0.5] * 6)])
@@ -211,6 +223,13 @@ def test_result_reads_as_about_questions_and_samples() -> None:
     assert len(text.splitlines()) <= 24
     for word in ("row", "member", "label", "tree", "bag"):
         assert word not in text
+
+
+def test_agreement_goes_to_the_other_surfaces(tmp_path: Path) -> None:
+    found = ens_plugin.analyze_votes(drawn(100, 8, 0))
+    page = found.agreement.to_html(tmp_path / "page.html")
+    assert found.undecided.answer.iloc[0] in page.read_text(encoding="utf-8")
+    assert "undecided" in found.agreement.to_json()
 
 
 def test_report_goes_to_the_other_surfaces() -> None:
