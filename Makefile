@@ -64,6 +64,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.accuracy.size_seeds
 	$(BIN)/python -m benchmarks.cost.spark
 	$(BIN)/python -m benchmarks.accuracy.reach
+	$(BIN)/python -m benchmarks.accuracy.repeated_folds
 	$(BIN)/python -m benchmarks.rivals.comparison
 	$(BIN)/python -m benchmarks.cost.first_use
 
