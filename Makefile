@@ -68,6 +68,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.votes.recorded
 	$(BIN)/python -m benchmarks.papers.real_problems_2007
 	$(BIN)/python -m benchmarks.papers.real_problems_2013
+	$(BIN)/python -m benchmarks.accuracy.repeated_folds
 	$(BIN)/python -m benchmarks.rivals.comparison
 	$(BIN)/python -m benchmarks.cost.first_use
 

@@ -43,6 +43,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.size_seeds",
         "accuracy.prediction_intervals",
         "accuracy.standard_errors",
+        "accuracy.repeated_folds",
         "accuracy.unlabelled",
         "cost.profile",
         "cost.shapes",

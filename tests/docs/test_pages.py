@@ -54,6 +54,7 @@ READERS_OWN = {
 WITHOUT_THE_READER = (
     "agreement",
     "budget",
+    "cross-validation-bags",
     "gate-first",
     "groups",
     "grow",

@@ -39,7 +39,7 @@ from tests.sizing.estimator_checks import REPEATED_CHECKS
 
 CANCER = load_breast_cancer(return_X_y=True)
 X, Y = CANCER[0][:201, :10], CANCER[1][:201]
-WEIGHTED = "a weight of 2 is not two rows: rows are drawn into bags one by one, as in every random forest"
+WEIGHTED = "a seed draws other bags from two rows than from one of weight 2, as in every forest of scikit-learn"
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": WEIGHTED,
     "check_sample_weight_equivalence_on_sparse_data": WEIGHTED,
