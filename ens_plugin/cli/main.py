@@ -560,10 +560,18 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
 )
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the samples.")
 @max_size_option
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the result on stdout.",
+)
 def votes(
     file: str, question: str | None, answer: str | None, truth: str | None, groups: str | None,
     normalize: Literal["none", "text", "number"], unparsed: Literal["wrong", "ignored"], confidence: float,
-    max_size: int,
+    max_size: int, style: Literal["text", "json"],
 ) -> None:  # fmt: skip
     """Print over how many answers of a language model to vote.
 
@@ -587,7 +595,7 @@ def votes(
             table = read_samples(file, {name: own for name, own in names.items() if name is not None})
         comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}[normalize]
         found = analyze_votes(table, normalize=comparable, unparsed=unparsed, confidence=confidence, max_size=max_size)
-    click.echo(str(found))
+    click.echo(found.to_json() if style == "json" else str(found))
 
 
 def _formatted(report: EnsembleReport, style: Format) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import warnings
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VoteReport", "analyze_votes"]
 
+SCHEMA_VERSION = 1
 # Of so many questions or fewer, codings are averaged: with 300, one moves the result by half a point.
 CODED_QUESTIONS, MOST_CODINGS = 3000, 8
 # Of a printed result: sizes relative to the samples there are.
@@ -98,7 +100,7 @@ class VoteReport:
     @property
     def recommended_size(self) -> int | None:
         """The number of samples that is enough by the wanted criterion; None where it cannot be told."""
-        return (self.agreement if self.report is None else self.report).recommended_size
+        return self._advice.size
 
     @property
     def samples_text(self) -> str:
@@ -134,6 +136,36 @@ class VoteReport:
             "agreement": np.interp(index, agreement.index, agreement),
         }
         return pd.DataFrame(columns, index=index)
+
+    def to_json(self) -> str:
+        """Return the result as JSON.
+
+        Returns
+        -------
+        str
+            ``schema_version``, the numbers of questions and samples, ``curves``, the columns of :meth:`to_frame` by
+            name with ``k`` (null is infinity, and of a share that it is not known), ``recommended_size`` with its
+            ``criterion`` and ``interval``, and the ``agreement`` as :meth:`Agreement.to_json` has it.
+        """
+        frame, advice = self.to_frame().reset_index(), self._advice
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "n_questions": self.n_questions,
+            "n_samples": self.n_samples,
+            "fewest_samples": self.fewest_samples,
+            "criterion": advice.criterion,
+            "recommended_size": advice.size,
+            "interval": list(advice.interval) if advice.has_interval else None,
+            "curves": {
+                str(name): [value if math.isfinite(value) else None for value in frame[name].tolist()] for name in frame
+            },
+            "agreement": json.loads(self.agreement.to_json()),
+        }
+        return json.dumps(content, indent=1, allow_nan=False)
+
+    @property
+    def _advice(self) -> SizeRecommendation:
+        return (self.agreement if self.report is None else self.report).recommendation
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error of the majority by number of samples; without truth, the agreement."""

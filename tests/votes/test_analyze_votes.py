@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from itertools import combinations
@@ -223,6 +224,17 @@ def test_result_reads_as_about_questions_and_samples() -> None:
     assert len(text.splitlines()) <= 24
     for word in ("row", "member", "label", "tree", "bag"):
         assert word not in text
+
+
+@pytest.mark.parametrize("truth", [["a0"] * 100, None])
+def test_json_has_the_curves(truth: list[str] | None) -> None:
+    found = ens_plugin.analyze_votes(drawn(100, 8, 0), truth)
+    content = json.loads(found.to_json())
+    assert content["curves"]["agreement"] == pytest.approx(found.to_frame().agreement.tolist())
+    assert content["curves"]["k"][0] == 1
+    assert content["curves"]["k"][-1] is None
+    assert content["recommended_size"] == found.recommended_size
+    assert ("maj_at_k" in content["curves"]) == (truth is not None)
 
 
 def test_agreement_goes_to_the_other_surfaces(tmp_path: Path) -> None:

@@ -164,6 +164,7 @@ def test_command_reads_tables(ending: str, tmp_path: Path) -> None:
 
 def test_command_reads_logs() -> None:
     assert "4 questions of 5 samples each" in run(str(LOGS / "inspect.json"))
+    assert json.loads(run(str(LOGS / "inspect.json"), "--format", "json"))["n_questions"] == 4
     assert "majority right" in run(str(LOGS / "harness.jsonl"), "--normalize", "number")
 
 
