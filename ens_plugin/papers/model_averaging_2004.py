@@ -903,7 +903,8 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     Parameters
     ----------
     model : fitted ensemble
-        Its members have values, probabilities or raw scores, not votes.
+        Its members have values, probabilities or raw scores, not votes; or a
+        :class:`BootstrapModelAveragingClassifier`, whose models' terms are those of the sum it takes.
     X : array-like of shape (n_rows, n_features)
         Any rows: no target is needed.
     delta : float, default=0.05
@@ -914,7 +915,8 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     DataFrame
         One row for each row of X, and for each label of a classifier, with the columns row, label (the position of the
         label, for a classifier), mean and sd of the members' outputs, and mean_bound and sd_bound (eq. 11 and
-        13, the latter with the number of models in place of the number of rows).
+        13, the latter with the number of models in place of the number of rows).  Joint probabilities are relative to
+        the row's largest, which is 1: they underflow themselves.
 
     Raises
     ------
@@ -933,7 +935,8 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     """
     import pandas as pd
 
-    outputs = outputs_without_target(model, X)
+    is_average = isinstance(model, BootstrapModelAveragingClassifier)
+    outputs = _summed_terms(model, X) if is_average else outputs_without_target(model, X)
     if outputs.dtype.kind not in "f":
         raise InputError(
             "The members of this ensemble vote, and the bounds are for means of values, probabilities or scores. Use "
@@ -952,6 +955,18 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     found = columns | {"mean": mean, "sd": sd}
     found |= {"mean_bound": mean_bound(sd, n_members, delta), "sd_bound": sd_bound(sd, n_members, delta)}
     return pd.DataFrame(found)
+
+
+def _summed_terms(model: BootstrapModelAveragingClassifier, X: Any) -> FloatArray:
+    """Return what the models' sum adds up, shape (n_models, n_rows, n_labels)."""
+    require_fitted(model, "estimators_")
+    rows = checked_rows(model, X=X, reset=False)
+    with refusals():
+        terms = stacked_scores(model.estimators_, rows, model.classes_, SCORES[model.combine])
+    if model.combine == "joint":
+        largest = terms.max(axis=(0, 2), keepdims=True)
+        terms -= np.where(np.isfinite(largest), largest, 0.0)
+    return np.asarray(np.exp(terms))
 
 
 MIN_MODELS_OF_PARAMETERS = 5
