@@ -406,6 +406,18 @@ def grow_until_settled(
     -------
     models : list
     history : list of SettlingStep
+
+    Examples
+    --------
+    Each of ten rows is settled by 60 models, which are numbers here.
+
+    >>> import numpy as np
+    >>> from ens_plugin.papers.model_averaging_2004 import grow_until_settled
+    >>> models, history = grow_until_settled(
+    ...     lambda start, stop: list(range(start, stop)), lambda models: np.full(10, 60.0), share=0.95, max_size=1000
+    ... )
+    >>> [(step.size, step.settled) for step in history]
+    [(25, 0.0), (50, 0.0), (75, 1.0)]
     """
     began = time.perf_counter()
     models: list[Any] = []
@@ -498,6 +510,11 @@ class ScoreRegions(NamedTuple):
     mean: FloatArray
     lower: FloatArray
     upper: FloatArray
+
+    def __repr__(self) -> str:
+        """Return what the regions are of; the numbers are in the fields."""
+        n_rows, n_labels = self.mean.shape
+        return f"ScoreRegions(mean, lower, upper; each of {counted(n_rows, 'row')} and {counted(n_labels, 'label')})"
 
 
 def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
@@ -998,6 +1015,11 @@ class ParameterBounds(NamedTuple):
     general_sd_bound: FloatArray
     published_sd_bound: FloatArray
     n_models: int
+
+    def __repr__(self) -> str:
+        """Return what the bounds are of; the numbers are in the fields."""
+        names = ", ".join(self._fields[:-1])
+        return f"ParameterBounds({names}; each of shape {self.mean.shape}, from {counted(self.n_models, 'model')})"
 
 
 def parameter_bounds(

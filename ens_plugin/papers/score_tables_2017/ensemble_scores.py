@@ -82,7 +82,8 @@ def score_errors(
         - normal: each row's log odds, uncorrected (Algorithm 1)
         - normal_pair: a mixture of two normals in place of one (section A.3); not for the 0-1 loss of "mean_proba"
         - plug_in: the same, with the normal matched to mean and variance of the probabilities
-        - shrunken: plug_in without the noise of few members (not in the paper); for "mean_score", normal without it
+        - shrunken: plug_in without the noise of few members (not in the paper); for "mean_score", normal without it.
+          The one to use, unless a warning names another
         - shrunken_beta: beta probabilities in place of normal scores (section A.3), without the noise of few members
 
         For "mean_score" there are normal, normal_pair and shrunken only.
@@ -115,7 +116,9 @@ def score_errors(
     >>> list(found.columns)
     ['size', 'normal', 'plug_in', 'shrunken', 'shrunken_beta']
     """
-    return _by_fit(loss_curve, model, X, y, sizes, loss, aggregation)
+    found = _by_fit(loss_curve, model, X, y, sizes, loss, aggregation)
+    found.attrs["loss"] = loss  # for the figures
+    return found
 
 
 def score_variances(
