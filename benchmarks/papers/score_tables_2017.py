@@ -91,7 +91,7 @@ def plan_of(options: PaperOptions) -> Plan:
         small = {name: setting._replace(n_test=200) for name, setting in list(SETTINGS.items())[-1:]}
         cases = size_cases(n_test=300, n_sets=2, n_members=60, n_ensembles=10, n_draws=1)[:1]
         return Plan(small, (0.02,), 150, 50, cases, 50_000, CELLS[:1])
-    n_sets = 40 if options.full else 12
+    n_sets = 40 if options.full else 24
     cases = size_cases(n_test=20_000, n_sets=n_sets, n_members=600, n_ensembles=40, n_draws=2)
     fractions = (*FRACTIONS, 1.0) if options.full else FRACTIONS
     return Plan(SETTINGS, fractions, 2000, 400, cases, 10_000_000, CELLS)
@@ -272,9 +272,9 @@ def table_claims(errors: Sequence[CellError]) -> list[Claim]:
 
 
 TRIED_GROUPS = (
-    "one, three and six groups of rows by spread, with and without matching, on other problems (trees on twonorm, SVM "
-    "on circle, logistic regression on the hard/easy mixture): three groups, matched for voting, is the compromise "
-    "kept. More probes help (table below). 25 probes limit the bias of pure leaves to .03 to .05 whatever is fitted "
+    "one, two, three and six groups of rows by spread on other problems (trees and SVM on circle, trees on noisy "
+    "logistic, logistic regression on the hard/easy mixture): one group of scores and three of matched rows are kept. "
+    "More probes help (table below). 25 probes limit the bias of pure leaves to .03 to .05 whatever is fitted "
     "(influence functions), and m/n = 0.01 are 12 rows here, 150 in the paper."
 )
 TRIED = {

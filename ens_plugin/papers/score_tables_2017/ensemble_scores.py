@@ -21,6 +21,7 @@ from ens_plugin.papers.score_tables_2017.score_tables import (
 )
 from ens_plugin.papers.score_tables_2017.scores import (
     EDGE,
+    MATCHED_GROUPS,
     BiasVarianceCurve,
     NormalScores,
     ScoreRows,
@@ -305,7 +306,7 @@ def _fits(evidence: _Evidence, loss: str, aggregation: str, tables: ScoreTables)
         "normal": NormalScores(normal.mean, variance, normal.weight),
         **({"normal_pair": fit_normal_pair(evidence.scores, evidence.used)} if has_pairs else {}),
         "plug_in": matched,
-        "shrunken": shrink_rows(matched, trials),
+        "shrunken": shrink_rows(matched, trials, MATCHED_GROUPS),
         "shrunken_beta": shrink_beta_probabilities(evidence.probability, evidence.used),
     }
 
