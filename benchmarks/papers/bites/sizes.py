@@ -46,6 +46,8 @@ SIZE_SETTINGS = {
     "polynomial SVM, ringnorm": SETTINGS["polynomial SVM, ringnorm"],
     "decision trees, twonorm": SETTINGS[TREES]._replace(problem="twonorm", n_rows=5000),
 }
+# Few rows tell a size of thousands, those near 1/2.
+MORE_SETS = {"decision trees, twonorm": 2}
 
 
 class SizeCase(NamedTuple):
@@ -60,9 +62,11 @@ class SizeCase(NamedTuple):
 
 
 def size_cases(*, n_test: int, n_sets: int, n_members: int, n_ensembles: int, n_draws: int) -> tuple[SizeCase, ...]:
-    """Return the case of every learner, all of the same sizes."""
+    """Return the case of every learner, of the same sizes but for `n_sets`."""
     return tuple(
-        SizeCase(label, setting._replace(n_test=n_test), n_sets, n_members, n_ensembles, n_draws)
+        SizeCase(
+            label, setting._replace(n_test=n_test), n_sets * MORE_SETS.get(label, 1), n_members, n_ensembles, n_draws
+        )
         for label, setting in SIZE_SETTINGS.items()
     )
 
