@@ -639,6 +639,23 @@ def _misfit(line: StackedLine, unit: float) -> float:
     return line.chi_squared / unit**4
 
 
+_IN_BAG = "too low: members were trained on the rows"
+_FAR = "hangs on members that extrapolate at single test rows"
+REMARKS = {
+    "E1-V1": _IN_BAG,
+    "E2-V2": "of infinitely many members, unbiased unless cut at 0",
+    "E1-V3": _IN_BAG,
+    "E2-V3": _FAR,
+    "E1-Vc": _IN_BAG,
+    "E2-Vc": _FAR,
+    "conservative": "the paper's: the line or E2-V2, whichever its misfit says",
+    "weighted": "the paper's best: a mean of the line and E2-V2",
+    "ratio": "to use for these test rows, unless y is mostly noise",
+    "closed form": "to use for rows like the training rows: unbiased, of these members",
+    "closed form, infinite": "the same as E2-V2",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class BaggingErrors:
     """Estimates of an ensemble's squared error, by name of the method.
@@ -656,11 +673,17 @@ class BaggingErrors:
     per_set: dict[str, float]
     per_point: dict[str, FloatArray]
 
+    def __repr__(self) -> str:
+        """Return the estimates of the mean error as text."""
+        table = self.to_frame().to_string(index=False, float_format="{:.4g}".format)
+        return f"BaggingErrors of {counted(self.n_members, 'member')}:\n{table}"
+
     def to_frame(self) -> pd.DataFrame:
-        """Return the estimates of the mean error as a DataFrame with the columns estimate and error."""
+        """Return the estimates of the mean error: columns estimate, error and remark, on which to use and why."""
         import pandas as pd
 
-        return pd.DataFrame({"estimate": list(self.per_set), "error": list(self.per_set.values())})
+        remarks = [REMARKS[name] for name in self.per_set]
+        return pd.DataFrame({"estimate": list(self.per_set), "error": list(self.per_set.values()), "remark": remarks})
 
 
 def estimate(model: Any, X: Any, y: ArrayLike, X_test: Any = None) -> BaggingErrors:

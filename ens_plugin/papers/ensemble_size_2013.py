@@ -43,7 +43,15 @@ from ens_plugin.papers.members import Members, held_out_members, out_of_bag_memb
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["limiting_disagreement", "limiting_row_size_tail", "row_size", "row_size_tail", "row_sizes", "sizes"]
+__all__ = [
+    "borderline_density",
+    "limiting_disagreement",
+    "limiting_row_size_tail",
+    "row_size",
+    "row_size_tail",
+    "row_sizes",
+    "sizes",
+]
 
 LARGEST_SIZE = 10**9
 
@@ -621,9 +629,11 @@ def sizes(
     Returns
     -------
     Series
-        Size by rule: "plug_in", the paper's (eq. 17); "deconvolved", this package's; "borderline", eq. 16, for large
-        ensembles; "ban" (Banfield et al. 2007); "mcnemar" (Latinne et al. 2001), with validation rows;
-        "error_reduction" (Fumera et al. 2008).  NaN where a rule has none up to `max_size` or `n_members`.
+        Size by rule: "plug_in", the paper's (eq. 17), misleading where rows have few out-of-bag votes; "deconvolved",
+        this package's, the one to use; "borderline", eq. 16, for large ensembles with many votes; "ban" (Banfield et
+        al. 2007) and "mcnemar" (Latinne et al. 2001), with validation rows, where the error and not the labels settle,
+        too small for labels; "error_reduction" (Fumera et al. 2008), the same for all data. NaN where a rule has none
+        up to `max_size` or `n_members`.
 
     Raises
     ------
@@ -702,7 +712,9 @@ def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> 
     rows = np.flatnonzero(members.is_oob.any(axis=0))
     members = members.with_trials(1)
     share = (wrong_labels(members) & members.is_oob).sum(axis=0) / members.is_oob.sum(axis=0)
-    return pd.DataFrame({"probability": share, "size": row_size(share, confidence)}, index=rows)
+    found = pd.DataFrame({"probability": share, "size": row_size(share, confidence)}, index=rows)
+    found.attrs["confidence"] = confidence  # for the figures
+    return found
 
 
 def _error_path(members: Members) -> np.ndarray[Any, np.dtype[np.float64]]:

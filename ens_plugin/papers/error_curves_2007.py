@@ -199,10 +199,10 @@ def curves(model: Any, X: Any, y: ArrayLike, sizes: ArrayLike = SIZES) -> pd.Dat
     Returns
     -------
     DataFrame
-        One row for each size, with the columns size; plug_in, the paper's estimate (eq. 7 and 11); unbiased, the mean
-        over subsets of the out-of-bag members, NaN where few rows have enough; deconvolved, this package's; and
-        plug_in_bias, which eq. 9 and 10 give for the deconvolved distribution and the rows' numbers of out-of-bag
-        members.
+        One row for each size, with the columns size; plug_in, the paper's estimate (eq. 7 and 11), too high by
+        plug_in_bias at large sizes; unbiased, the mean over subsets of the out-of-bag members, NaN where few rows have
+        enough; deconvolved, this package's and the one to use, near unbiased where there is one; and plug_in_bias,
+        which eq. 9 and 10 give for the deconvolved distribution and the rows' numbers of out-of-bag members.
 
     Raises
     ------

@@ -406,6 +406,18 @@ def grow_until_settled(
     -------
     models : list
     history : list of SettlingStep
+
+    Examples
+    --------
+    Each of ten rows is settled by 60 models, which are numbers here.
+
+    >>> import numpy as np
+    >>> from ens_plugin.papers.model_averaging_2004 import grow_until_settled
+    >>> models, history = grow_until_settled(
+    ...     lambda start, stop: list(range(start, stop)), lambda models: np.full(10, 60.0), share=0.95, max_size=1000
+    ... )
+    >>> [(step.size, step.settled) for step in history]
+    [(25, 0.0), (50, 0.0), (75, 1.0)]
     """
     began = time.perf_counter()
     models: list[Any] = []
@@ -498,6 +510,11 @@ class ScoreRegions(NamedTuple):
     mean: FloatArray
     lower: FloatArray
     upper: FloatArray
+
+    def __repr__(self) -> str:
+        """Return what the regions are of; the numbers are in the fields."""
+        n_rows, n_labels = self.mean.shape
+        return f"ScoreRegions(mean, lower, upper; each of {counted(n_rows, 'row')} and {counted(n_labels, 'label')})"
 
 
 def score_regions(log_scores: ArrayLike, delta: float = 0.05) -> ScoreRegions:
@@ -903,7 +920,8 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     Parameters
     ----------
     model : fitted ensemble
-        Its members have values, probabilities or raw scores, not votes.
+        Its members have values, probabilities or raw scores, not votes; or a
+        :class:`BootstrapModelAveragingClassifier`, whose models' terms are those of the sum it takes.
     X : array-like of shape (n_rows, n_features)
         Any rows: no target is needed.
     delta : float, default=0.05
@@ -914,7 +932,8 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     DataFrame
         One row for each row of X, and for each label of a classifier, with the columns row, label (the position of the
         label, for a classifier), mean and sd of the members' outputs, and mean_bound and sd_bound (eq. 11 and
-        13, the latter with the number of models in place of the number of rows).
+        13, the latter with the number of models in place of the number of rows).  Joint probabilities are relative to
+        the row's largest, which is 1: they underflow themselves.
 
     Raises
     ------
@@ -933,7 +952,8 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     """
     import pandas as pd
 
-    outputs = outputs_without_target(model, X)
+    is_average = isinstance(model, BootstrapModelAveragingClassifier)
+    outputs = _summed_terms(model, X) if is_average else outputs_without_target(model, X)
     if outputs.dtype.kind not in "f":
         raise InputError(
             "The members of this ensemble vote, and the bounds are for means of values, probabilities or scores. Use "
@@ -952,6 +972,18 @@ def bounds(model: Any, X: Any, *, delta: float = 0.05) -> pd.DataFrame:
     found = columns | {"mean": mean, "sd": sd}
     found |= {"mean_bound": mean_bound(sd, n_members, delta), "sd_bound": sd_bound(sd, n_members, delta)}
     return pd.DataFrame(found)
+
+
+def _summed_terms(model: BootstrapModelAveragingClassifier, X: Any) -> FloatArray:
+    """Return what the models' sum adds up, shape (n_models, n_rows, n_labels)."""
+    require_fitted(model, "estimators_")
+    rows = checked_rows(model, X=X, reset=False)
+    with refusals():
+        terms = stacked_scores(model.estimators_, rows, model.classes_, SCORES[model.combine])
+    if model.combine == "joint":
+        largest = terms.max(axis=(0, 2), keepdims=True)
+        terms -= np.where(np.isfinite(largest), largest, 0.0)
+    return np.asarray(np.exp(terms))
 
 
 MIN_MODELS_OF_PARAMETERS = 5
@@ -983,6 +1015,11 @@ class ParameterBounds(NamedTuple):
     general_sd_bound: FloatArray
     published_sd_bound: FloatArray
     n_models: int
+
+    def __repr__(self) -> str:
+        """Return what the bounds are of; the numbers are in the fields."""
+        names = ", ".join(self._fields[:-1])
+        return f"ParameterBounds({names}; each of shape {self.mean.shape}, from {counted(self.n_models, 'model')})"
 
 
 def parameter_bounds(

@@ -7,13 +7,13 @@ such a figure already, lines have the next colours of the axes' property cycle a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ens_plugin.core.validation import FloatArray, as_probability, as_sizes, as_values, as_weight
+from ens_plugin.core.validation import FloatArray, as_numbers, as_probability, as_sizes, as_values, as_weight
 from ens_plugin.core.votes import majority_error
 from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013 import limiting_disagreement, limiting_row_size_tail, row_size, row_size_tail
@@ -89,7 +89,7 @@ def plot_expected_plugin_error(n_votes: Sequence[int], size: float = 1001, *, ax
 
 
 def plot_estimated_curves(
-    curves: pd.DataFrame, test_error: ArrayLike | None = None, *, loss: str = "zero_one", ax: Axes | None = None
+    curves: pd.DataFrame, test_error: ArrayLike | None = None, *, loss: str | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw estimated error curves, beside the error on test rows if there is one (2007 Fig. 1, right, and Fig. 2).
 
@@ -101,8 +101,9 @@ def plot_estimated_curves(
         :func:`ens_plugin.papers.score_tables_2017.score_errors`.  An infinite size is left out.
     test_error : array-like of float, shape (n_sizes,), optional
         Error on test rows at the same sizes; the solid line.
-    loss : {"zero_one", "log", "squared"}
-        What the values are of; the 0-1 loss is drawn in percent.
+    loss : {"zero_one", "log", "squared"}, optional
+        What the values are of; the 0-1 loss is drawn in percent.  None is the loss that ``score_errors`` was called
+        with, or the 0-1 loss.
     ax : matplotlib Axes, optional
         Axes to draw on; those of a new figure if None.
 
@@ -113,8 +114,8 @@ def plot_estimated_curves(
     Raises
     ------
     InputError
-        If there is no column size, or more than six estimates, a size is below 1, or an error is below 0, or above 1
-        for the 0-1 loss.
+        If there is no column size, or more than six estimates, a column holds no numbers, a size is below 1, or an
+        error is below 0, or above 1 for the 0-1 loss.
 
     Examples
     --------
@@ -128,6 +129,7 @@ def plot_estimated_curves(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['plug_in', 'unbiased', 'deconvolved']
     """
+    loss = _noted(curves, "loss", "zero_one") if loss is None else loss
     if loss not in QUANTITIES:
         raise InputError(f"loss must be one of {', '.join(QUANTITIES)}, got {loss!r}.")
     if "size" not in curves:
@@ -155,7 +157,7 @@ def plot_row_sizes(
     probability: ArrayLike | pd.DataFrame,
     *,
     weight: ArrayLike | None = None,
-    confidence: float = 0.99,
+    confidence: float | None = None,
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -167,8 +169,9 @@ def plot_row_sizes(
         Probability of one vote: of each row, or of the points of a fitted distribution; or what
         :func:`ens_plugin.papers.ensemble_size_2013.row_sizes` returns.
     weight : array-like, shape (n_rows,), optional
-    confidence : float, default=0.99
-        Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.
+    confidence : float, optional
+        Wanted probability of the infinite ensemble's label, strictly between 0.5 and 1.  None is the one that
+        ``row_sizes`` was called with, or 0.99.
     label : str, optional
         Name in the legend, which is drawn as soon as the axes show two histograms.
     ax : matplotlib Axes, optional
@@ -191,6 +194,7 @@ def plot_row_sizes(
     >>> float(sum(bar.get_height() for bar in ax.patches))
     0.75
     """
+    confidence = _noted(probability, "confidence", 0.99) if confidence is None else confidence
     p = as_probability(_votes_of(probability), "probability")
     w = as_weight(weight, p.size)
     own = row_size(p, confidence)
@@ -223,7 +227,7 @@ def plot_row_size_tail(
     density: float,
     *,
     weight: ArrayLike | None = None,
-    confidence: float = 0.99,
+    confidence: float | None = None,
     label: str = "measured",
     ax: Axes | None = None,
 ) -> Axes:
@@ -258,6 +262,7 @@ def plot_row_size_tail(
     >>> ax.get_yscale()
     'log'
     """
+    confidence = _noted(probability, "confidence", 0.99) if confidence is None else confidence
     sizes = np.asarray(2.0 * np.unique(np.round(np.geomspace(0.5, 5e4, 120))) + 1.0, dtype=np.float64)
     tail = row_size_tail(_votes_of(probability), sizes, confidence, weight)
     law = limiting_row_size_tail(density, sizes, confidence)
@@ -393,6 +398,11 @@ def _votes_of(probability: ArrayLike | pd.DataFrame) -> ArrayLike:
     return np.asarray(getattr(probability, "probability", probability))
 
 
+def _noted(table: Any, name: str, default: Any) -> Any:
+    """Return what the function that made a table noted there, or the default."""
+    return getattr(table, "attrs", {}).get(name, default)
+
+
 def _check_count(count: int, name: str) -> None:
     if count > len(DASHES):
         raise InputError(
@@ -409,7 +419,7 @@ def _as_finite_sizes(sizes: ArrayLike) -> FloatArray:
 
 def _as_losses(values: ArrayLike, name: str, length: int, loss: str) -> FloatArray:
     """Return losses, NaN where there is none."""
-    array = np.asarray(values, dtype=np.float64)
+    array = as_numbers(values, name)
     if array.shape != (length,):
         raise InputError(f"{name} must have length {length}, got shape {array.shape}.")
     known = array[~np.isnan(array)]

@@ -161,6 +161,18 @@ def test_the_intervals_of_groups() -> None:
     ) in page("methods/groups.md")
 
 
+def test_the_posterior_and_the_belief_network() -> None:
+    explained = page("explanations/model_averaging.md")
+    ((divergence, *_),) = cells("papers.model_averaging_2004", "Table 10, 100 models: KL")
+    assert f"Their divergence is {divergence} in the median" in explained
+    (few, *_), (many, *_) = (
+        [[whole(value) for value in row[:2]] for row in cells("papers.model_averaging_2004", f"{rows} training rows")]
+        for rows in (50, 1000)
+    )
+    assert f"for {few[0]} % of the queries with 50 training rows and for {many[0]} % with 1000" in explained
+    assert f"so did the single model, for {few[1]} and {many[1]} %" in explained
+
+
 def test_the_settled_labels() -> None:
     differing = [
         row[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import csv
 import doctest
 import os
 import re
@@ -161,20 +160,6 @@ def test_the_papers_have_the_same_titles_on_the_pages_of_methods_and_in_the_cita
     cited = re.findall(r"^    title: (.*)$", references, re.MULTILINE)
     assert len(titles) == 5
     assert [title.lower() for title in titles] == [title.lower() for title in cited]
-
-
-def test_every_test_of_an_equation_exists() -> None:
-    with (DOCS / "explanations" / "equations.csv").open(encoding="utf-8", newline="") as file:
-        cells = [row["test"] for row in csv.DictReader(file)]
-    tests = [named.split("::") for named in re.findall(r"`([^`]*)`", " ".join(cells))]
-    missing = [
-        (path, function)
-        for path, *functions in tests
-        for function in functions or [""]
-        if f"def {function}" not in (ROOT / path).read_text(encoding="utf-8")
-    ]
-    assert len(cells) > 70
-    assert missing == []
 
 
 def test_the_index_for_language_models_has_every_page_with_its_title_and_a_line() -> None:

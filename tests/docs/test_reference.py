@@ -72,10 +72,10 @@ def test_what_a_paper_holds_has_a_page(module: Any) -> None:
     assert [name for name in module.__all__ if f"{path}.{name}" not in API] == []
 
 
-@pytest.mark.parametrize("module", [adapters, testing], ids=lambda module: module.__name__)
-def test_what_an_adapter_is_written_with_has_an_example(module: Any) -> None:
+@pytest.mark.parametrize("module", [adapters, testing, *PAPERS], ids=lambda module: module.__name__)
+def test_what_an_adapter_is_written_with_and_what_a_paper_holds_has_an_example(module: Any) -> None:
     # A type, and what the package makes itself.
-    values = {"Task", "ADAPTER_CHECKS", "AdapterCheck"}
+    values = {"Task", "ADAPTER_CHECKS", "AdapterCheck", "BaggingErrors", "HybridError", "BiteDesign", "BiteOption"}
     described = {name: inspect.getdoc(getattr(module, name)) or "" for name in {*module.__all__} - values}
     assert sorted(name for name, text in described.items() if "Examples\n--------" not in text) == []
 

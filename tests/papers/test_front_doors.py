@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import ens_plugin
@@ -268,3 +269,37 @@ def test_what_a_paper_is_not_about_is_refused(forest: RandomForestClassifier, pa
         model_averaging_2004.bounds(votes, X)
     with pytest.raises(errors.DataMismatchError):
         bagging_error_1996.estimate(forest, X[:-1], y[:-1])
+
+
+def test_what_is_returned_is_a_few_lines_of_text(forest: RandomForestClassifier, patients: tuple[Any, Any]) -> None:
+    X, y = patients
+    averaged = model_averaging_2004.BootstrapModelAveragingClassifier(n_estimators=10, random_state=0).fit(X, y)
+    design = score_tables_2017.design_bites(GaussianNB(), X, y, [1, 11], [0.1, 0.3], random_state=0)
+    for found in (
+        bagging_error_1996.estimate(forest, X, y, X),
+        averaged.score_regions(X),
+        averaged.parameter_bounds("theta_"),
+        score_tables_2017.tables(),
+        design,
+        design.best,
+    ):
+        text = repr(found)
+        assert text.startswith(type(found).__name__)
+        assert "array(" not in text
+        assert len(text.splitlines()) <= 13
+
+
+def test_a_design_is_a_table_of_its_options(patients: tuple[Any, Any]) -> None:
+    design = score_tables_2017.design_bites(GaussianNB(), *patients, [1, 11], [0.1, 0.3], random_state=0)
+    table = design.to_frame()
+    assert table["bite_rows"].tolist() == [option.bite_rows for option in design.options]
+    assert table["recommended_loss"].min() == design.best.recommended_loss
+
+
+def test_one_estimate_of_1996_is_to_use_for_each_kind_of_row(
+    forest: RandomForestClassifier, patients: tuple[Any, Any]
+) -> None:
+    X, y = patients
+    for test_rows, best in ((None, ["closed form"]), (X, ["ratio", "closed form"])):
+        table = bagging_error_1996.estimate(forest, X, y, test_rows).to_frame()
+        assert table.estimate[table.remark.str.startswith("to use")].tolist() == best

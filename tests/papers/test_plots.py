@@ -117,9 +117,13 @@ def test_figures_take_what_the_functions_return() -> None:
     ax = plot_estimated_curves(found, ax=new_axes())
     np.testing.assert_array_equal(labelled(ax, "deconvolved"), found.deconvolved[np.isfinite(found["size"])])
     losses = score_tables_2017.score_errors(forest, X, y, sizes=[1, 11, 101], loss="squared")
-    ax = plot_estimated_curves(losses, loss="squared", ax=new_axes())
+    ax = plot_estimated_curves(losses, ax=new_axes())
     np.testing.assert_array_equal(labelled(ax, "plug_in"), losses.plug_in)
     assert ax.get_ylabel() == "Squared loss"
+    rows = ensemble_size_2013.row_sizes(forest, X, y, confidence=0.9)
+    assert "90 % confidence" in plot_row_sizes(rows, ax=new_axes()).get_xlabel()
+    assert "90 % confidence" in plot_row_size_tail(rows, 0.1, ax=new_axes()).get_ylabel()
+    assert "99 % confidence" in plot_row_sizes(rows, confidence=0.99, ax=new_axes()).get_xlabel()
     rows = ensemble_size_2013.row_sizes(forest, X, y)
     for draw in (plot_row_sizes, lambda *given, ax: plot_row_size_tail(*given, 0.1, ax=ax)):
         whole, column = (draw(given, ax=new_axes()) for given in (rows, rows.probability))
@@ -163,6 +167,7 @@ def test_disagreement_and_law() -> None:
         (lambda: plot_estimated_curves(TWO_SIZES.assign(a=[0.1, 1.2])), "a must hold losses"),
         (lambda: plot_estimated_curves(TWO_SIZES.assign(a=[0.1, -1.2]), loss="log"), "a must hold losses"),
         (lambda: plot_estimated_curves(TWO_SIZES, loss="hinge"), "loss must be one of"),
+        (lambda: plot_estimated_curves(TWO_SIZES.assign(fit=["normal", "shrunken"])), "fit must hold numbers"),
         (lambda: plot_row_sizes([1.2]), "probability must lie in"),
         (lambda: plot_row_sizes([0.2], confidence=0.2), "confidence must lie"),
         (lambda: plot_row_sizes([0.2], weight=[1, 1]), "weight must have length 1"),

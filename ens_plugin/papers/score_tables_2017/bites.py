@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,9 @@ from ens_plugin.papers.score_tables_2017.scores import (
     shrink_normal_scores,
     smallest_size_within,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "BiteDesign",
@@ -265,8 +268,8 @@ class BiteOption:
     fraction: float
     bite_rows: int
     aggregation: str
-    sizes: NDArray[np.int64]
-    loss: FloatArray
+    sizes: NDArray[np.int64] = field(repr=False)
+    loss: FloatArray = field(repr=False)
     asymptote: float
     recommended_size: int | None
     recommended_loss: float
@@ -297,6 +300,19 @@ class BiteDesign:
     n_test: int
     single_loss: float
     single_seconds: float
+
+    def __repr__(self) -> str:
+        """Return the options as text, below the best of them."""
+        best, title = self.best, f"BiteDesign of {counted(len(self.options), 'option')}, by the loss {self.loss_name}"
+        where = f"bites of {counted(best.bite_rows, 'row')}, {best.aggregation}"
+        return f"{title}; the lowest loss at its recommended size: {where}.\n{self.to_frame().to_string(line_width=80)}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the options as a DataFrame, a row each, without their curves."""
+        import pandas as pd
+
+        names = [each.name for each in fields(BiteOption) if each.repr]
+        return pd.DataFrame([[getattr(option, name) for name in names] for option in self.options], columns=names)
 
     @property
     def best(self) -> BiteOption:

@@ -21,6 +21,7 @@ from ens_plugin.papers.score_tables_2017.score_tables import (
 )
 from ens_plugin.papers.score_tables_2017.scores import (
     EDGE,
+    MATCHED_GROUPS,
     BiasVarianceCurve,
     NormalScores,
     ScoreRows,
@@ -82,7 +83,8 @@ def score_errors(
         - normal: each row's log odds, uncorrected (Algorithm 1)
         - normal_pair: a mixture of two normals in place of one (section A.3); not for the 0-1 loss of "mean_proba"
         - plug_in: the same, with the normal matched to mean and variance of the probabilities
-        - shrunken: plug_in without the noise of few members (not in the paper); for "mean_score", normal without it
+        - shrunken: plug_in without the noise of few members (not in the paper); for "mean_score", normal without it.
+          The one to use, unless a warning names another
         - shrunken_beta: beta probabilities in place of normal scores (section A.3), without the noise of few members
 
         For "mean_score" there are normal, normal_pair and shrunken only.
@@ -115,7 +117,9 @@ def score_errors(
     >>> list(found.columns)
     ['size', 'normal', 'plug_in', 'shrunken', 'shrunken_beta']
     """
-    return _by_fit(loss_curve, model, X, y, sizes, loss, aggregation)
+    found = _by_fit(loss_curve, model, X, y, sizes, loss, aggregation)
+    found.attrs["loss"] = loss  # for the figures
+    return found
 
 
 def score_variances(
@@ -302,7 +306,7 @@ def _fits(evidence: _Evidence, loss: str, aggregation: str, tables: ScoreTables)
         "normal": NormalScores(normal.mean, variance, normal.weight),
         **({"normal_pair": fit_normal_pair(evidence.scores, evidence.used)} if has_pairs else {}),
         "plug_in": matched,
-        "shrunken": shrink_rows(matched, trials),
+        "shrunken": shrink_rows(matched, trials, MATCHED_GROUPS),
         "shrunken_beta": shrink_beta_probabilities(evidence.probability, evidence.used),
     }
 

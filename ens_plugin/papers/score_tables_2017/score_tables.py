@@ -22,7 +22,7 @@ import zipfile
 import zlib
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -330,11 +330,11 @@ class ScoreTables:
         (Var log mean p)/b.
     """
 
-    single: FloatArray
-    few: FloatArray
-    many: FloatArray
-    log_gain: FloatArray
-    log_variance: FloatArray
+    single: FloatArray = field(repr=False)
+    few: FloatArray = field(repr=False)
+    many: FloatArray = field(repr=False)
+    log_gain: FloatArray = field(repr=False)
+    log_variance: FloatArray = field(repr=False)
 
     @cached_property
     def _single_splines(self) -> list[RectBivariateSpline]:

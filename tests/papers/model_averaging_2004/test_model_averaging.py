@@ -14,7 +14,7 @@ from sklearn.datasets import load_wine
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
-from ens_plugin.papers.model_averaging_2004 import models_to_settle, score_regions, settled_rows
+from ens_plugin.papers.model_averaging_2004 import bounds, models_to_settle, score_regions, settled_rows
 from tests.own_checks import own_checks
 from tests.papers.model_averaging_2004.cases import Array, averaged, counts, iris
 
@@ -225,6 +225,22 @@ def test_regions_are_those_of_the_core(combine: str, monkeypatch: pytest.MonkeyP
     assert model.models_to_settle(X, 0.5, 0.1) == models_to_settle(logs, 0.5, 0.1)
     for ours, theirs in zip(model.score_regions(X, 0.1), score_regions(logs, 0.1), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("combine", ["joint", "conditional"])
+def test_bounds_are_the_half_widths_of_the_regions(combine: str) -> None:
+    X, y = iris()
+    model = averaged(combine=combine).fit(X, y)
+    found, regions = bounds(model, X, delta=0.2), model.score_regions(X, delta=0.2)
+    # Regions are relative to a row's largest term, conditional terms of bounds are probabilities.
+    scale = found["mean"].to_numpy().reshape(regions.mean.shape) / regions.mean
+    np.testing.assert_allclose(scale, scale[:, :1] * np.ones(3))
+    half = (regions.upper - regions.lower) / 2.0
+    np.testing.assert_allclose(found["mean_bound"].to_numpy().reshape(half.shape), half * scale, atol=1e-12)
+    if combine == "joint":
+        np.testing.assert_allclose(scale, 1.0)
+    else:
+        np.testing.assert_allclose(found["mean"].to_numpy().reshape(half.shape), model.predict_proba(X))
 
 
 @pytest.mark.slow
