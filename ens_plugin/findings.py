@@ -128,6 +128,14 @@ _IN_ORDER = (
         "outputs", "held-out", "Keep the size for rows like these, or train on rows like them.",
     ),
     Check(
+        "never-right", "doubt", "No sample of any question gives the true answer.",
+        "answers", "held-out", "Bring answers and true ones into one form, for example with normalize=.",
+    ),
+    Check(
+        "uneven-samples", "doubt", "Questions with fewer samples are harder or easier than the others.",
+        "answers", "held-out", "Draw as many samples of each question.",
+    ),
+    Check(
         "near-copies", "doubt", "Many rows lie far closer to a few others than to all the rest.",
         "features and target", "training", _NAME_GROUPS,
     ),

@@ -99,7 +99,7 @@ def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
 
 
 def read_samples(path: str | Path, names: Mapping[str, str]) -> pd.DataFrame:
-    """Return columns of a table or of lines of JSON under other names, `names[own] = other`, texts as they are there.
+    """Return columns of a table or of lines of JSON under the names of their roles, texts as they are there.
 
     Answers of which some are numbers are texts in a file of texts, and the truth beside them must then be one too.
     """
@@ -112,15 +112,15 @@ def read_samples(path: str | Path, names: Mapping[str, str]) -> pd.DataFrame:
             raise InputError(f"The data file {str(path)!r} cannot be read as lines of JSON: {error}.") from error
     else:
         frame = read_table(path)
-    missing = [name for name in names if name not in frame.columns]
+    missing = [name for name in names.values() if name not in frame.columns]
     if missing:
         there = ", ".join(map(repr, map(str, frame.columns)))
         raise InputError(f"The data file {str(path)!r} has no column {missing[0]!r}, but {there}. Name one of these.")
-    found = frame[list(names)].rename(columns=names)
-    for name, own in names.items():
+    found = pd.DataFrame({role: frame[name] for role, name in names.items()})
+    for role, name in names.items():
         texts = column_texts(path, name)
         if texts is not None:
-            found[own] = texts.mask(texts == "")
+            found[role] = texts.mask(texts == "")
     return found
 
 

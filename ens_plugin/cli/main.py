@@ -591,8 +591,8 @@ def votes(
         if question is None:
             table = read_log(file)
         else:
-            names = {question: "question", answer: "answer", truth: "truth", groups: "group"}
-            table = read_samples(file, {name: own for name, own in names.items() if name is not None})
+            names = {"question": question, "answer": answer, "truth": truth, "group": groups}
+            table = read_samples(file, {role: name for role, name in names.items() if name is not None})
         comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}[normalize]
         found = analyze_votes(table, normalize=comparable, unparsed=unparsed, confidence=confidence, max_size=max_size)
     click.echo(found.to_json() if style == "json" else str(found))

@@ -235,7 +235,7 @@ def _size_between(sizes: NDArray[np.int64], shares: FloatArray, wanted: float) -
 def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, int | None]:
     """Return the ends of the recommended size's interval: the lower at most `max_size`, the upper None if above it."""
     low, high = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], method="inverted_cdf")
-    return int(min(low, max_size)), None if np.isinf(high) else int(high)
+    return int(min(low, max_size)), None if high > max_size else int(high)
 
 
 def interval_of_draws(draws: FloatArray, size: int | None, max_size: int, level: float) -> tuple[int, int | None]:

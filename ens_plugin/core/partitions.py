@@ -42,7 +42,7 @@ from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, as_size
 __all__ = ["PartitionLaw", "build_agreement_table", "fit_partitions"]
 
 LEADS = np.append(np.linspace(0.02, 0.98, 25), [0.99, 0.997])
-CONCENTRATIONS = np.geomspace(0.02, 60.0, 15)
+CONCENTRATIONS = np.geomspace(0.02, 1000.0, 20)
 POINTS = np.stack([axis.ravel() for axis in np.meshgrid(LEADS, CONCENTRATIONS, indexing="ij")])
 # Up to 65 votes are drawn; of more, those of the two answers with the largest shares are normal.
 DRAWN_SIZES = (1, 2, 3, 5, 9, 17, 33, 65)

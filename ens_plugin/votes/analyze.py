@@ -19,7 +19,7 @@ from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.unlabelled import Agreement, agreement_of
 from ens_plugin.core.partitions import fit_partitions
-from ens_plugin.core.validation import FloatArray, IntArray, counted, shown
+from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, IntArray, counted, previous_odd_size, shown
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning, ends_at_caller
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import EnsembleReport, SizeRecommendation, brief, with_findings
@@ -56,6 +56,9 @@ class VoteReport:
         Largest number of answers to one question.
     fewest_samples : int
         Smallest number of answers to one question.
+    ties_to : float
+        Largest even number of samples up to which the majority is as good as that of one sample less: 2, infinite where
+        questions have two answers, and 0 with weights.
     report : EnsembleReport or None
         The error of the majority by number of samples, with intervals over other questions of the same kind, and the
         sizes that are enough; its rows are the questions with a known truth.  None without truth.
@@ -81,6 +84,7 @@ class VoteReport:
     n_questions: int
     n_samples: int
     fewest_samples: int
+    ties_to: float
     report: EnsembleReport | None
     agreement: Agreement
     pass_at_k: FloatArray | None
@@ -120,22 +124,32 @@ class VoteReport:
             samples of some question); `agreement`, the majority is that of infinitely many.  Without truth, only the
             last.
         """
-        advice = self.agreement.recommendation
-        agreement = pd.Series(np.append(advice.values, 1.0), index=np.append(advice.sizes, math.inf))
+        sizes = self.agreement.recommendation.sizes if self.report is None else self.report.error_curve.sizes
+        return self._at([*np.unique(np.append(np.arange(1, self.n_samples + 1), sizes)), math.inf])
+
+    def _at(self, sizes: Sequence[float]) -> pd.DataFrame:
+        """Return the table of :meth:`to_frame` at these sizes; NaN where a size is not tabulated or known."""
+        index = pd.Index(np.asarray(sizes, dtype=np.float64), name="k")
+        shares = {"agreement": self._agreement_at(index.to_numpy())}
         if self.report is None or self.pass_at_k is None:
-            return agreement.rename_axis("k").to_frame("agreement")
+            return pd.DataFrame(shares, index=index)
         curve = self.report.error_curve
-        sizes = np.unique(np.concatenate([np.arange(1, self.n_samples + 1), curve.sizes])).astype(float)
-        index = pd.Index(np.append(sizes, math.inf), name="k")
         ends = np.array([curve.interval_at(size) for size in index])
+        known = pd.Series(self.pass_at_k, index=np.arange(1.0, self.pass_at_k.size + 1))
         columns = {
             "maj_at_k": [1.0 - curve.at(size) for size in index],
             "lower": 1.0 - ends[:, 1],
             "upper": 1.0 - ends[:, 0],
-            "pass_at_k": pd.Series(self.pass_at_k, index=np.arange(1.0, self.pass_at_k.size + 1)).reindex(index),
-            "agreement": np.interp(index, agreement.index, agreement),
+            "pass_at_k": known.reindex(index),
         }
-        return pd.DataFrame(columns, index=index)
+        return pd.DataFrame({**columns, **shares}, index=index)
+
+    def _agreement_at(self, sizes: FloatArray) -> FloatArray:
+        """Return the agreement, interpolated in the logarithm of the size; the majority of two is that of one."""
+        advice = self.agreement.recommendation
+        place = np.log(previous_odd_size(sizes, self.ties_to))
+        values = np.interp(place, np.log(advice.sizes), advice.values, right=math.nan)
+        return np.where(np.isinf(sizes), 1.0, values)
 
     def to_json(self) -> str:
         """Return the result as JSON.
@@ -271,11 +285,13 @@ def analyze_votes(
         # The result has a finding of its own about few questions.
         warnings.simplefilter("ignore", WeakEstimateWarning)
         agreement = _agreement(coded, options)
-        report = None if coded.truth is None else _report(coded, agreement, options, notes)
+        doubts = (*notes, *_doubts_about_truth(coded))
+        report = None if coded.truth is None else _report(coded, agreement, options, doubts)
     return VoteReport(
         n_questions=coded.questions.size,
         n_samples=int(coded.n_samples.max()),
         fewest_samples=int(coded.n_samples.min()),
+        ties_to=0.0 if coded.weight is not None else math.inf if coded.names.shape[1] == 2 else 2.0,
         report=report,
         agreement=replace(agreement, findings=(*agreement.findings, *notes)),
         pass_at_k=None if coded.truth is None else _pass_at_k(coded),
@@ -305,6 +321,37 @@ def _answered(coded: CodedAnswers) -> tuple[CodedAnswers, tuple[Finding, ...]]:
     return coded.take(np.flatnonzero(n_samples)), (finding("dropped-rows", sentence, n_dropped=n_empty),)
 
 
+def _doubts_about_truth(coded: CodedAnswers) -> tuple[Finding, ...]:
+    """Return doubts where no answer is ever right, and where questions with fewer samples are others than the rest."""
+    if coded.truth is None or not (coded.truth >= 0).any():
+        return ()
+    known, right = _with_truth(coded)
+    share = (known.codes == right).sum(axis=0) / known.n_samples
+    if not share.any():
+        sentence = (
+            "No sample of any question gives the true answer. Check that answers and true ones are in one form, for "
+            "example with normalize=."
+        )
+        return (finding("never-right", sentence),)
+    few = known.n_samples < np.median(known.n_samples)
+    few = known.n_samples < known.n_samples.max() if not few.any() else few
+    if few.all() or not few.any() or _are_alike(share[few], share[~few]):
+        return ()
+    low, high = (100.0 * float(each.mean()) for each in (share[few], share[~few]))
+    sentence = (
+        f"Questions with fewer samples are others than the rest: a sample is right for {low:.3g} % of them and for "
+        f"{high:.3g} % of the others. For more samples than these have, the majority may be off by more than its "
+        "interval. Draw as many samples of each question."
+    )
+    return (finding("uneven-samples", sentence, right_of_few=low / 100.0, right_of_others=high / 100.0),)
+
+
+def _are_alike(one: FloatArray, other: FloatArray) -> bool:
+    """Return whether two means differ by no more than a few standard errors."""
+    variance = sum(float(each.var(ddof=1)) / each.size if each.size > 1 else 0.25 for each in (one, other))
+    return abs(float(one.mean() - other.mean())) <= STANDARD_ERRORS * math.sqrt(max(variance, 1e-12))
+
+
 def _has_repeats(coded: CodedAnswers) -> bool:
     """Return whether some question got the same answer twice."""
     ordered = np.sort(coded.codes, axis=0)
@@ -322,8 +369,7 @@ def _agreement(coded: CodedAnswers, options: AnalysisOptions) -> Agreement:
     law = None
     # Votes on two answers are those of two labels, whose distribution needs no model of rivals.
     if coded.weight is None and coded.names.shape[1] > 2:
-        groups = None if coded.groups is None else pd.factorize(coded.groups)[0]
-        law = fit_partitions(coded.codes, groups, options.random_state)
+        law = fit_partitions(coded.codes, coded.groups, options.random_state)
     found = agreement_of(adapter, np.arange(coded.questions.size)[:, None], wanted, coded.questions, law=law)
     place = coded.questions.get_indexer(found.undecided.index)
     columns = {name: coded.names[place, found.undecided[name]] for name in ("label", "runner_up")}
@@ -440,7 +486,7 @@ def _table(found: VoteReport) -> list[list[str]]:
     """Return shares of the questions, in percent, at sizes around the number of samples."""
     sizes: list[float] = [1.0, *(round(times * found.n_samples) for times in SHOWN_TIMES), math.inf]
     sizes = [size for size in dict.fromkeys(sizes) if size >= 1]
-    frame = found.to_frame()
+    frame = found._at(sizes)
     heads = ["samples", *("infinite" if math.isinf(size) else f"{size:.0f}" for size in sizes)]
     names = {
         "maj_at_k": "majority right (%)",
@@ -449,13 +495,11 @@ def _table(found: VoteReport) -> list[list[str]]:
         "pass_at_k": "some answer right (%)",
         "agreement": "as infinitely many (%)",
     }
-    return [heads, *([text, *_shares(frame[name], sizes)] for name, text in names.items() if name in frame)]
+    return [heads, *([text, *_shares(frame[name])] for name, text in names.items() if name in frame)]
 
 
-def _shares(column: pd.Series, sizes: list[float]) -> list[str]:
-    known = column.dropna()
-    shares = np.interp(sizes, known.index, known)
-    return [f"{100 * share:.1f}" if size <= known.index[-1] else "" for size, share in zip(sizes, shares, strict=True)]
+def _shares(column: pd.Series) -> list[str]:
+    return ["" if math.isnan(share) else f"{100 * share:.1f}" for share in column]
 
 
 def _needs(found: VoteReport) -> list[list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.answers import MISSING
-from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_array, as_numbers, counted, one_line, shown
+from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_numbers, counted, one_line, shown
 from ens_plugin.errors import InputError
 
 __all__ = ["UNPARSED", "CodedAnswers", "Normalize", "code_answers", "read_answers"]
@@ -20,7 +19,10 @@ __all__ = ["UNPARSED", "CodedAnswers", "Normalize", "code_answers", "read_answer
 Normalize = Callable[[Any], Hashable]
 # What counts as an answer of its own where no answer could be read.
 UNPARSED = "(no answer)"
-ORDERS = "Pass one row for each question and one column for each sample, a mapping from question to answers, or a table"
+FORMS = (
+    "Pass one row for each question and one column for each sample, a mapping from question to answers, or a table "
+    "with the columns question and answer"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,9 @@ class AnswerTable:
     weight : ndarray of float, shape (n_answers,), or None
     truth : ndarray of object, shape (n_questions,), or None
         None or NaN where it is not known.
-    groups : ndarray of shape (n_questions,), or None
+    groups : ndarray of int, shape (n_questions,), or None
+    is_named : bool
+        Whether the questions have names of the user's, and not only an order.
     """
 
     questions: pd.Index[Any]
@@ -46,7 +50,8 @@ class AnswerTable:
     answer: NDArray[Any]
     weight: FloatArray | None
     truth: NDArray[Any] | None
-    groups: NDArray[Any] | None
+    groups: IntArray | None
+    is_named: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,7 @@ class CodedAnswers:
     truth : ndarray of int, shape (n_questions,), or None
         Code of the true answer, -1 where it is not known.
     weight : ndarray of float, shape (n_samples, n_questions), or None
-    groups : ndarray of shape (n_questions,), or None
+    groups : ndarray of int, shape (n_questions,), or None
     names : ndarray of object, shape (n_questions, n_codes)
         The answer of each code; None where a question has fewer answers.
     """
@@ -70,7 +75,7 @@ class CodedAnswers:
     codes: IntArray
     truth: IntArray | None
     weight: FloatArray | None
-    groups: NDArray[Any] | None
+    groups: IntArray | None
     names: NDArray[Any]
 
     @property
@@ -108,28 +113,27 @@ def read_answers(answers: Any, truth: Any, weight: Any, groups: Any) -> AnswerTa
     InputError
         If they have none of the forms of :func:`ens_plugin.analyze_votes`, or do not fit each other.
     """
-    table = _from_table(answers, weight) if _is_table(answers) else _from_rows(answers, weight)
+    is_table = isinstance(answers, pd.DataFrame) and {"question", "answer"} <= set(answers.columns)
+    table = _from_table(answers, weight) if is_table else _from_rows(answers, weight)
     if table.questions.size == 0 or table.answer.size == 0:
-        raise InputError(f"There are no answers. {ORDERS} with the columns question and answer.")
-    of_table = answers if _is_table(answers) else {}
-    truth = of_table["truth"] if truth is None and "truth" in of_table else truth
-    groups = of_table["group"] if groups is None and "group" in of_table else groups
-    align = partial(_by_question, table=table)
-    return AnswerTable(
-        table.questions,
-        table.question,
-        table.answer,
-        table.weight,
-        None if truth is None else align(truth, name="truth"),
-        None if groups is None else align(groups, name="groups"),
+        raise InputError(f"There are no answers. {FORMS}.")
+    if not table.questions.is_unique:
+        twice = table.questions[table.questions.duplicated()][0]
+        raise InputError(f"Two questions are called {shown(twice, 40)}; give each a name of its own.")
+    columns = answers if is_table else {}
+    truth = columns["truth"] if truth is None and "truth" in columns else truth
+    groups = columns["group"] if groups is None and "group" in columns else groups
+    return replace(
+        table,
+        truth=None if truth is None else _by_question(truth, table, "truth"),
+        groups=None if groups is None else _group_codes(_by_question(groups, table, "groups")),
     )
 
 
-def _is_table(answers: Any) -> bool:
-    return isinstance(answers, pd.DataFrame) and {"question", "answer"} <= set(answers.columns)
-
-
 def _from_table(answers: pd.DataFrame, weight: Any) -> AnswerTable:
+    twice = answers.columns[answers.columns.duplicated()]
+    if twice.size:
+        raise InputError(f"The table has two columns {shown(twice[0], 40)}; keep one.")
     if answers["question"].isna().any():
         raise InputError(
             f"{counted(int(answers['question'].isna().sum()), 'row has', 'rows have')} no question; name the question "
@@ -137,67 +141,76 @@ def _from_table(answers: pd.DataFrame, weight: Any) -> AnswerTable:
         )
     codes, questions = pd.factorize(answers["question"])
     weight = answers["weight"] if weight is None and "weight" in answers else weight
-    values = None if weight is None else _as_weights(weight, (len(answers),))
-    return AnswerTable(
-        pd.Index(questions), codes.astype(np.int64), answers["answer"].to_numpy(dtype=object), values, None, None
-    )
+    values = None if weight is None else _as_weights(weight, len(answers))
+    said = answers["answer"].to_numpy(dtype=object)
+    return AnswerTable(pd.Index(questions), codes.astype(np.int64), said, values, None, None, is_named=True)
 
 
 def _from_rows(answers: Any, weight: Any) -> AnswerTable:
     """Return the answers of a mapping from question to answers, or of one row for each question."""
+    is_named = isinstance(answers, (Mapping, pd.DataFrame))
     if isinstance(answers, Mapping):
         questions, rows = pd.Index(list(answers), tupleize_cols=False), list(answers.values())
     elif isinstance(answers, pd.DataFrame):
+        reserved = [name for name in answers.columns if name in ("question", "answer", "truth", "weight", "group")]
+        if reserved:
+            raise InputError(
+                f"The table has the column {reserved[0]!r}, and so is no table of one column for each sample, but it "
+                f"lacks the column question or answer. {FORMS}."
+            )
         questions, rows = answers.index, list(answers.to_numpy(dtype=object))
-    elif isinstance(answers, (str, bytes)) or not isinstance(answers, (Sequence, np.ndarray)):
-        raise InputError(f"answers is {shown(answers, 60)}. {ORDERS} with the columns question and answer.")
+    elif not _is_list(answers):
+        raise InputError(f"answers is {shown(answers, 60)}. {FORMS}.")
     else:
         questions, rows = pd.RangeIndex(len(answers)), list(answers)
     for question, row in zip(questions, rows, strict=True):
-        if isinstance(row, (str, bytes)) or not isinstance(row, (Sequence, np.ndarray, pd.Series)):
-            raise InputError(
-                f"The answers to question {shown(question, 40)} are {shown(row, 60)}, which is no list of them. "
-                f"{ORDERS} with the columns question and answer."
-            )
+        if not _is_list(row):
+            asked = shown(question, 40)
+            raise InputError(f"The answers to question {asked} are {shown(row, 60)}, which is no list. {FORMS}.")
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     flat = np.empty(int(lengths.sum()), dtype=object)
     flat[:] = [answer for row in rows for answer in row]
-    values = None if weight is None else _weights_of_rows(weight, lengths)
-    return AnswerTable(questions, np.repeat(np.arange(len(rows)), lengths), flat, values, None, None)
+    values = None if weight is None else _weights_of_rows(weight, questions, lengths)
+    return AnswerTable(questions, np.repeat(np.arange(len(rows)), lengths), flat, values, None, None, is_named)
 
 
-def _weights_of_rows(weight: Any, lengths: IntArray) -> FloatArray:
-    rows = list(weight.values()) if isinstance(weight, Mapping) else list(weight)
+def _is_list(values: Any) -> bool:
+    is_sequence = isinstance(values, (Sequence, pd.Series, pd.Index)) and not isinstance(values, (str, bytes))
+    return is_sequence or (isinstance(values, np.ndarray) and values.ndim > 0)
+
+
+def _weights_of_rows(weight: Any, questions: pd.Index[Any], lengths: IntArray) -> FloatArray:
+    if isinstance(weight, Mapping):
+        missing = [question for question in questions if question not in weight]
+        if missing:
+            raise InputError(f"weight has none for question {shown(missing[0], 40)}; give one for each of its answers.")
+        weight = [weight[question] for question in questions]
+    rows = list(weight.to_numpy()) if isinstance(weight, pd.DataFrame) else list(weight) if _is_list(weight) else []
     if len(rows) != lengths.size or any(np.size(row) != length for row, length in zip(rows, lengths, strict=True)):
         raise InputError("weight must have the form of answers: one weight for each sample of each question.")
-    return _as_weights(np.concatenate([np.ravel(row) for row in rows]), (int(lengths.sum()),))
+    return _as_weights(np.concatenate([np.ravel(row) for row in rows]), int(lengths.sum()))
 
 
-def _as_weights(weight: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+def _as_weights(weight: ArrayLike, length: int) -> FloatArray:
+    """Return weights relative to the largest one, so that their unit does not matter."""
     values = as_numbers(weight, "weight")
-    if values.shape != shape:
-        raise InputError(f"weight has shape {values.shape}, and there are {shape[0]} answers; pass one for each.")
+    if values.shape != (length,):
+        raise InputError(f"weight has shape {values.shape}, and there are {length} answers; pass one for each.")
     if not np.isfinite(values).all() or values.min() < 0 or not values.max() > 0:
         raise InputError("weight must hold finite numbers from 0 on, some of them above 0.")
-    return values
+    return np.asarray(values / values.max())
 
 
 def _by_question(values: Any, table: AnswerTable, name: str) -> NDArray[Any]:
-    """Return a value for each question: of its name, of its rows in a long table, or in the order of the questions."""
+    """Return a value for each question: by its name, of its rows in a long table, or in the order of the questions."""
     n_questions, n_answers = table.questions.size, table.question.size
     if isinstance(values, Mapping):
-        values = pd.Series(list(values.values()), index=pd.Index(list(values), tupleize_cols=False), dtype=object)
-    if isinstance(values, pd.Series) and len(values) != n_answers:
-        if not values.index.is_unique:
-            raise InputError(f"{name} names a question twice; give one value for each.")
-        missing = ~table.questions.isin(values.index)
-        if missing.all():
-            raise InputError(
-                f"{name} names other questions than answers does, such as {shown(values.index[0], 40)} and "
-                f"{shown(table.questions[0], 40)}."
-            )
-        return _objects(values.reindex(table.questions))
+        return _by_name(pd.Index(list(values), tupleize_cols=False), _objects(list(values.values())), table, name)
+    if not _is_list(values):
+        raise InputError(f"{name} is {shown(values, 60)}; pass a list of one for each question, or a mapping.")
     found = _objects(values)
+    if isinstance(values, pd.Series) and table.is_named and found.size != n_answers:
+        return _by_name(values.index, found, table, name)
     if found.shape == (n_questions,):
         return found
     if found.shape != (n_answers,):
@@ -206,6 +219,23 @@ def _by_question(values: Any, table: AnswerTable, name: str) -> NDArray[Any]:
             "for each, or a mapping from question to value."
         )
     return _one_of_each(found, table, name)
+
+
+def _by_name(names: pd.Index[Any], values: NDArray[Any], table: AnswerTable, name: str) -> NDArray[Any]:
+    """Return the values of the questions by their names; refuse names that fit only in part on either side."""
+    if not names.is_unique:
+        raise InputError(f"{name} names a question twice; give one value for each.")
+    place = names.get_indexer(table.questions)
+    if (place < 0).any() and (place >= 0).sum() < names.size:
+        other = names[~names.isin(table.questions)][0]
+        lacking = table.questions[place < 0][0]
+        raise InputError(
+            f"{name} names {shown(other, 40)}, which is no question, and lacks the question {shown(lacking, 40)}. Call "
+            "the questions by the same names in both."
+        )
+    found = values[place]
+    found[place < 0] = None
+    return found
 
 
 def _one_of_each(found: NDArray[Any], table: AnswerTable, name: str) -> NDArray[Any]:
@@ -220,11 +250,20 @@ def _one_of_each(found: NDArray[Any], table: AnswerTable, name: str) -> NDArray[
     return own
 
 
+def _group_codes(groups: NDArray[Any]) -> IntArray:
+    """Return codes of the groups; refuse missing ones, and a single one, within which nothing is independent."""
+    try:
+        codes = pd.factorize(groups)[0]
+    except TypeError as error:
+        raise InputError(f"groups cannot be compared ({one_line(str(error))}); name each by a text.") from error
+    if codes.min() < 0:
+        raise InputError(f"{counted(int((codes < 0).sum()), 'question has', 'questions have')} no group; name one.")
+    if codes.max() == 0:
+        raise InputError("All questions are in one group, so that none is independent of the others; leave groups out.")
+    return codes.astype(np.int64)
+
+
 def _objects(values: Any) -> NDArray[Any]:
-    if isinstance(values, (pd.Series, pd.Index)):
-        return values.to_numpy(dtype=object)
-    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
-        return as_array(values, "truth").astype(object)
     found = np.empty(len(values), dtype=object)
     found[:] = list(values)
     return found

@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,11 +26,14 @@ KNOWN = (
     "lighteval (.parquet) are known. Of other files, read a table with the columns question and answer yourself, and "
     "pass it to analyze_votes."
 )
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+# A sign follows no letter and no number, as in 3-5 or in a date; commas are those of thousands.
+NUMBER = re.compile(
+    r"(?:(?<![\w.)])-)?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)(?:[eE][+-]?\d{1,2}\b)?"
+)
 
 
 def last_number(text: Any) -> str | None:
-    """Return the last number in a text, without commas and trailing zeros of decimals; None without a number.
+    """Return the last number in a text in one form, such as 7 for 007, 7.0 and 7e0; None without a number.
 
     For ``analyze_votes(..., normalize=last_number)``, where answers are whole texts that end with a number.
 
@@ -42,8 +46,8 @@ def last_number(text: Any) -> str | None:
     found: list[str] = NUMBER.findall(str(text))
     if not found:
         return None
-    number = found[-1].replace(",", "")
-    return number.rstrip("0").rstrip(".") if "." in number else number
+    number = Decimal(found[-1].replace(",", "")).normalize()
+    return format(number, "f") if number else "0"
 
 
 def read_log(path: str | Path) -> pd.DataFrame:

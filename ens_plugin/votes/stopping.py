@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ens_plugin.core import certificate
-from ens_plugin.core.validation import as_count, as_numbers
+from ens_plugin.core.validation import as_count, as_numbers, shown
 from ens_plugin.errors import InputError
 
 __all__ = ["is_settled"]
@@ -51,7 +51,10 @@ def is_settled(counts: Mapping[Any, int] | ArrayLike, level: float = 0.05, *, n_
     >>> is_settled(Counter("aaab")), is_settled(Counter("a" * 12 + "b"))
     (False, True)
     """
-    votes = as_numbers(list(counts.values()) if isinstance(counts, Mapping) else counts, "counts")
+    given = list(counts.values()) if isinstance(counts, Mapping) else counts
+    if isinstance(given, Collection) and any(isinstance(count, str) for count in given):
+        raise InputError(f"counts holds texts, such as {shown(given, 60)}; pass the votes: Counter(answers).")
+    votes = as_numbers(list(given) if isinstance(given, Collection) else given, "counts")
     if votes.ndim != 1:
         raise InputError(f"counts has shape {votes.shape}; pass the votes for each answer to one question.")
     votes = votes[votes != 0]

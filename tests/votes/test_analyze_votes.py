@@ -212,6 +212,48 @@ def test_groups_widen_intervals() -> None:
     assert np.diff(together.error_interval) > np.diff(alone.error_interval)
 
 
+def test_weights_may_have_any_unit_and_order() -> None:
+    answers = {f"q{place}": list(row) for place, row in enumerate(drawn(100, 6, 0))}
+    rng = np.random.default_rng(0)
+    weight = {name: rng.random(6) for name in answers}
+    expected = curve(ens_plugin.analyze_votes(answers, ["a0"] * 100, weight=weight))
+    small = {name: 1e-50 * weight[name] for name in reversed(weight)}
+    assert curve(ens_plugin.analyze_votes(answers, ["a0"] * 100, weight=small)) == pytest.approx(expected)
+
+
+def test_truth_of_a_shuffled_table_belongs_to_its_rows() -> None:
+    """A list of questions has an order and no names, so that the index of a Series says nothing."""
+    shuffled = pd.DataFrame(ANSWERS).assign(gold=TRUTH).sample(frac=1, random_state=0)
+    found = ens_plugin.analyze_votes(shuffled.drop(columns="gold").to_numpy(), shuffled["gold"])
+    assert found.to_frame().maj_at_k[1.0] == pytest.approx(0.6875)
+
+
+def test_sizes_beyond_the_largest_have_no_agreement() -> None:
+    found = ens_plugin.analyze_votes(drawn(100, 6, 0), ["a0"] * 100, max_size=11)
+    far = found._at([48.0])
+    assert np.isnan(far.agreement.iloc[0])
+    whole = ens_plugin.analyze_votes(drawn(100, 6, 0), ["a0"] * 100)
+    assert far.maj_at_k.iloc[0] == pytest.approx(whole._at([48.0]).maj_at_k.iloc[0], abs=0.01)
+
+
+def test_majority_of_two_is_that_of_one() -> None:
+    shares = ens_plugin.analyze_votes(drawn(200, 6, 0), ["a0"] * 200)._at([1.0, 2.0])
+    assert shares.iloc[0, [0, -1]].tolist() == shares.iloc[1, [0, -1]].tolist()
+
+
+def test_answers_that_are_never_right_are_doubted() -> None:
+    text = str(ens_plugin.analyze_votes([["7.0", "7.0", "8.0"]] * 60, ["7"] * 60))
+    assert "never-right" in text
+
+
+def test_samples_that_depend_on_the_question_are_doubted() -> None:
+    easy, hard = drawn(150, 8, 5, (9, 0.5, 0.5)), drawn(150, 8, 6, (1, 1, 1))
+    uneven = [*(list(row) for row in easy), *(list(row[:2]) for row in hard)]
+    assert "uneven-samples" in str(ens_plugin.analyze_votes(uneven, ["a0"] * 300))
+    alike = [list(row[: 2 + 6 * (place % 2)]) for place, row in enumerate(drawn(300, 8, 7))]
+    assert "uneven-samples" not in str(ens_plugin.analyze_votes(alike, ["a0"] * 300))
+
+
 def test_normalize_makes_answers_the_same() -> None:
     texts = [[f"I get {answer}.0, so {answer}" for answer in row] for row in ANSWERS]
     found = ens_plugin.analyze_votes(texts, TRUTH, normalize=last_number)
@@ -261,7 +303,7 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "nothing": ([], None, {}, "no answers"),
     "none read": ([[None] * 4] * 50, None, {}, "No answer could be read"),
     "truth too short": (ANSWERS, TRUTH[:-1], {}, "99 values"),
-    "truth of other questions": ({"q": ["a", "a", "b"], "r": ["a", "a", "b"]}, {"x": "a"}, {}, "other questions"),
+    "truth of other questions": ({"q": ["a", "a", "b"], "r": ["a", "a", "b"]}, {"x": "a"}, {}, "is no question"),
     "truth unknown": (ANSWERS, [None] * 100, {}, "truth of 0 questions"),
     "truth of another type": (ANSWERS, [4, 7, 1, 3] * 25, {}, "not texts"),
     "two truths": (as_table().assign(truth=[str(place) for place in range(400)]), None, {}, "two values"),
@@ -271,6 +313,18 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "unknown criterion": (ANSWERS, TRUTH, {"criterion": "probability"}, "criterion must be"),
     "normalize that fails": (ANSWERS, TRUTH, {"normalize": lambda answer: 1 / 0}, "normalize fails"),
     "missing question": (as_table().assign(question=None), None, {}, "no question"),
+    "two questions of one name": (pd.DataFrame(ANSWERS, index=["q"] * 100), TRUTH, {}, "Two questions are called 'q'"),
+    "a table without answers": (as_table().rename(columns={"answer": "reply"}), None, {}, "lacks the column"),
+    "truth beside the samples": (pd.DataFrame(ANSWERS).assign(truth=TRUTH), None, {}, "lacks the column"),
+    "names that fit in part": (as_table(), {f"q{place + 1}": "4" for place in range(100)}, {}, "is no question"),
+    "truth as a word": (ANSWERS, "gold", {}, "truth is 'gold'"),
+    "groups as a word": (ANSWERS, TRUTH, {"groups": "document"}, "groups is 'document'"),
+    "one group": (ANSWERS, None, {"groups": ["a"] * 100}, "in one group"),
+    "missing group": (ANSWERS, None, {"groups": ["a", None] * 50}, "no group"),
+    "groups of lists": (ANSWERS, None, {"groups": [["a"]] * 100}, "groups cannot be compared"),
+    "weight as a number": (ANSWERS, TRUTH, {"weight": 3}, "form of answers"),
+    "weights of other questions": ({"q": ["a", "a"], "r": ["b", "b"]}, None, {"weight": {"q": [1, 1]}}, "question 'r'"),
+    "two columns of answers": (pd.concat([as_table(), as_table()[["answer"]]], axis=1), None, {}, "two columns"),
 }
 
 

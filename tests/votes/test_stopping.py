@@ -15,6 +15,7 @@ from ens_plugin.votes import is_settled
 def test_counts_may_be_a_counter_or_an_array() -> None:
     assert is_settled(Counter("a" * 20)) is is_settled([20]) is is_settled(np.array([0, 20, 0])) is True
     assert is_settled({}) is False
+    assert is_settled(Counter("a" * 20).values()) is True
 
 
 def test_two_possible_answers_take_fewer_samples() -> None:
@@ -52,6 +53,7 @@ def test_a_wrong_answer_is_rarely_ever_settled(shares: tuple[float, ...]) -> Non
         ([1, 2, 3], {"n_answers": 2}, "at most"),
         ([1, 2], {"n_answers": 1}, "at least 2"),
         ([1, 2], {"level": 0.7}, "level"),
+        (["42", "7"], {}, "texts"),
     ],
 )
 def test_wrong_input_is_refused(counts: object, options: dict[str, float], message: str) -> None:
