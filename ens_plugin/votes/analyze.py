@@ -134,10 +134,12 @@ class VoteReport:
         if self.report is None or self.pass_at_k is None:
             return pd.DataFrame(shares, index=index)
         curve = self.report.error_curve
-        ends = np.array([curve.interval_at(size) for size in index])
+        # Ties of an even number of samples are shared, and not the first label's as of a forest.
+        odd = previous_odd_size(index, self.ties_to).tolist()
+        ends = np.array([curve.interval_at(size) for size in odd])
         known = pd.Series(self.pass_at_k, index=np.arange(1.0, self.pass_at_k.size + 1))
         columns = {
-            "maj_at_k": [1.0 - curve.at(size) for size in index],
+            "maj_at_k": [1.0 - curve.at(size) for size in odd],
             "lower": 1.0 - ends[:, 1],
             "upper": 1.0 - ends[:, 0],
             "pass_at_k": known.reindex(index),
@@ -475,8 +477,7 @@ def _sentences(found: VoteReport) -> list[str]:
     )
     if found.report is None:
         return [asked, settled]
-    curve = found.report.error_curve
-    here, limit = (100 * (1 - curve.at(size)) for size in (found.n_samples, math.inf))
+    here, limit = 100.0 * found._at([found.n_samples, math.inf]).maj_at_k
     now = counted(found.n_samples, "sample")
     right = f"The majority is right for {here:.1f} % with {now}, {limit:.1f} % with infinitely many."
     return [f"{asked} {right}", settled]

@@ -237,8 +237,9 @@ def test_sizes_beyond_the_largest_have_no_agreement() -> None:
 
 
 def test_majority_of_two_is_that_of_one() -> None:
-    shares = ens_plugin.analyze_votes(drawn(200, 6, 0), ["a0"] * 200)._at([1.0, 2.0])
-    assert shares.iloc[0, [0, -1]].tolist() == shares.iloc[1, [0, -1]].tolist()
+    for weights in ((4, 1, 1, 1), (2, 1)):
+        shares = ens_plugin.analyze_votes(drawn(200, 6, 0, weights), ["a0"] * 200)._at([1.0, 2.0])
+        assert shares.iloc[0, [0, -1]].tolist() == shares.iloc[1, [0, -1]].tolist()
 
 
 def test_answers_that_are_never_right_are_doubted() -> None:
