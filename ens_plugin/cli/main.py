@@ -88,6 +88,15 @@ format_option = click.option(
     help="Form of the result on stdout.",
 )
 
+two_formats_option = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the result on stdout.",
+)
+
 
 def _print_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if not is_asked or context.resilient_parsing:
@@ -477,14 +486,7 @@ def _sentence(found: OobPredictions, path: Path) -> str:
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the size.")
 @max_size_option
 @feature_arguments
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the result on stdout.",
-)
+@two_formats_option
 @output_option("--html", "Also write the result as a self-contained HTML page.")
 @output_option("--json", "Also save the result as JSON.")
 @means_arguments
@@ -560,14 +562,7 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
 )
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the samples.")
 @max_size_option
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the result on stdout.",
-)
+@two_formats_option
 def votes(
     file: str, question: str | None, answer: str | None, truth: str | None, groups: str | None,
     normalize: Literal["none", "text", "number"], unparsed: Literal["wrong", "ignored"], confidence: float,
