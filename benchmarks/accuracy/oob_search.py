@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS, REAL_DATA, friedman1
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se, table
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.oob.search import OneFold, make_oob_scorer
 
@@ -163,10 +163,6 @@ def rank_correlation(first: FloatArray, second: FloatArray) -> float:
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
-
-
-def mean_and_se(values: FloatArray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 TRIED = "nothing: the score is what analyze() estimates, and the search has nothing to tune."

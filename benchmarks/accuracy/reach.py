@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 import ens_plugin
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se, table
 
 Array = NDArray[Any]
 
@@ -203,8 +203,7 @@ def run(options: Options) -> dict[str, Array]:
 
 def differences(found: Array) -> tuple[float, float]:
     """Return the mean difference of estimates and errors on fresh rows, and its standard error."""
-    gap = found[:, 0] - found[:, 1]
-    return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(gap.size))
+    return mean_and_se(found[:, 0] - found[:, 1])
 
 
 def claims(results: dict[str, Array]) -> list[Claim]:

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import ens_plugin
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS, friedman1
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se, root_mean_square, table
 
 Array = NDArray[Any]
 
@@ -127,11 +127,6 @@ def relative(found: list[Outcome]) -> Array:
     return np.array([100.0 * (each.limit - each.same_rows) / each.fresh_rows for each in found])
 
 
-def spread(values: Array) -> float:
-    """Return the standard error of a mean."""
-    return float(values.std(ddof=1) / np.sqrt(values.size))
-
-
 def claims(cells: dict[tuple[str, str, int], list[Outcome]]) -> list[Claim]:
     """List coverage by kind of rows and repeats, and what the dependence of folds changes."""
     found = []
@@ -141,7 +136,7 @@ def claims(cells: dict[tuple[str, str, int], list[Outcome]]) -> list[Claim]:
                 [holds(each) for (_, *cell), each in cells.items() if cell == [kind, repeats]]
             )
             measure = f"{kind}, {repeats} repeats: 95 % interval holds the error at infinity (%)"
-            found.append(Claim(measure, float(held.mean()), spread(held), low=90.0, digits=1))
+            found.append(Claim(measure, *mean_and_se(held), low=90.0, digits=1))
     for repeats in REPEATS:
         gaps = np.concatenate([
             [100.0 * (one.whole / one.apart - 1.0) for one in each]
@@ -149,16 +144,17 @@ def claims(cells: dict[tuple[str, str, int], list[Outcome]]) -> list[Claim]:
             if cell == [OUT_OF_FOLD, repeats]
         ])  # fmt: skip
         measure = f"{repeats} whole repeats: error on fresh rows above that of as many other models (%)"
-        found.append(Claim(measure, float(gaps.mean()), spread(gaps)))
+        found.append(Claim(measure, *mean_and_se(gaps)))
     return found
 
 
 def row_of(cell: tuple[str, str, int], found: list[Outcome]) -> list[str]:
     """Return one cell as text."""
     problem, kind, repeats = cell
-    off, width = relative(found), [100.0 * (each.high - each.low) / each.fresh_rows for each in found]
+    off = relative(found)
+    (mean, se), width = mean_and_se(off), [100.0 * (each.high - each.low) / each.fresh_rows for each in found]
     return [
-        problem, kind, str(repeats), f"{off.mean():+.1f} ± {spread(off):.1f}", f"{root_mean_square(off):.1f}",
+        problem, kind, str(repeats), f"{mean:+.1f} ± {se:.1f}", f"{root_mean_square(off):.1f}",
         f"{100 * holds(found).mean():.0f}", f"{np.median(width):.0f}",
     ]  # fmt: skip
 

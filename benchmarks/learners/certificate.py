@@ -16,7 +16,7 @@ from benchmarks.learners.pruning import N_TREES, SHALLOW, ensemble
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se, table
 from ens_plugin import DynamicPruningClassifier
 from ens_plugin.sizing.pruning import RULES
 
@@ -132,7 +132,7 @@ def price(records: Sequence[Record], rule: str) -> tuple[float, float]:
             for own, other in zip(founds(records, "certified"), founds(records, rule), strict=True)
         ]
     )
-    return float(ratios.mean()), float(ratios.std(ddof=1) / np.sqrt(ratios.size))
+    return mean_and_se(ratios)
 
 
 def columns(records: Sequence[Record], rule: str) -> Mapping[str, Array]:

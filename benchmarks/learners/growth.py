@@ -18,7 +18,7 @@ from tqdm import tqdm
 from benchmarks.shared.forests import Plan, Record, kept, leaf_values, out_of_bag
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se, table
 from ens_plugin.errors import NotConvergedWarning
 from ens_plugin.papers.ensemble_size_2013 import ban_size
 from ens_plugin.sizing.grow import PROBE_SIZES, grow
@@ -111,10 +111,6 @@ def out_of_bag_path(forest: RandomForestClassifier, features: Array, y: Array) -
 
 def found_by(records: Sequence[Record], rule: str) -> Found:
     return Found(*np.array([record[rule] for record in records]).T)
-
-
-def mean_and_se(values: FloatArray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def mean_over_sets(by_set: Sequence[FloatArray]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
 from ens_plugin.core.votes import subset_majority_error
 from ens_plugin.papers.ensemble_size_2013 import (
     ban_size,
@@ -226,10 +226,6 @@ def law(records: Sequence[Record]) -> Law:
         disagreement_ratio_se=float(spread.std(ddof=1) / level / np.sqrt(spread.size)),
         tail_ratio=float(np.mean(tail) / limiting_row_size_tail(level, [1001])[0]),
     )
-
-
-def mean_and_se(values: FloatArray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 TRIED = "nothing, for the rule is as published; few repetitions (spiral: a third of them)."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.votes import bagging_mistakes, unpacked
 from benchmarks.shared.forests import Plan, Record, grow_all
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
 from ens_plugin.core.error_curve import binomial_curve
 from ens_plugin.core.votes import fit_mixture
 from ens_plugin.papers.error_curves_2007 import expected_plugin_curve
@@ -106,10 +106,6 @@ def columns(records: Sequence[Record], estimate: Estimator, validation_rows: int
     """Every row of the table over repetitions (%)."""
     found = [estimates(record, estimate, validation_rows) for record in records]
     return {row: np.array([one[row] for one in found]) for row in ROWS}
-
-
-def mean_and_se(values: FloatArray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def claims(name: str, plain: Columns, ours: Columns, records: Sequence[Record]) -> list[Claim]:

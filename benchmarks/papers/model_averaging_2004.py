@@ -15,7 +15,7 @@ from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_opti
 from benchmarks.papers.stable_learners import error_sections
 from benchmarks.papers.vote_posterior import PAPER_MODELS, draw_posterior, posterior_section, vote_parameters
 from benchmarks.shared.keel import missing_keel
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
 from ens_plugin.papers.model_averaging_2004 import (
     general_sd_bound,
     mean_bound,
@@ -194,7 +194,7 @@ def region_sections(n_sets: int, reference: int, seed: int) -> tuple[list[Claim]
                 settled.setdefault(n_models, []).append(float(done.mean()))
                 wrong.setdefault(n_models, []).append(float(np.sum(done & differ) / max(int(done.sum()), 1)))
         for n_models in REGION_MODELS:
-            value, se = _mean_and_se(wrong[n_models])
+            value, se = mean_and_se(wrong[n_models])
             measure = f"{kind}, T = {n_models}: settled labels that differ from {reference} models'"
             made.append(Claim(measure, value, se, high=0.05, digits=4))
         cells = [f"{100 * np.mean(settled[n_models]):.1f}" for n_models in REGION_MODELS]
@@ -206,10 +206,6 @@ def region_sections(n_sets: int, reference: int, seed: int) -> tuple[list[Claim]
 def _labels(scores: FloatArray) -> NDArray[np.int64]:
     relative = np.exp(scores - scores.max(axis=(0, 2))[None, :, None])
     return np.asarray(np.argmax(relative.sum(axis=0), axis=1))
-
-
-def _mean_and_se(values: list[float]) -> tuple[float, float]:
-    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 NOTES = """\

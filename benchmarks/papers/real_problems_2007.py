@@ -15,7 +15,6 @@ from benchmarks.papers.error_curves_2007 import (
     Columns,
     columns,
     deconvolved,
-    mean_and_se,
     plugged_in,
     predicted_bias,
 )
@@ -23,7 +22,7 @@ from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_opti
 from benchmarks.papers.votes import bagging_mistakes
 from benchmarks.shared.forests import Plan, Record, grow_all
 from benchmarks.shared.keel import keel_rows, missing_keel
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
 
 FloatArray = NDArray[np.float64]
 

@@ -24,14 +24,13 @@ from benchmarks.papers.ensemble_size_2013 import (
     chosen_sizes,
     grown_size,
     law,
-    mean_and_se,
 )
 from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.ranks import average_ranks, nemenyi_distance
 from benchmarks.papers.votes import METHODS, split, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.keel import keel_rows, missing_keel
-from benchmarks.shared.results import Claim, claims_table, publish, root_mean_square, run_facts, table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, root_mean_square, run_facts, table
 from ens_plugin.core.stopping import stopping_table, uniform_prior
 from ens_plugin.core.votes import subset_majority_error
 from ens_plugin.errors import WeakEstimateWarning

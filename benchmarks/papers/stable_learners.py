@@ -13,7 +13,7 @@ from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.shared.keel import keel_rows
-from benchmarks.shared.results import Claim, table
+from benchmarks.shared.results import Claim, mean_and_se, table
 from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
 
 __all__ = ["PROBLEMS", "Problem", "error_sections", "errors_of_split", "majority_labels"]
@@ -166,7 +166,7 @@ def claims(found: Sequence[Mapping[str, Errors]]) -> list[Claim]:
         "naive Bayes, 10 %: parametric less rows": (_gain(few, PARAMETRIC, AVERAGED), TRIED),
     }
     return [
-        Claim(f"{name}, fall of the error (points, mean over data sets)", *_mean_and_se(gain), low=0.0, tried=tried)
+        Claim(f"{name}, fall of the error (points, mean over data sets)", *mean_and_se(gain), low=0.0, tried=tried)
         for name, (gain, tried) in gains.items()
     ]
 
@@ -174,10 +174,6 @@ def claims(found: Sequence[Mapping[str, Errors]]) -> list[Claim]:
 def _gain(found: Mapping[str, Errors], method: str, over: str) -> FloatArray:
     """Mean over data sets of how much lower a method's error is, by split."""
     return np.asarray(np.mean([errors[over] - errors[method] for errors in found.values()], axis=0))
-
-
-def _mean_and_se(values: FloatArray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def error_table(experiment: Experiment, found: Mapping[str, Errors]) -> str:
@@ -189,7 +185,7 @@ def error_table(experiment: Experiment, found: Mapping[str, Errors]) -> str:
         lines.append(
             [f"**{name}**, paper", *(f"{printed[method]:g}" if method in printed else "" for method in methods)]
         )
-        shown = (_mean_and_se(errors[method]) for method in methods)
+        shown = (mean_and_se(errors[method]) for method in methods)
         lines.append([f"{name}, here", *(f"{mean:.1f} ± {se:.1f}" for mean, se in shown)])
     return table([f"{experiment.title} for training, error (%)", *methods], lines)
 

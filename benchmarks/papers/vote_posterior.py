@@ -30,6 +30,7 @@ PAPER = {
 DIGITS = {"mean": 3, "sd": 3, "KL": 2}
 PAPER_MODELS = 100
 CELL = 0.01
+EDGES = np.linspace(0.0, 1.0, round(1.0 / CELL) + 1)
 DEMOCRAT = 0
 # The most probable parameters, as the paper's learner returns them.
 PSEUDO_COUNT = 1e-10
@@ -56,9 +57,8 @@ def vote_parameters(n_models: int, seed: int) -> Parameters:
 
 def divergence(drawn: FloatArray, yes: float, no: float) -> float:
     """Return the Kullback-Leibler divergence of the draws' shares in cells of a hundredth from the posterior's."""
-    edges = np.linspace(0.0, 1.0, round(1.0 / CELL) + 1)
-    share = np.histogram(drawn, edges)[0] / drawn.size
-    expected = np.diff(beta(yes + 1.0, no + 1.0).cdf(edges))
+    share = np.histogram(drawn, EDGES)[0] / drawn.size
+    expected = np.diff(beta(yes + 1.0, no + 1.0).cdf(EDGES))
     hit = share > 0
     return float(np.sum(share[hit] * np.log(share[hit] / expected[hit])))
 
@@ -111,15 +111,14 @@ def draw_posterior(parameters: Parameters, path: Path = PICTURE) -> None:
 
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")
     chance = np.linspace(0.0, 1.0, 501)
-    edges = np.linspace(0.0, 1.0, round(1.0 / CELL) + 1)
     half = parameters.yes.size // 2
     for axes, first in zip(figure.subplots(1, 2, sharey=True), (0, half), strict=True):
         for attribute in range(first, first + half):
             exact = beta(parameters.yes[attribute] + 1.0, parameters.no[attribute] + 1.0)
             (line,) = axes.plot(chance, CELL * exact.pdf(chance), linewidth=1.2, label=str(attribute + 1))
-            share = np.histogram(parameters.drawn[:, attribute], edges)[0] / parameters.drawn.shape[0]
+            share = np.histogram(parameters.drawn[:, attribute], EDGES)[0] / parameters.drawn.shape[0]
             hit = share > 0
-            axes.plot(edges[:-1][hit] + CELL / 2, share[hit], ".", color=line.get_color(), markersize=4)
+            axes.plot(EDGES[:-1][hit] + CELL / 2, share[hit], ".", color=line.get_color(), markersize=4)
         axes.set_xlabel("Chance that a democrat votes yes")
         axes.legend(title="Attribute", ncols=2, fontsize="small", title_fontsize="small")
         axes.spines[["top", "right"]].set_visible(False)

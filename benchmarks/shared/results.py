@@ -21,7 +21,17 @@ from benchmarks.shared.headline import with_headline
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options
 
-__all__ = ["RESULTS", "Claim", "claims_table", "conclude", "publish", "root_mean_square", "run_facts", "table"]
+__all__ = [
+    "RESULTS",
+    "Claim",
+    "claims_table",
+    "conclude",
+    "mean_and_se",
+    "publish",
+    "root_mean_square",
+    "run_facts",
+    "table",
+]
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
@@ -32,6 +42,12 @@ def root_mean_square(values: ArrayLike) -> float:
     """Return the root of the mean square; NaN of nothing, which meets no target."""
     squares = np.square(np.asarray(values, dtype=float))
     return float(np.sqrt(squares.mean())) if squares.size else math.nan
+
+
+def mean_and_se(values: ArrayLike) -> tuple[float, float]:
+    """Return the mean of values, and its standard error."""
+    array = np.asarray(values, dtype=float)
+    return float(array.mean()), float(array.std(ddof=1) / np.sqrt(array.size))
 
 
 @dataclass(frozen=True)

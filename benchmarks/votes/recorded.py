@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import ens_plugin
 from benchmarks.shared.options import read_options
 from benchmarks.shared.results import Claim, conclude, root_mean_square, table
-from benchmarks.votes.simulated import won
+from benchmarks.votes.simulated import counted_answers, won
 from ens_plugin.core.certificate import is_settled
 from ens_plugin.errors import EnsPluginWarning
 
@@ -59,7 +59,7 @@ def recorded(name: str, n_recorded: int, seed: int) -> Votes:
 
 def counts(answers: IntArray) -> IntArray:
     """Return how often each label was given, shape (n_questions, 10)."""
-    return np.stack([(answers == label).sum(axis=1) for label in range(10)], axis=1)
+    return counted_answers(answers, 10)
 
 
 def majority_error(votes: Votes, size: int, rng: np.random.Generator) -> float:

@@ -74,6 +74,11 @@ def sampled(shares: Array, n_samples: int, rng: np.random.Generator) -> NDArray[
     return rng.multinomial(n_samples, shares)
 
 
+def counted_answers(answers: NDArray[np.int64], n_answers: int) -> NDArray[np.int64]:
+    """Return how often each answer was given, shape (n_questions, n_answers)."""
+    return np.stack([(answers == code).sum(axis=1) for code in range(n_answers)], axis=1)
+
+
 def won(counts: NDArray[np.int64], answer: NDArray[np.int64]) -> Array:
     """Return the share of a question's win that one answer has, shape (n_questions,)."""
     winners = counts == counts.max(axis=1, keepdims=True)
@@ -106,7 +111,7 @@ def found(draw: Draw, n_questions: int, n_samples: int, seed: int, true: Truth) 
     size = float(np.exp(np.interp(CONFIDENCE, advice.values, np.log(advice.sizes))))
     first, last = advice.interval
     # The plug-in takes the votes at hand for the chances of infinitely many.
-    shares_at_hand = np.apply_along_axis(np.bincount, 1, answers, minlength=shares.shape[1]) / n_samples
+    shares_at_hand = counted_answers(answers, shares.shape[1]) / n_samples
     plug_in = 1.0 - np.mean(
         [np.mean(won(sampled(shares_at_hand, LARGE, rng), np.zeros(n_questions, dtype=np.int64))) for _ in range(20)]
     )

@@ -104,6 +104,7 @@ def test_smoke(script: str, tmp_path: Path) -> None:
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
     assert body.startswith("## ")
     assert "| measure" in body
+    # As a word: banana is a data set.
     assert not re.search(r"\bnan\b", body)
 
 

