@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -48,14 +47,6 @@ class AnswerEnsemble(CustomEnsemble):
         scores = np.zeros((codes.size, self.classes.size))
         scores[np.arange(codes.size), codes] = self.weight[member, rows[:, 0]]
         return scores
-
-    def first(self, n_members: int) -> AnswerEnsemble:
-        """Return the ensemble of the first samples of each question."""
-        part = copy(self)
-        part.n_members, part.outputs = n_members, self.outputs[:n_members]
-        part.has_answer = self.has_answer[:n_members]
-        part.weight = None if self.weight is None else self.weight[:n_members]
-        return part
 
 
 class AnswerAdapter(CustomAdapter):

@@ -523,7 +523,7 @@ def tally_model_rows(rows: Rows, settings: ResolvedOptions, progress: Progress |
     if rows.adapter.classes is not None:
         evidence = evidence.sort_samples()
     # Held-out rows are in no bag, however many members an adapter has predict them.
-    chance = np.ones(rows.target.size) if rows.bags is None else rows.chances
+    chance = np.broadcast_to(np.float64(1.0), rows.target.size) if rows.bags is None else rows.chances
     if rows.groups is not None and rows.bags is not None:
         chance = group_chances(rows.groups, evidence.tally.trials, rows.adapter.n_members)
     weight = replace(evidence.weight, groups=rows.groups)

@@ -25,7 +25,6 @@ Ewens, W. J. (1972). The sampling theory of selectively neutral alleles. Theoret
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -119,9 +118,8 @@ def fit_partitions(codes: IntArray, groups: NDArray[np.integer] | None, random_s
         groups = None if groups is None else groups[chosen]
         kept, kind = np.unique(kind[chosen], return_inverse=True)
         partitions = partitions[kept]
-    drawn = np.stack([np.bincount(each, minlength=len(partitions)) for each in _resampled(kind, groups, rng)])
-    counts = np.bincount(kind, minlength=len(partitions))
-    return PartitionLaw(_likelihood(partitions), counts.astype(float), drawn.astype(float), _random_starts(rng))
+    counts = np.bincount(kind).astype(np.float64)
+    return PartitionLaw(_likelihood(partitions), counts, _resampled(kind, groups, rng), _random_starts(rng))
 
 
 def _partitions(codes: IntArray) -> IntArray:
@@ -134,18 +132,15 @@ def _partitions(codes: IntArray) -> IntArray:
     return np.asarray(-np.sort(-votes, axis=1))
 
 
-def _resampled(kind: IntArray, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Yield the partitions of random draws of the questions with replacement, those of one group together."""
+def _resampled(kind: IntArray, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> FloatArray:
+    """Return how often each partition is among random draws of the groups, or of the questions, with replacement."""
     group = np.arange(kind.size) if groups is None else np.unique(groups, return_inverse=True)[1]
-    order = np.argsort(group, kind="stable")
-    parts = np.split(kind[order], np.cumsum(np.bincount(group))[:-1])
-    for _ in range(N_DRAWS):
-        drawn = rng.integers(len(parts), size=len(parts))
-        yield (
-            kind[rng.integers(kind.size, size=kind.size)]
-            if groups is None
-            else np.concatenate([parts[place] for place in drawn])
-        )
+    n_groups, n_partitions = int(group.max()) + 1, int(kind.max()) + 1
+    drawn = np.empty((N_DRAWS, n_partitions))
+    for counts in drawn:
+        times = np.bincount(rng.integers(n_groups, size=n_groups), minlength=n_groups)
+        counts[:] = np.bincount(kind, weights=times[group], minlength=n_partitions)
+    return drawn
 
 
 def _likelihood(partitions: IntArray) -> FloatArray:

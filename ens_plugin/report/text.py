@@ -297,7 +297,7 @@ def _number(value: float, metric: str) -> str:
     return "<0.01" if 0.0 < percent < 0.005 else f"{round(percent, 2) + 0.0:.2f}"
 
 
-_SAMPLES = re.compile(r"Answer")
+_SAMPLES = re.compile(r"^AnswerEnsemble$")
 _TREES = re.compile(r"Forest|Trees?(?!bagg)|XGB|LGBM|Booster", re.IGNORECASE)
 _MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
 WIDTH = 80

@@ -19,7 +19,7 @@ from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.unlabelled import Agreement, agreement_of
 from ens_plugin.core.partitions import fit_partitions
-from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, IntArray, counted, previous_odd_size, shown
+from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, counted, previous_odd_size, shown
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning, ends_at_caller
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import EnsembleReport, SizeRecommendation, brief, with_findings
@@ -105,13 +105,6 @@ class VoteReport:
     def recommended_size(self) -> int | None:
         """The number of samples that is enough by the wanted criterion; None where it cannot be told."""
         return self._advice.size
-
-    @property
-    def samples_text(self) -> str:
-        """The numbers of samples in words, such as "8 samples" or "3 to 8 samples"."""
-        if self.fewest_samples == self.n_samples:
-            return counted(self.n_samples, "sample")
-        return f"{self.fewest_samples} to {self.n_samples} samples"
 
     def to_frame(self) -> pd.DataFrame:
         """Return shares of the questions by number of samples.
@@ -287,8 +280,8 @@ def analyze_votes(
         # The result has a finding of its own about few questions.
         warnings.simplefilter("ignore", WeakEstimateWarning)
         agreement = _agreement(coded, options)
-        doubts = (*notes, *_doubts_about_truth(coded))
-        report = None if coded.truth is None else _report(coded, agreement, options, doubts)
+        known = None if coded.truth is None else coded.take(np.flatnonzero(coded.truth >= 0))
+        report = None if known is None else _report(known, agreement, options, notes)
     return VoteReport(
         n_questions=coded.questions.size,
         n_samples=int(coded.n_samples.max()),
@@ -296,7 +289,7 @@ def analyze_votes(
         ties_to=0.0 if coded.weight is not None else math.inf if coded.names.shape[1] == 2 else 2.0,
         report=report,
         agreement=replace(agreement, findings=(*agreement.findings, *notes)),
-        pass_at_k=None if coded.truth is None else _pass_at_k(coded),
+        pass_at_k=None if known is None else _pass_at_k(known),
     )
 
 
@@ -323,21 +316,20 @@ def _answered(coded: CodedAnswers) -> tuple[CodedAnswers, tuple[Finding, ...]]:
     return coded.take(np.flatnonzero(n_samples)), (finding("dropped-rows", sentence, n_dropped=n_empty),)
 
 
-def _doubts_about_truth(coded: CodedAnswers) -> tuple[Finding, ...]:
+def _doubts_about_truth(known: CodedAnswers) -> tuple[Finding, ...]:
     """Return doubts where no answer is ever right, and where questions with fewer samples are others than the rest."""
-    if coded.truth is None or not (coded.truth >= 0).any():
-        return ()
-    known, right = _with_truth(coded)
-    share = (known.codes == right).sum(axis=0) / known.n_samples
+    n_samples = known.n_samples
+    share = (known.codes == known.right).sum(axis=0) / n_samples
     if not share.any():
         sentence = (
             "No sample of any question gives the true answer. Check that answers and true ones are in one form, for "
             "example with normalize=."
         )
         return (finding("never-right", sentence),)
-    few = known.n_samples < np.median(known.n_samples)
-    few = known.n_samples < known.n_samples.max() if not few.any() else few
-    if few.all() or not few.any() or _are_alike(share[few], share[~few]):
+    few = n_samples < np.median(n_samples)
+    if not few.any():
+        few = n_samples < n_samples.max()
+    if not few.any() or _are_alike(share[few], share[~few]):
         return ()
     low, high = (100.0 * float(each.mean()) for each in (share[few], share[~few]))
     sentence = (
@@ -378,18 +370,10 @@ def _agreement(coded: CodedAnswers, options: AnalysisOptions) -> Agreement:
     return replace(found, undecided=found.undecided.assign(**columns))
 
 
-def _with_truth(coded: CodedAnswers) -> tuple[CodedAnswers, IntArray]:
-    """Return the questions with a known truth, and its codes."""
-    assert coded.truth is not None
-    known = np.flatnonzero(coded.truth >= 0)
-    return coded.take(known), coded.truth[known]
-
-
 def _report(
-    coded: CodedAnswers, agreement: Agreement, options: AnalysisOptions, notes: tuple[Finding, ...]
+    known: CodedAnswers, agreement: Agreement, options: AnalysisOptions, notes: tuple[Finding, ...]
 ) -> EnsembleReport:
     """Return the report of the questions with a known truth, with the agreement of all."""
-    known, _ = _with_truth(coded)
     if known.questions.size < 2:
         raise InputError(
             f"The truth of {counted(known.questions.size, 'question')} is known; at least 2 are needed, better some "
@@ -398,7 +382,7 @@ def _report(
     rng, own_options = np.random.default_rng(options.random_state), replace(options, groups=known.groups)
     n_codings = min(max(CODED_QUESTIONS // known.questions.size, 1), MOST_CODINGS)
     codings = [known, *(known.recoded(rng) for _ in range(n_codings - 1))]
-    report = _averaged([run_analysis(_ensemble(each), None, _with_truth(each)[1], own_options) for each in codings])
+    report = _averaged([run_analysis(_ensemble(each), None, each.right, own_options) for each in codings])
     own, chosen = agreement.recommendation, report.recommendation
     criteria = tuple(own if each.criterion == "agreement" else each for each in report.criteria)
     # Codes are no labels: what is told by label means nothing.
@@ -410,7 +394,7 @@ def _report(
         label_errors=(),
         basis=replace(report.basis, labels=(), findings=kept),
     )
-    return with_findings(changed, notes)
+    return with_findings(changed, (*notes, *_doubts_about_truth(known)))
 
 
 def _averaged(reports: Sequence[EnsembleReport]) -> EnsembleReport:
@@ -435,11 +419,10 @@ def _averaged(reports: Sequence[EnsembleReport]) -> EnsembleReport:
     return replace(middle, error_curve=curve, bias_variance=parts)
 
 
-def _pass_at_k(coded: CodedAnswers) -> FloatArray:
+def _pass_at_k(known: CodedAnswers) -> FloatArray:
     """Return the share of questions with at least one right answer among k (Chen et al. 2021, eq. 1)."""
-    known, right = _with_truth(coded)
     n_samples = known.n_samples
-    n_wrong = n_samples - (known.codes == right).sum(axis=0)
+    n_wrong = n_samples - (known.codes == known.right).sum(axis=0)
     k = np.arange(int(n_samples.min()))[:, None]
     none_right = np.cumprod(np.maximum(n_wrong - k, 0) / (n_samples - k), axis=0)
     return np.asarray(1.0 - none_right.mean(axis=1))
@@ -469,7 +452,9 @@ def _in_words(sentence: str) -> str:
 
 
 def _sentences(found: VoteReport) -> list[str]:
-    asked = f"{counted(found.n_questions, 'question')} of {found.samples_text} each."
+    most, fewest = counted(found.n_samples, "sample"), found.fewest_samples
+    samples = most if fewest == found.n_samples else f"{fewest} to {most}"
+    asked = f"{counted(found.n_questions, 'question')} of {samples} each."
     agreement = found.agreement
     settled = (
         f"{100 * agreement.agreement:.3g} % of the majority answers are those of infinitely many samples; "
@@ -478,8 +463,7 @@ def _sentences(found: VoteReport) -> list[str]:
     if found.report is None:
         return [asked, settled]
     here, limit = 100.0 * found._at([found.n_samples, math.inf]).maj_at_k
-    now = counted(found.n_samples, "sample")
-    right = f"The majority is right for {here:.1f} % with {now}, {limit:.1f} % with infinitely many."
+    right = f"The majority is right for {here:.1f} % with {most}, {limit:.1f} % with infinitely many."
     return [f"{asked} {right}", settled]
 
 

@@ -83,6 +83,12 @@ class CodedAnswers:
         """The number of answers to each question, shape (n_questions,)."""
         return np.asarray((self.codes != MISSING).sum(axis=0))
 
+    @property
+    def right(self) -> IntArray:
+        """The codes of the true answers, where they are given."""
+        assert self.truth is not None
+        return self.truth
+
     def take(self, chosen: NDArray[np.intp]) -> CodedAnswers:
         """Return some of the questions."""
         return CodedAnswers(

@@ -91,7 +91,7 @@ def read_log(path: str | Path) -> pd.DataFrame:
         raise InputError(f"{shown(path.name, 80)} has an unknown form. {KNOWN}")
     try:
         rows = list(reader(path))
-    except NotImplementedError as error:
+    except NotImplementedError as error:  # of zipfile, for a compression that it does not know
         raise InputError(
             f"{shown(path.name, 80)} is compressed in a way that this Python cannot read. Install inspect-ai here, or "
             "convert the log: inspect log convert --to json --output-dir FOLDER FILE."

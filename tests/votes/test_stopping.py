@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,6 +57,6 @@ def test_a_wrong_answer_is_rarely_ever_settled(shares: tuple[float, ...]) -> Non
         (["42", "7"], {}, "texts"),
     ],
 )
-def test_wrong_input_is_refused(counts: object, options: dict[str, float], message: str) -> None:
+def test_wrong_input_is_refused(counts: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        is_settled(counts, **options)  # type: ignore[arg-type]
+        is_settled(counts, **options)
