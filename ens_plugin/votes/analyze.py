@@ -178,9 +178,7 @@ class VoteReport:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error of the majority by number of samples; without truth, the agreement."""
-        if self.report is None:
-            return self.agreement.plot(ax)
-        return self.report.error_curve.plot(ax)
+        return (self.agreement if self.report is None else self.report).plot(ax)
 
 
 @ends_at_caller

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import ens_plugin
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError
@@ -285,6 +286,12 @@ def test_agreement_goes_to_the_other_surfaces(tmp_path: Path) -> None:
     page = found.agreement.to_html(tmp_path / "page.html")
     assert found.undecided.answer.iloc[0] in page.read_text(encoding="utf-8")
     assert "undecided" in found.agreement.to_json()
+
+
+@pytest.mark.parametrize("truth", [["a0"] * 100, None])
+def test_picture_counts_samples(truth: list[str] | None) -> None:
+    axes = ens_plugin.analyze_votes(drawn(100, 8, 0), truth).plot(Figure().subplots())
+    assert axes.get_xlabel() == "Ensemble size (samples)"
 
 
 def test_report_goes_to_the_other_surfaces() -> None:
