@@ -285,7 +285,6 @@ class EnsembleAdapter(ABC):
     :meth:`loss`                    a loss of the ensemble's own, with its :attr:`loss_name`
     :meth:`cautions`                warnings that every report contains
     :meth:`doubts`                  members that are no draws of one learner
-    :meth:`fingerprint`             how the gate recognises files of the model
     For other functions
     ---------------------------------------------------------------------------------------------------
     :meth:`truncated`               :func:`ens_plugin.truncate`, ``ens-plugin rightsize``
@@ -680,14 +679,6 @@ class EnsembleAdapter(ABC):
 
     def doubts(self) -> tuple[Finding | str, ...]:
         """Return what casts doubt on the members as draws of one learner, so that no figure is to be relied on."""
-        return ()
-
-    def fingerprint(self) -> tuple[bytes, ...]:
-        """Return parts of the members that are found again, byte by byte, in every file that the model is stored in.
-
-        By them the gate recognises the files of the model that a report is about.  Empty, as by default, where there
-        are none; a stored model is then recognised by its run alone.
-        """
         return ()
 
     def truncated(self, size: int) -> Any:

@@ -35,7 +35,6 @@ from ens_plugin.adapters.sklearn.forest import (
     leaf_outputs,
     pure_labels,
     reached_labels,
-    root_bytes,
     tree_splits,
     truncated_ensemble,
 )
@@ -342,10 +341,6 @@ class BalancedForestAdapter(EnsembleAdapter):
         trees = [(tree, features) for tree in self.model.estimators_]
         is_training = self._grew_on(features, target) or hold_node_values(trees)
         return judge_origin(is_training, (), features.shape[0], lambda: show_node_values(trees))
-
-    def fingerprint(self) -> tuple[bytes, ...]:
-        """Return the roots of three trees."""
-        return root_bytes(self.model.estimators_)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

@@ -38,6 +38,7 @@ __all__ = [
     "is_spark_model",
     "java_reason",
     "layers",
+    "native_model",
     "output_count",
     "output_ensemble",
     "refuse_resampled",
@@ -191,7 +192,7 @@ def is_elimination(model: Any) -> bool:
 def _held(model: Any) -> Any | None:
     """Return the model inside a pyfunc, a search, an RFE, a learner or a model of Spark; None for any other."""
     if _is_pyfunc(model):
-        return _raw_model(model)
+        return native_model(model)
     if _is_search(model):
         return _best_estimator(model)
     if _is_frozen(model):
@@ -228,7 +229,10 @@ def _is_pipeline(model: Any) -> bool:
     return module is not None and isinstance(model, module.Pipeline)
 
 
-def _raw_model(model: Any) -> Any:
+def native_model(model: Any) -> Any:
+    """Return the model behind MLflow's pyfunc; any other as it is."""
+    if not _is_pyfunc(model):
+        return model
     try:
         return model.get_raw_model()
     except (AttributeError, NotImplementedError) as error:

@@ -429,7 +429,6 @@ WALKED_TREES = 16
 MOST_FEATURES = 64
 # LightGBM takes a quarter longer for blocks of 1000 rows than for those of 10 000.
 COUNTED_BYTES = 24_000_000
-LEAF_CHARACTERS = 200  # eight values or more
 
 
 class LightGBMForestAdapter(EnsembleAdapter):
@@ -544,12 +543,6 @@ class LightGBMForestAdapter(EnsembleAdapter):
             features.shape[0],
             lambda: show_split_values(features.table, self._text.table.splits(), np.float64),
         )
-
-    def fingerprint(self) -> tuple[bytes, ...]:
-        """Return the beginnings of the leaf values of three trees, as in the model's text."""
-        trees = self._text.trees
-        chosen = sorted({0, len(trees) // 2, len(trees) - 1})
-        return tuple(f"leaf_value={trees[tree].lines['leaf_value'][:LEAF_CHARACTERS]}".encode() for tree in chosen)
 
     def column_splits(self, features: PreparedRows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

@@ -45,7 +45,6 @@ from ens_plugin.adapters.sklearn.forest import (
     leaf_outputs,
     pure_labels,
     reached_labels,
-    root_bytes,
     tree_splits,
     truncated_ensemble,
 )
@@ -245,10 +244,6 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             features.shape[0],
             known.would_show,
         )
-
-    def fingerprint(self) -> tuple[bytes, ...]:
-        """Return the roots of three trees."""
-        return root_bytes(self.model.estimators_)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""

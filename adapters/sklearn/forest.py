@@ -113,7 +113,6 @@ __all__ = [
     "outputs_by_tree",
     "pure_labels",
     "reached_labels",
-    "root_bytes",
     "tree_output_kind",
     "tree_splits",
     "truncated_ensemble",
@@ -366,17 +365,6 @@ class RecordedBags(DistributedBags):
         ]
         judge_first_splits(self._trees, sums.added["first splits"])
         return BagProof(target=all(are_proved))
-
-
-def root_bytes(members: Sequence[Any]) -> tuple[bytes, ...]:
-    """Return the roots of three trees as they are stored: split, impurity, size and the number of rows drawn.
-
-    Pickle, cloudpickle and skops all store the nodes of a tree as the array is in memory.
-    """
-    chosen = [members[member] for member in checked_members(len(members))]
-    if not all(hasattr(member, "tree_") for member in chosen):
-        return ()
-    return tuple(_root(member.tree_) for member in chosen)
 
 
 def _root(tree: Any) -> bytes:
@@ -646,10 +634,6 @@ class SklearnForestAdapter(EnsembleAdapter):
             n_rows,
             lambda: show_node_values([(tree, features) for tree in trees]),
         )
-
-    def fingerprint(self) -> tuple[bytes, ...]:
-        """Return the roots of three trees."""
-        return root_bytes(self.model.estimators_)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

@@ -180,7 +180,6 @@ _MORE_LABELS = ("multi:softprob", "multi:softmax")
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
 _CLOSE = 1e-5
 WHOLE = 1e-4
-FIRST_NODES = 64  # compared with a stored file
 READ_TOGETHER = 32
 # Of so many rows, sums over trees are kept from the proof on, in 16 MB.
 SUMMED_ROWS = 400_000
@@ -358,12 +357,6 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             features.shape[0],
             lambda: show_split_values(features.table, split_conditions(self.forest.table), np.float32),
         )
-
-    def fingerprint(self) -> tuple[bytes, ...]:
-        """Return the values of the first nodes of three trees, as UBJSON has them."""
-        trees = self.forest.document["learner"]["gradient_booster"]["model"]["trees"]
-        chosen = sorted({0, len(trees) // 2, len(trees) - 1})
-        return tuple(trees[tree]["split_conditions"][:FIRST_NODES].astype(">f4").tobytes() for tree in chosen)
 
     def column_splits(self, features: Rows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

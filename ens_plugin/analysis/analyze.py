@@ -53,6 +53,7 @@ from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_har
 from ens_plugin.analysis.evidence import Evidence, Progress, label_count, progress_bar, tally_rows
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.proof import proof_positions, prove_model
 from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, own_prediction_doubts, read_rows
 from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
 from ens_plugin.analysis.weights import (
@@ -210,7 +211,6 @@ def build_report(
             n_groups=None if used.groups is None else int(np.unique(used.groups).size),
             findings=findings,
         ),
-        fingerprint=tuple(part.hex() for part in adapter.fingerprint()),
     )
     return replace(report, judged_rows=_judged_rows(report, tallied, estimates, known))
 
@@ -721,8 +721,8 @@ def run_analysis(
         if options.unlabelled is not None:
             _refuse_outputs(model, "The agreement on rows without labels")
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
-        report = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
-        return _with_doubts_about_steps(report, model, y)
+        report, positions = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
+        return _with_doubts_about_steps(replace(report, proof=prove_model(model, X, positions)), model, y)
 
 
 def _with_doubts_about_steps(report: EnsembleReport, model: Any, y: Any) -> EnsembleReport:
@@ -768,6 +768,7 @@ def _analyzed(
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings)
         report = _with_doubts_about_steps(report, model, y)
+        report = replace(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
 
@@ -862,6 +863,7 @@ class _Output:
     chance: FloatArray | None
     proof: BagProof
     metric: OutputMetric | None
+    proof_positions: IntArray
 
 
 def analyze_outputs(
@@ -872,8 +874,8 @@ def analyze_outputs(
     options: AnalysisOptions,
     progress: Progress | None = None,
     choose_rows: RowChoice | None = None,
-) -> EnsembleReport:
-    """Return the report of the mean over outputs, with the report of each output in ``outputs``.
+) -> tuple[EnsembleReport, IntArray]:
+    """Return the report of the mean over outputs, with that of each in ``outputs``, and the rows that prove the model.
 
     An output's report is that of the same members predicting it alone.  The curve of the mean is the mean of theirs.
     Its intervals, its size and its variance over seeds are estimated from the rows of all outputs together; the outputs
@@ -892,7 +894,7 @@ def analyze_outputs(
             raise _named(error, name) from error
     with granted_threads(options.n_jobs):
         mean = _mean_report(ensemble, outputs, options, progress)
-    return _joined(mean, reports, outputs, options)
+    return _joined(mean, reports, outputs, options), outputs[0].proof_positions
 
 
 def _columns(ensemble: Any, n_outputs: int, y: Any) -> tuple[list[str], list[NDArray[Any]]]:
@@ -942,7 +944,7 @@ def _analyze_output(
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings)
-        output = _rows_for_stack(rows, settings.metric)
+        output = _rows_for_stack(rows, settings.metric, rows.place(proof_positions(evidence.sample)))
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings)
     n_used, n_rows = output.rows.size, rows.target.size
@@ -954,7 +956,7 @@ def _analyze_output(
     return report, output
 
 
-def _rows_for_stack(rows: Rows, metric: ResolvedMetric | None) -> _Output:
+def _rows_for_stack(rows: Rows, metric: ResolvedMetric | None, positions: IntArray) -> _Output:
     """Return the rows with weight that at least two members predict."""
     usable = rows.weight > 0
     if rows.bags is not None:
@@ -970,6 +972,7 @@ def _rows_for_stack(rows: Rows, metric: ResolvedMetric | None) -> _Output:
         chance=None if rows.chances is None else rows.chances[used],
         proof=rows.proof,
         metric=None if metric is None else _metric_of_output(metric, rows, used),
+        proof_positions=positions,
     )
 
 

@@ -687,6 +687,42 @@ class Costs:
 FEWEST_ROWS = 30
 
 
+@dataclass(frozen=True, eq=False)
+class ModelProof:
+    """What an analysed model and each of its members predict for a few rows, by which a stored copy is recognised.
+
+    Attributes
+    ----------
+    positions : tuple of int
+        Places of these rows among those that were analysed, ascending.
+    labels : tuple of str
+        Predicted labels as text; empty for values.
+    outputs : tuple of float
+        For each row, its predicted value, or a weighted sum of its probabilities.
+    members : tuple of float
+        For each member, a weighted sum of all that it predicts for these rows.
+    rows : rows as they were passed, or None
+        Kept in memory only: a report that is read from JSON has none.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> proof = ens_plugin.analyze(forest, X, y).proof
+    >>> len(proof.members), len(proof.labels) == len(proof.rows)
+    (50, True)
+    """
+
+    positions: tuple[int, ...]
+    labels: tuple[str, ...]
+    outputs: tuple[float, ...]
+    members: tuple[float, ...]
+    rows: Any = field(default=None, repr=False)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportContent:
     """The fields of an :class:`ens_plugin.EnsembleReport`, and the scalars that are computed from them."""
@@ -712,7 +748,7 @@ class ReportContent:
     label_errors: tuple[LabelErrors, ...] = ()
     outputs: Mapping[str, ReportContent] = field(default_factory=dict)
     model_id: str | None = None
-    fingerprint: tuple[str, ...] = ()
+    proof: ModelProof | None = None
     judged_rows: JudgedRows | None = None
     costs: Costs | None = None
 
@@ -1130,9 +1166,9 @@ class EnsembleReport(ReportContent):
         every other attribute is then of the mean over outputs.  Empty for models of one output.
     model_id : str or None
         LoggedModel of MLflow that the report was logged for; None where it was logged for none.
-    fingerprint : tuple of str
-        Parts of the analysed members, in hexadecimal digits, as they are in the files of a stored model.  Empty for
-        libraries whose files have no such parts, and in reports of earlier versions.
+    proof : ModelProof or None
+        What the analysed model and its members predict for a few rows, by which a stored copy of it is recognised.
+        None where there is no model to predict with, as of a CustomEnsemble.
     costs : Costs or None
         Measured bytes and times, where :meth:`with_costs` put them.
 

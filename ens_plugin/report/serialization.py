@@ -36,17 +36,17 @@ _ADDED_LATER = {
     "outputs",
     "positive_label",
     "model_id",
-    "fingerprint",
+    "proof",
     "zeros",
     "costs",
 }
 # Fields that most reports lack, such as those on a metric or several outputs: written only where they hold something.
 _SELDOM = {
-    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "fingerprint", "zeros",
+    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "proof", "zeros",
     "costs",
 }  # fmt: skip
-# For comparisons of reports in one process: a number for each row.
-_NOT_WRITTEN = {"judged_rows"}
+# For comparisons in one process: a number for each row, and the rows of a proof.
+_NOT_WRITTEN = {"judged_rows", "rows"}
 # A confusion matrix of many labels has many of them.
 _AS_THEY_ARE = frozenset({int, str, bool})
 

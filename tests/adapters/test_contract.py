@@ -92,7 +92,6 @@ NEUTRAL: dict[str, tuple[tuple[Any, ...], Any]] = {
     "inverse_link": ((FIRST_ROWS,), FIRST_ROWS),
     "cautions": (("oob",), ()),
     "doubts": ((), ()),
-    "fingerprint": ((), ()),
     "settled_sums": ((FIRST_ROWS, None), None),
     "are_training_outputs": ((np.zeros((2, 3)), np.zeros(3)), False),
 }
