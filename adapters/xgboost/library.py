@@ -111,9 +111,10 @@ class XGBoost(Library):
 
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:
-        """Return the predictions of a model for rows, without ``Booster.predict``, which takes a DMatrix only."""
+        """Return the predictions of a model for rows: of a booster for a DMatrix, or for any table."""
         rows = as_pandas(rows)
-        return model.inplace_predict(rows) if _is_booster(model) else model.predict(rows)
+        is_table = hasattr(rows, "shape") or isinstance(rows, list)
+        return model.inplace_predict(rows) if _is_booster(model) and is_table else model.predict(rows)
 
     @classmethod
     def predict_proba(cls, model: Any, rows: Any) -> Any:

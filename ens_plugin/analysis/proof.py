@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from ens_plugin.adapters.members import as_pandas
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import native_model, output_count, output_ensemble, unwrap
 from ens_plugin.core.sample import Sample, spread_rows
-from ens_plugin.core.validation import CELLS_AT_ONCE, FloatArray, IntArray
+from ens_plugin.core.validation import CELLS_AT_ONCE, FloatArray, IntArray, one_line
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.report.result import ModelProof
 
@@ -49,12 +51,17 @@ def _spread(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> FloatArray:
 
 
 def prove_model(model: Any, X: Any, positions: IntArray) -> ModelProof | None:
-    """Return the proof of a model by some rows of X, which is kept as it was passed; None of what has no predict."""
+    """Return the proof of a model by some rows of X, as they were passed; None of what cannot predict them itself."""
     if X is None or not hasattr(native_model(model), "predict"):
         return None
-    rows = take_rows(X, positions)
-    labels, outputs = _predicted(model, rows)
-    members = member_sums(model, rows)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rows = take_rows(X, positions)
+            labels, outputs = _predicted(model, rows)
+            members = member_sums(model, rows)
+    except Exception:  # a user's model may raise anything, and its members are analysed all the same
+        return None
     return ModelProof(tuple(map(int, positions)), labels, _rounded(outputs), _rounded(members), rows)
 
 
@@ -65,7 +72,10 @@ def take_rows(X: Any, positions: Sequence[int] | IntArray) -> Any:
         return rows.iloc[positions]
     if hasattr(rows, "tocsr"):
         return rows.tocsr()[positions]
-    return rows[positions] if hasattr(rows, "shape") else [rows[place] for place in positions]
+    if hasattr(rows, "shape"):
+        return rows[positions]
+    # XGBoost's matrices have no index.
+    return rows.slice(positions) if hasattr(rows, "slice") else [rows[place] for place in positions]
 
 
 def _predicted(model: Any, rows: Any) -> tuple[tuple[str, ...], FloatArray]:
@@ -122,7 +132,7 @@ def find_difference(proof: ModelProof, model: Any) -> str | None:
     except EnsPluginError as error:
         return f"the rows of the analysis cannot be predicted with it ({error})"
     except Exception as error:  # a stored model may be of any kind
-        return f"it does not predict the rows of the analysis ({type(error).__name__}: {error})"
+        return f"it does not predict the rows of the analysis ({type(error).__name__}: {one_line(str(error))})"
     if len(members) != len(proof.members):
         return f"it has {len(members)} members and not {len(proof.members)}"
     if labels != proof.labels or not _are_equal(outputs, proof.outputs):
@@ -146,9 +156,10 @@ def with_rows(proof: ModelProof | None, rows: Any) -> ModelProof:
     """Return the proof of a report that was read from JSON, with its rows taken from those that were analysed."""
     if proof is None:
         raise InputError("This report has no predictions to compare a stored model with. Analyse the model again.")
-    n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    if proof.positions and n_rows <= proof.positions[-1]:
+    try:
+        return replace(proof, rows=take_rows(rows, proof.positions))
+    except Exception as error:  # rows may be anything
         raise InputError(
-            f"rows has {n_rows} rows, and the analysis had more than {proof.positions[-1]}. Pass the X of the analysis."
-        )
-    return ModelProof(proof.positions, proof.labels, proof.outputs, proof.members, take_rows(rows, proof.positions))
+            f"rows are not those of the analysis, which had more than {max(proof.positions)}: "
+            f"{type(error).__name__}: {one_line(str(error))}. Pass the X of the analysis."
+        ) from error

@@ -6,7 +6,6 @@ Results go to stdout, progress and notices to stderr.  Exit codes: 0 success, 1 
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -70,8 +69,6 @@ if TYPE_CHECKING:
 
     from ens_plugin.analysis.unlabelled import Agreement
     from ens_plugin.oob.predictions import OobPredictions
-
-__all__ = ["cli", "main"]
 
 INTERRUPTED = 130
 
@@ -296,20 +293,30 @@ def recommend(
 @click.option("--holdout", is_flag=True, help="With --data: no member of either was trained on these rows.")
 @feature_arguments
 @click.option("--promote", metavar="ALIAS", help="Move this alias to the version if it passes.")
+@click.option("--allow-older", is_flag=True, help="With --promote: also from a newer version to this one.")
 @click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the report was logged with.")
 @click.option("--audit-log", metavar="FILE", type=Path, help="Append a line of JSON for each event; - for stderr.")
 @click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Exit with 2 after so long without progress.",
+)
 @format_option
 def gate(
     model: str, policy: Path, baseline: str | None, data: str | None, target: str | None, holdout: bool,
-    drop: tuple[str, ...], features: tuple[str, ...], promote: str | None, prefix: str, audit_log: Path | None,
-    tracking_uri: str | None, style: Format,
+    drop: tuple[str, ...], features: tuple[str, ...], promote: str | None, allow_older: bool, prefix: str,
+    audit_log: Path | None, tracking_uri: str | None, timeout: float, style: Format,
 ) -> None:  # fmt: skip
     """Judge a registered version by a policy, and promote it.
 
     MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
-    version. Without --data the logged report decides and no model is loaded. With --data the model
-    is loaded, and that of --baseline. Loading a model runs code stored in it: load only what you trust.
+    version. Without --data the report that is linked to its files decides, and no model is loaded. With
+    --data the model is loaded, and that of --baseline. Loading a model runs code stored in it: load only
+    what you trust.
 
     Exits with 1 if the version does not meet the policy, with 2 if there is no verdict; in both
     cases nothing is promoted.
@@ -317,7 +324,8 @@ def gate(
     from ens_plugin.cli.registry import GateSetup, RowFile, decide, rows_from_file
 
     rows = rows_from_file(data, RowFile(target, holdout, drop, features))
-    decision = decide(model, GateSetup(policy, baseline, promote, prefix, audit_log, tracking_uri), rows)
+    setup = GateSetup(policy, baseline, promote, allow_older, prefix, audit_log, tracking_uri, timeout)
+    decision = decide(model, setup, rows)
     click.echo({"text": decision.summary, "json": decision.to_json, "markdown": decision.to_markdown}[style]())
     if not decision.passed:
         click.get_current_context().exit(NOT_MET)
@@ -359,48 +367,6 @@ def rightsize(
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
     if not found.passed:
         click.get_current_context().exit(NOT_MET)
-
-
-@cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin gate-server --policy policy.toml --baseline champion \\\n"
-        "      --promote champion\n"
-        "  ens-plugin gate-server --policy policy.toml --on-alias challenger \\\n"
-        "      --audit-log gate.jsonl\n"
-    )
-)
-@click.option("--policy", required=True, metavar="FILE", type=Path, help="TOML file with the requirements.")
-@click.option("--baseline", metavar="ALIAS", help="Compare with the version of the same model that has this alias.")
-@click.option("--promote", metavar="ALIAS", help="Move this alias to versions that pass.")
-@click.option("--on-alias", metavar="ALIAS", help="Judge a version also when it gets this alias.")
-@click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the reports were logged with.")
-@click.option(
-    "--secret-variable",
-    default="ENS_PLUGIN_WEBHOOK_SECRET",
-    show_default=True,
-    metavar="NAME",
-    help="Environment variable with the webhook's secret.",
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Port to listen on.")
-@click.option("--audit-log", metavar="FILE", type=Path, help="Append the audit lines here instead of to stderr.")
-@click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
-def gate_server(
-    policy: Path, baseline: str | None, promote: str | None, on_alias: str | None, prefix: str, secret_variable: str,
-    host: str, port: int, audit_log: Path | None, tracking_uri: str | None,
-) -> None:  # fmt: skip
-    """Run the gate for webhooks of MLflow's registry.
-
-    It judges every new version that they name, one after the other, in the way of `ens-plugin gate` without
-    --data, and prints each verdict. At its start it judges the versions that were registered while it was down.
-    Unsigned, wrongly signed, stale and repeated deliveries are refused.
-    """
-    from ens_plugin.cli.registry import GateSetup, serve
-
-    setup = GateSetup(policy, baseline, promote, prefix, audit_log, tracking_uri)
-    serve(setup, os.environ.get(secret_variable, ""), on_alias, host, port)
 
 
 @cli.command(
@@ -605,7 +571,7 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
     import mlflow
 
     from ens_plugin.tracking import log_report
-    from ens_plugin.tracking.models import logged_model_id, source_run_id
+    from ens_plugin.tracking.models import ADDRESS, logged_model_id, source_run_id
 
     with only_results_on_stdout(), quiet_libraries():
         uri = use_store(request.tracking_uri)
@@ -613,7 +579,8 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
             check_server(uri)
             with tracking_errors(uri):
                 mlflow.set_experiment(experiment)
-        model_id = logged_model_id(request.model)
+        is_version = ADDRESS.fullmatch(request.model) is not None
+        model_id = request.model if is_version else logged_model_id(request.model)
         if model_id is None and run_id is None and experiment is None:
             with tracking_errors(uri):
                 run_id = source_run_id(request.model)

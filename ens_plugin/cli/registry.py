@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from numpy.typing import ArrayLike
 
-from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, quiet_libraries, use_store
+from ens_plugin.cli.console import NO_RESULT, notice, only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.cli.inputs import (
     AnalysisRequest,
     analysis_of,
@@ -26,35 +26,28 @@ from ens_plugin.cli.inputs import (
     rows_for_model,
 )
 from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
-from ens_plugin.core.validation import counted
-from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.registry.gating import Audit, audit_to_file, audit_to_log, audited_errors, gate_request, run_gate
+from ens_plugin.errors import TrackingError
+from ens_plugin.registry.gating import (
+    Audit,
+    audit_to_file,
+    audit_to_log,
+    audited_errors,
+    error_line,
+    gate_request,
+    run_gate,
+)
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
-from ens_plugin.registry.server import GateWorker, gate_app, missed_versions
 from ens_plugin.report.budget import CostLimits
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
-from ens_plugin.tracking.connection import check_server, scratch_folder, tracking_errors
+from ens_plugin.tracking.connection import check_server, scratch_folder
 from ens_plugin.tracking.digest import Rows
-from ens_plugin.tracking.models import VersionAddress, check_alias, is_uri
+from ens_plugin.tracking.models import is_uri
+from ens_plugin.tracking.watchdog import watched
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "GateSetup",
-    "RowFile",
-    "as_json",
-    "as_markdown",
-    "as_text",
-    "decide",
-    "rightsized",
-    "rows_from_file",
-    "serve",
-]
-
-BACKLOG = 1024
 
 # MLflow itself retries each call for minutes, in which a job prints nothing.
 PATIENCE = {
@@ -101,7 +94,7 @@ def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
 
 
 class GateSetup(NamedTuple):
-    """What a gate judges by and where: the options of both commands.
+    """What a gate judges by and where: the options of the command.
 
     Audit lines are appended to `audit_log`, of which "-" stands for stderr; `prefix` is that of the logged reports.
     """
@@ -109,105 +102,55 @@ class GateSetup(NamedTuple):
     policy: Path
     baseline: str | None
     promote: str | None
+    allow_older: bool
     prefix: str
     audit_log: Path | None
     tracking_uri: str | None
+    timeout: float
 
 
 def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
     """Return the decision of the gate on a version."""
     audit = audit_to_log if setup.audit_log is None else _audit(setup.audit_log)
     request = gate_request(
-        model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix
-    )
-    with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder():
+        model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix,
+        allow_older=setup.allow_older,
+    )  # fmt: skip
+
+    def give_up() -> None:
+        error = TrackingError(
+            f"The server made no progress in {setup.timeout:g} seconds, so there is no verdict and nothing was "
+            "written. Read its log, check the network, and run the gate again; --timeout allows more time."
+        )
+        try:
+            audit(error_line(request, error))
+            paragraph(f"Error: {error}")
+        finally:
+            sys.stderr.flush()
+            # One thread cannot end another, which waits for the server.
+            os._exit(NO_RESULT)
+
+    with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder() as folder:
         uri = use_store(setup.tracking_uri)
         with audited_errors(request, audit):
             # Called before the retries are limited, which would switch this check off.
             check_server(uri)
-        with _patience():
+        with _patience(), watched(setup.timeout, folder, give_up):
             return run_gate(request, audit)
-
-
-def serve(setup: GateSetup, secret: str, on_alias: str | None, host: str, port: int) -> None:
-    """Wait for registry webhooks until interrupted, and run the gate on every version they name.
-
-    Before that, the versions are judged that were registered while no server listened.
-    """
-    uvicorn = _server_library()
-    audit = notice if setup.audit_log is None else _audit(setup.audit_log)
-    baseline, promote = setup.baseline, setup.promote
-    if baseline is not None:
-        check_alias(baseline, "baseline")
-    if on_alias is not None and on_alias == promote:
-        raise InputError(
-            f"The gate would judge its own promotions to {promote!r} again. Use another alias for --on-alias."
-        )
-    results = sys.stdout
-    read = gate_request("models:/any/1", setup.policy, baseline=None, rows=None, promote=promote, prefix=setup.prefix)
-
-    def judge(version: VersionAddress) -> None:
-        beside = None if baseline is None else VersionAddress(version.name, None, baseline)
-        try:
-            click.echo(run_gate(replace(read, candidate=version, baseline=beside), audit).summary(), file=results)
-        except EnsPluginError as error:
-            paragraph(f"No verdict on {version}: {error}")
-
-    worker = GateWorker(judge)
-    app = gate_app(worker, secret, on_alias)
-    with only_results_on_stdout(), quiet_libraries():
-        check_server(use_store(setup.tracking_uri))
-        with _patience():
-            notice(f"Listening on {host}:{port}.")
-            _catch_up(worker, on_alias)
-            uvicorn.run(app, host=host, port=port, log_level="warning", http=_protocol(), backlog=BACKLOG)
-
-
-def _catch_up(worker: GateWorker, on_alias: str | None) -> None:
-    """Have a worker judge the versions that were registered while no server listened."""
-    import mlflow
-
-    with tracking_errors(mlflow.get_registry_uri()):
-        missed = missed_versions(mlflow.MlflowClient(), on_alias)
-    if missed:
-        were = counted(len(missed), "version was", "versions were")
-        notice(f"{were} registered while no gate server listened, and will be judged now.")
-    for version in missed:
-        if not worker.submit(version):
-            notice(f"Too many versions wait: judge {version} with `ens-plugin gate`.")
 
 
 def _audit(audit_log: Path) -> Audit:
     return notice if str(audit_log) == "-" else audit_to_file(audit_log)
 
 
-def _server_library() -> Any:
-    """Import and return uvicorn, an optional dependency that the server runs on."""
-    try:
-        import starlette  # noqa: F401
-        import uvicorn
-    except ImportError as error:
-        raise InputError(
-            f"gate-server needs uvicorn and starlette, and {error.name or 'one of them'} is not installed: "
-            "pip install 'ens-plugin[server]'."
-        ) from error
-    return uvicorn
-
-
-def _protocol() -> Any:
-    from ens_plugin.registry.connections import PatientProtocol
-
-    return PatientProtocol
-
-
 @contextmanager
-def _files_in_one_folder() -> Iterator[None]:
+def _files_in_one_folder() -> Iterator[Path]:
     """Set MLflow's temporary folder inside the block to one that the next gate removes if this process is killed."""
     before = tempfile.tempdir
     with scratch_folder() as folder:
         tempfile.tempdir = str(folder)
         try:
-            yield
+            yield folder
         finally:
             tempfile.tempdir = before
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -28,180 +25,21 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.registry.policy import BASELINE_SCALARS, REPORT_SCALARS, Check, Policy, Requirement, apart
+from ens_plugin.registry.policy import BASELINE_SCALARS, Check, Policy, Requirement, apart
 from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
 from ens_plugin.report.text import first_doubt, label_words, printable, with_code
 from ens_plugin.tracking.connection import scratch_folder
 from ens_plugin.tracking.digest import Measurement, Rows, measure
-from ens_plugin.tracking.log import (
-    PAGE_FILE,
-    Point,
-    ReportRecord,
-    is_numbered,
-    model_file_digest,
-    model_records,
-    run_records,
-    scalar_points,
-    subject_of,
-)
-from ens_plugin.tracking.models import RegisteredVersion, VersionAddress, alias_holder, find_version, hold_members
+from ens_plugin.tracking.links import ReportLink, StoredModel, is_numbered, stored_models, version_files
+from ens_plugin.tracking.log import PAGE_FILE
+from ens_plugin.tracking.models import RegisteredVersion, VersionAddress, alias_holder, find_version
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import FileInfo, LoggedModel, Metric, Run
-
-__all__ = [
-    "DOUBT_LIMIT",
-    "LEVEL",
-    "BaselineEvidence",
-    "GateEvidence",
-    "GateRequest",
-    "are_misspelt",
-    "check_promoted_alias",
-    "compare_intervals",
-    "compare_pairs",
-    "compare_with_baseline",
-    "gather_evidence",
-    "of_label",
-    "remedy",
-    "scalar_tables",
-    "with_compared_values",
-]
-
-MODEL_HISTORY_TAG = "mlflow.log-model.history"
-MODEL_PLACE = re.compile(r"/models/(?P<id>m-[0-9a-f]{32})/artifacts/?$")
-RUN_PLACE = re.compile(r"runs:/(?P<run>[^/]+)/(?P<path>.+)")
-MANY = 100
-
-
-def logged_model(client: MlflowClient, version: RegisteredVersion) -> LoggedModel | None:
-    """Return the LoggedModel whose files a version has, also where it is a copy or was registered by its place."""
-    if version.model_id is not None:
-        return _existing(client, version.model_id, version)
-    # The source of a copied version is the original version.
-    for place in (client.get_model_version_download_uri(version.name, version.version), version.source or ""):
-        found = MODEL_PLACE.search(place)
-        if found is not None:
-            model = _existing(client, found["id"], version)
-            if _below(place, str(model.artifact_location)) == "":
-                return model
-        named = RUN_PLACE.fullmatch(place)
-        if named is not None and named["run"] == version.run_id:
-            models = [_found(client, model_id) for model_id in _outputs(client.get_run(named["run"]))]
-            wanted = [model for model in models if model is not None and model.name == named["path"].rstrip("/")]
-            if len(wanted) == 1:
-                return wanted[0]
-    return None
-
-
-def _existing(client: MlflowClient, model_id: str, version: RegisteredVersion) -> LoggedModel:
-    model = _found(client, model_id)
-    if model is None:
-        raise GateError(
-            f"The logged model {printable(model_id, 80)}, which version {version.version} of "
-            f"{printable(version.name, 80)} was registered from, is deleted or in another store. Log the model and its "
-            "report again, and register that one."
-        )
-    return model
-
-
-def _found(client: MlflowClient, model_id: str) -> LoggedModel | None:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return client.get_logged_model(model_id)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-        return None
-
-
-def models_of_run(client: MlflowClient, run: Run) -> dict[str, int]:
-    """Return the step of each model that a run ever logged, deleted ones too, by the id or the folder of the model."""
-    made = client.search_logged_models(
-        [run.info.experiment_id], filter_string=f"source_run_id = '{run.info.run_id}'", max_results=MANY
-    )
-    return {
-        **dict.fromkeys(model_paths(run), 0),
-        **{str(model.model_id): 0 for model in made},
-        **_outputs(run),
-    }  # fmt: skip
-
-
-def comes_from_run(client: MlflowClient, version: RegisteredVersion, run: Run, model: LoggedModel | None) -> bool:
-    """Return whether the files of a version are a model of `run`, or lie in its artifact folder if it logged none.
-
-    Whoever registers a version names a run and a source, and MLflow does not compare them.
-    """
-    outputs = _outputs(run)
-    if model is not None:
-        return model.model_id in outputs or model.source_run_id == run.info.run_id
-    models = [found for model_id in outputs if (found := _found(client, model_id)) is not None]
-    own = {str(found.name) for found in models} | set(model_paths(run))
-    places = [version.source or "", client.get_model_version_download_uri(version.name, version.version)]
-    roots = (str(run.info.artifact_uri), f"runs:/{run.info.run_id}")
-    inside = {path for place in places for root in roots if (path := _below(place, root)) is not None}
-    return any(path in own if own or outputs else True for path in inside)
-
-
-def model_paths(run: Run) -> tuple[str, ...]:
-    """Return the folders of a run's models without a LoggedModel, such as those of MLflow's Spark flavour."""
-    text = run.data.tags.get(MODEL_HISTORY_TAG)
-    if text is None:
-        return ()
-    try:
-        return tuple({_path(model): None for model in _list(json.loads(text))})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise GateError(
-            f"The tag {MODEL_HISTORY_TAG!r} of run {run.info.run_id} does not have MLflow's format "
-            f"({printable(text, 80)}), so it is not known which models the run logged. Log the model again, in a run "
-            "of its own."
-        ) from error
-
-
-def _list(content: object) -> list[dict[str, object]]:
-    if not isinstance(content, list):
-        raise TypeError("not a list")
-    return content
-
-
-def _path(model: dict[str, object]) -> str:
-    path = model["artifact_path"]
-    if not isinstance(path, str):
-        raise TypeError("not a path")
-    return path
-
-
-def _outputs(run: Run) -> dict[str, int]:
-    outputs = [] if run.outputs is None else run.outputs.model_outputs
-    return {str(output.model_id): int(output.step) for output in outputs}
-
-
-def _below(uri: str, root: str) -> str | None:
-    """Return the path of `uri` relative to `root`, empty where they are the same; None if it is not below `root`."""
-    (scheme, host, path), (root_scheme, root_host, root_path) = _parts(uri), _parts(root)
-    if not path or not root_path or ".." in PurePosixPath(path).parts or (scheme, host) != (root_scheme, root_host):
-        return None
-    found, wanted = PurePosixPath(path), PurePosixPath(root_path)
-    return _relative(found, wanted) if found.is_relative_to(wanted) else None
-
-
-def _relative(path: PurePosixPath, root: PurePosixPath) -> str:
-    return "" if path == root else str(path.relative_to(root))
-
-
-def _parts(uri: str) -> tuple[str, str, str]:
-    split = urlsplit(uri)
-    # A Windows drive is no scheme.
-    if len(split.scheme) < 2:
-        return "file", "", uri.replace("\\", "/")
-    if split.query or split.fragment:
-        return "", "", ""
-    return split.scheme, split.netloc, unquote(split.path)
-
+    from mlflow.entities import FileInfo, Metric
 
 REPORT_BYTES = LONGEST_REPORT
-ADVICE = "Analyse the model and log its report with `ens-plugin analyze {uri} --data FILE --target COL --log`"
+MANY = 100
 
 
 class LoggedReport(NamedTuple):
@@ -211,334 +49,79 @@ class LoggedReport(NamedTuple):
     uri: str
 
 
-def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str) -> LoggedReport:
-    """Return the newest report on the model behind a version, after a check that it is about this model.
-
-    A report that was logged for a model names it, and the record of the model names the report and its sum.  One that
-    was logged for no model counts where its run had no other report and no other model.
-    """
-    model = logged_model(client, version)
-    record = None if model is None else _linked_record(model, version, prefix)
-    found = _read_unlinked(client, version, model, prefix) if record is None else _read(client, record, version)
-    # Checked last, because the run may have been deleted meanwhile.
-    _live_run(client, found.record.run_id)
-    return LoggedReport(found.report, found.page)
-
-
-class _Found(NamedTuple):
-    """A report that was read, its record, and the URI of its page, or of its JSON."""
-
-    record: ReportRecord
-    report: EnsembleReport
-    page: str
-
-
-def _read(client: MlflowClient, record: ReportRecord, version: RegisteredVersion) -> _Found:
-    """Return the report of a record, after a check that it is the one, and that the logged scalars are its own."""
-    run = _live_run(client, record.run_id)
-    listed = _files_beside(client, record)
-    return _checked(client, run, record, listed, _report_bytes(client, record, listed, version), version)
-
-
-def _checked(
-    client: MlflowClient,
-    run: Run,
-    record: ReportRecord,
-    listed: Mapping[str, FileInfo],
-    content: bytes,
-    version: RegisteredVersion,
-) -> _Found:
+def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str, files: str) -> LoggedReport:
+    """Return the newest report that is linked to the files of a version, whose sum is `files`."""
+    link = _newest_link(client, version, prefix, files)
+    _check_live(client, link.run_id)
+    folder = link.path.rpartition("/")[0]
+    listed = {item.path: item for item in client.list_artifacts(link.run_id, folder)}
+    content = _report_bytes(client, link, listed)
+    if hashlib.sha256(content).hexdigest() != link.sha256:
+        raise GateError(
+            f"{link.path!r} in run {link.run_id} is not the report that was linked to this model: it was changed, or "
+            "another report has replaced it. Log the report again; several reports in one run need a prefix each."
+        )
     report = EnsembleReport.from_json(content.decode("utf-8", "replace"))
-    _compare(client, report, run, record.prefix)
-    _check_sum(record, content)
-    _check_subject(record, report, version)
     # A page that could not be drawn was not logged.
-    page = f"{_folder(record)}/{PAGE_FILE}"
-    return _Found(record, report, f"runs:/{record.run_id}/{page if page in listed else record.path}")
+    page = f"{folder}/{PAGE_FILE}"
+    return LoggedReport(report, f"runs:/{link.run_id}/{page if page in listed else link.path}")
 
 
-def _linked_record(model: LoggedModel, version: RegisteredVersion, prefix: str) -> ReportRecord | None:
-    """Return the record of the newest report that was logged for a model; None where none was."""
+def _newest_link(client: MlflowClient, version: RegisteredVersion, prefix: str, files: str) -> ReportLink:
+    """Return the newest link to the files of a version, beside whatever stored model it is found."""
+    n_others = 0
+    for stored in stored_models(client, version):
+        links = [link for link in _links(stored, version) if is_numbered(link.prefix, prefix)]
+        own = [link for link in links if link.files == files]
+        newest = [link for link in own if link.number == own[-1].number]
+        if len(newest) > 1:
+            raise GateError(
+                f"Which report on {stored.name} is the newest is not known, because several were logged at once. "
+                f"{_link_remedy(version)}"
+            )
+        if newest:
+            return newest[0]
+        n_others += len(links)
+    found = "no report is linked to its model"
+    if n_others:
+        found = "its files are not those that a report was linked to: they were changed since, or are another model's"
+    raise GateError(
+        f"There is no verdict on version {version.version} of {printable(version.name, 80)}, because {found}. "
+        f"{_link_remedy(version)}"
+    )
+
+
+def _links(stored: StoredModel, version: RegisteredVersion) -> list[ReportLink]:
     try:
-        found = [record for record in model_records(model) if is_numbered(record.prefix, prefix)]
-    except ValueError as error:
-        raise GateError(_damaged(f"model {model.model_id}", version, model, error)) from error
-    if not found:
-        return None
-    newest = [record for record in found if record.number == found[-1].number]
-    if len(newest) > 1:
+        return stored.links()
+    except (ValueError, RecursionError) as error:
         raise GateError(
-            f"Which report on {model.model_id} is the newest is not known, because several were logged at once. "
-            f"{_link_remedy(version, model)}"
-        )
-    (record,) = newest
-    if record.model_id != model.model_id:
-        raise GateError(
-            f"The record of reports on {model.model_id} names a report on {printable(str(record.model_id), 80)}, so it "
-            f"was copied from there. {_link_remedy(version, model)}"
-        )
-    if record.model_file != model_file_digest(model):
-        raise GateError(
-            f"The files of {model.model_id} have changed since the report on it was logged, so it may be about another "
-            f"model. {_link_remedy(version, model)}"
-        )
-    return record
+            f"The link of a report to {stored.name} is damaged ({printable(str(error), 80)}). {_link_remedy(version)}"
+        ) from error
 
 
-def _read_unlinked(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None, prefix: str) -> _Found:
-    """Return the newest report in the run of a version, which logged no other model, if it is about this one."""
-    run = _run_of(client, version, model)
-    try:
-        records = run_records(run)
-    except ValueError as error:
-        raise GateError(_damaged(f"run {run.info.run_id}", version, model, error)) from error
-    own = [record for record in reversed(records) if is_numbered(record.prefix, prefix)]
-    if not own:
-        raise GateError(_no_record(run, version, model, prefix))
-    _check_only_model(client, run, own[0], version, model)
-    n_subjects = _count_subjects(run, records)
-    if n_subjects > 1:
-        return _of_these_members(client, run, own, n_subjects, version, model)
-    found = _read(client, own[0], version)
-    (holds,) = hold_members(_place(client, version, model), [found.report])
-    if holds is False:
-        raise GateError(
-            f"The report in run {run.info.run_id} was logged for no model, and its members are not in the files of "
-            f"version {version.version} of {printable(version.name, 80)}, so it is about another model. "
-            f"{_link_remedy(version, model)}"
-        )
-    if own[0].model_id is not None and not holds:
-        raise GateError(
-            f"The report in run {run.info.run_id} was logged for {printable(str(own[0].model_id), 80)}, and the record "
-            "of that model does not name it, or it is another model than that of this version: logging was "
-            f"interrupted, or the report is about another model. {_link_remedy(version, model)}"
-        )
-    return found
-
-
-def _run_of(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None) -> Run:
-    run_id = version.run_id or (None if model is None else model.source_run_id)
-    if run_id is None:
-        found = "it was registered without a run, and no report was logged for its model"
-        raise GateError(f"{_nothing_logged(version, found)} {_link_remedy(version, model)}")
-    run = _live_run(client, run_id)
-    if not comes_from_run(client, version, run, model):
-        raise GateError(f"There is no ensemble report for {printable(version.uri, 120)}: {_elsewhere(version)}")
-    return run
-
-
-def _of_these_members(
-    client: MlflowClient,
-    run: Run,
-    records: Sequence[ReportRecord],
-    n_subjects: int,
-    version: RegisteredVersion,
-    model: LoggedModel | None,
-) -> _Found:
-    """Return the newest of some reports whose members the files of a version hold.
-
-    An ensemble that has grown holds the members of the smaller one too, so the newest must be of the most members.
-    """
-    read = (_read_if_kept(client, record, version) for record in records)
-    reports = [found for found in read if found is not None]
-    held = hold_members(_place(client, version, model), [found.report for found in reports])
-    own = [found for found, holds in zip(reports, held, strict=True) if holds]
-    if not own or own[0].report.n_members < max(found.report.n_members for found in own):
-        raise GateError(
-            f"Run {run.info.run_id} has had reports on {n_subjects} models, and none of them is linked to version "
-            f"{version.version}, so which one is about it is not known. {_link_remedy(version, model)}"
-        )
-    return own[0]
-
-
-def _read_if_kept(client: MlflowClient, record: ReportRecord, version: RegisteredVersion) -> _Found | None:
-    """Return the report of a record; None where its file is not the one that was logged, as a later one replaced it."""
-    listed = _files_beside(client, record)
-    if record.path not in listed:
-        return None
-    content = _report_bytes(client, record, listed, version)
-    if not _has_sum(record, content):
-        return None
-    return _checked(client, _live_run(client, record.run_id), record, listed, content, version)
-
-
-def _files_beside(client: MlflowClient, record: ReportRecord) -> dict[str, FileInfo]:
-    return {item.path: item for item in client.list_artifacts(record.run_id, _folder(record))}
-
-
-def _folder(record: ReportRecord) -> str:
-    return record.path.rpartition("/")[0]
-
-
-def _place(client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None) -> str:
-    if model is None:
-        return str(client.get_model_version_download_uri(version.name, version.version))
-    return str(model.artifact_location)
-
-
-def _no_record(run: Run, version: RegisteredVersion, model: LoggedModel | None, prefix: str) -> str:
-    logged = sorted(_scalar_keys(prefix) & run.data.metrics.keys())
-    if not logged:
-        return _nothing_logged(version, f"neither its model nor its run has the metric '{prefix}.n_members'")
+def _link_remedy(version: RegisteredVersion) -> str:
+    """Return the line that links a report to the model behind a version."""
+    target = version.model_id or version.uri
     return (
-        f"Run {run.info.run_id} has the metric {logged[0]!r}, but no record of a report: it was logged by an earlier "
-        f"version of ens-plugin, or logging was interrupted. {_link_remedy(version, model)}"
+        "To link one, run ens_plugin.log_report(ens_plugin.analyze(model, X, y), "
+        f"model_id={printable(repr(target), 120)}) with its training rows, or `ens-plugin analyze "
+        f"{printable(version.uri, 120)} --data FILE --target COL --log`, or pass the data to the gate."
     )
 
 
-def _check_only_model(
-    client: MlflowClient, run: Run, newest: ReportRecord, version: RegisteredVersion, model: LoggedModel | None
-) -> None:
-    n_models = len(models_of_run(client, run))
-    if n_models > 1:
-        linked = "linked to none of them" if newest.model_id is None else "linked to another of them"
-        raise GateError(
-            f"Run {run.info.run_id} logged {counted(n_models, 'model')} and one report that is {linked}, so the report "
-            f"need not be of version {version.version}. {_link_remedy(version, model)}"
-        )
-
-
-def _count_subjects(run: Run, records: Sequence[ReportRecord]) -> int:
-    """Return the number of models that a run ever had reports on, under whatever prefixes."""
-    known = {record.prefix for record in records}
-    scored = {name.removesuffix(".n_members") for name in run.data.metrics if name.endswith(".n_members")}
-    return len({record.subject for record in records}) + len(scored - known)
-
-
-def _link_remedy(version: RegisteredVersion, model: LoggedModel | None) -> str:
-    """Return how to link a report to the model behind a version."""
-    if model is None:
-        return "To link it, log each model in a run of its own, with its report, or pass the data to the gate."
-    return (
-        f"To link a report to this model, log it with log_report(report, model_id={model.model_id!r}), run "
-        f"`ens-plugin analyze {printable(version.uri, 120)} --data FILE --target COL --log`, or pass the data to the "
-        "gate."
-    )
-
-
-def _damaged(place: str, version: RegisteredVersion, model: LoggedModel | None, error: Exception) -> str:
-    return f"The record of reports of {place} is damaged ({printable(str(error), 80)}). {_link_remedy(version, model)}"
-
-
-def _has_sum(record: ReportRecord, content: bytes) -> bool:
-    return hashlib.sha256(content).hexdigest() == record.sha256
-
-
-def _check_sum(record: ReportRecord, content: bytes) -> None:
-    if not _has_sum(record, content):
-        raise GateError(
-            f"{record.path!r} in run {record.run_id} is not the report that was logged there for this model: it was "
-            "changed, or another report has replaced it. Log the report again; several reports in one run need a "
-            "prefix each."
-        )
-
-
-def _check_subject(record: ReportRecord, report: EnsembleReport, version: RegisteredVersion) -> None:
-    if report.model_id != record.model_id or subject_of(report) != record.subject:
-        raise GateError(
-            f"The report in run {record.run_id} and the record of it differ on the model that it is about "
-            f"({printable(str(report.model_id), 80)} and {printable(str(record.model_id), 80)}), so it need not be of "
-            f"version {version.version}. Log the report again."
-        )
-
-
-def logged_metrics(client: MlflowClient, version: RegisteredVersion, bounded: Collection[str]) -> dict[str, float]:
-    """Return the latest value of each metric of a version: of its LoggedModel, or else of its run.
-
-    MLflow copies the metrics of a run to each model that the run logs later, and links further ones to a model of the
-    run that it chooses.  So where a run logged several models, its metrics count only at steps at which it logged none.
-    """
-    model = logged_model(client, version)
-    values, doubtful = _metrics_of_run(client, version, model)
-    if model is not None:
-        own, others = _metrics_of_model(client, model)
-        values.update({key: _value(client, one) if key in bounded else one.value for key, one in own.items()})
-        doubtful |= others
-    for name in sorted(doubtful & set(bounded) - values.keys()):
-        raise GateError(
-            f"The metric {printable(name, 80)!r} of {printable(version.uri, 120)} was logged in a run that logged "
-            "several models, among which MLflow spreads metrics, so it need not be about this one. "
-            f"{_metric_remedy(name, model)}"
-        )
-    return values
-
-
-def _metric_remedy(name: str, model: LoggedModel | None) -> str:
-    if model is None:
-        return "Log each model in a run of its own, with its metrics."
-    return (
-        f"Log it in a run of its own: with mlflow.start_run(): mlflow.log_metric({printable(name, 80)!r}, value, "
-        f"model_id={model.model_id!r})."
-    )
-
-
-def _metrics_of_run(
-    client: MlflowClient, version: RegisteredVersion, model: LoggedModel | None
-) -> tuple[dict[str, float], set[str]]:
-    """Return the metrics of a version's run if it logged no other model, else the names of those that it has."""
-    run_id = version.run_id
-    if run_id is None:
-        return {}, set()
-    run = _live_run(client, run_id)
-    if not comes_from_run(client, version, run, model):
-        if model is None:
-            raise GateError(f"There are no metrics for {printable(version.uri, 120)}: {_elsewhere(version)}")
-        return {}, set()
-    if len(models_of_run(client, run)) > 1:
-        return {}, set(run.data.metrics)
-    return dict(run.data.metrics), set()
-
-
-def _metrics_of_model(client: MlflowClient, model: LoggedModel) -> tuple[dict[str, Metric], set[str]]:
-    """Return the latest of a model's metrics that are about no other model, and the names of the others."""
-    steps: dict[str, frozenset[int]] = {}
-    own: dict[str, Metric] = {}
-    others: set[str] = set()
-    for metric in sorted(model.metrics or [], key=lambda metric: (metric.step, metric.timestamp)):
-        run_id = str(metric.run_id)
-        if run_id not in steps:
-            steps[run_id] = _steps_of_others(client, run_id, model.model_id)
-        if metric.step in steps[run_id]:
-            others.add(metric.key)
-        else:
-            own[metric.key] = metric
-    return own, others
-
-
-def _steps_of_others(client: MlflowClient, run_id: str, model_id: str) -> frozenset[int]:
-    """Return the steps at which a run logged models, if it logged others than one."""
-    models = models_of_run(client, client.get_run(run_id))
-    return frozenset(models.values()) if models.keys() - {model_id} else frozenset()
-
-
-def _value(client: MlflowClient, metric: Metric) -> float:
-    """Return the value of a metric of a LoggedModel; NaN where NaN was logged, which MLflow's databases keep as 0.
-
-    The history does not tell models of one run apart, so 0 is NaN too where both were logged at one time and step.
-    """
-    if metric.value != 0.0:
-        return float(metric.value)
-    history = client.get_metric_history(str(metric.run_id), metric.key)
-    logged = [found.value for found in history if (found.step, found.timestamp) == (metric.step, metric.timestamp)]
-    return math.nan if any(map(math.isnan, logged)) else 0.0
-
-
-def _live_run(client: MlflowClient, run_id: str) -> Run:
-    run = client.get_run(run_id)
-    if run.info.lifecycle_stage == "deleted":
+def _check_live(client: MlflowClient, run_id: str) -> None:
+    if client.get_run(run_id).info.lifecycle_stage == "deleted":
         raise GateError(
             f"The run {run_id}, which the report was logged to, is deleted. Restore it with `mlflow runs restore`, "
             "or log the report again."
         )
-    return run
 
 
-def _report_bytes(
-    client: MlflowClient, record: ReportRecord, listed: Mapping[str, FileInfo], version: RegisteredVersion
-) -> bytes:
-    run_id, path = record.run_id, record.path
+def _report_bytes(client: MlflowClient, link: ReportLink, listed: Mapping[str, FileInfo]) -> bytes:
+    run_id, path = link.run_id, link.path
     if path not in listed or listed[path].is_dir:
-        raise GateError(_nothing_logged(version, f"run {run_id} has no artifact {path!r}"))
+        raise GateError(f"Run {run_id} has no artifact {path!r}, the report of this model. Log the report again.")
     _check_size(listed[path].file_size or 0, path, run_id)
     with scratch_folder() as directory:
         file = Path(client.download_artifacts(run_id, path, str(directory))).resolve()
@@ -556,44 +139,57 @@ def _check_size(size: int, path: str, run_id: str) -> None:
         )
 
 
-def _compare(client: MlflowClient, report: EnsembleReport, run: Run, prefix: str) -> None:
-    for point in scalar_points(report, prefix):
-        logged = run.data.metrics.get(point.key)
-        if logged is None:
-            raise GateError(
-                f"Run {run.info.run_id} lacks the metric {point.key!r} of its report, so logging was interrupted. "
-                "Log the report again."
-            )
-        if not math.isclose(logged, point.value, rel_tol=1e-9) and not _was_logged(client, run, point):
-            raise GateError(
-                f"Run {run.info.run_id} contradicts itself: the metric {point.key!r} is {logged!r}, and the report has "
-                f"{point.value!r}. One of them was changed or belongs to another report. Log the report again."
-            )
+def logged_metrics(client: MlflowClient, version: RegisteredVersion, bounded: Collection[str]) -> dict[str, float]:
+    """Return the latest value of each metric of the LoggedModel behind a version, and of the run that logged it.
+
+    MLflow spreads the metrics of a run over all models that it logs, so those of a run with several do not count.
+    """
+    stored = next((found for found in stored_models(client, version) if found.model_id is not None), None)
+    if stored is None or stored.model_id is None:
+        raise GateError(
+            f"There are no metrics for {printable(version.uri, 120)}: it has no LoggedModel that they could be of. Log "
+            "the model with MLflow 3 and register that one."
+        )
+    model = client.get_logged_model(stored.model_id)
+    metrics = sorted(model.metrics or [], key=lambda metric: (metric.step, metric.timestamp))
+    run_ids = dict.fromkeys([str(model.source_run_id or ""), *(str(metric.run_id) for metric in metrics)])
+    shared = {run_id for run_id in run_ids if run_id and _models_of_run(client, run_id) - {stored.model_id}}
+    values: dict[str, float] = {}
+    if model.source_run_id and model.source_run_id not in shared:
+        values.update(client.get_run(model.source_run_id).data.metrics)
+    own = {metric.key: metric for metric in metrics if metric.run_id not in shared}
+    values.update({key: _value(client, one) if key in bounded else one.value for key, one in own.items()})
+    doubtful = {name for run_id in shared for name in client.get_run(run_id).data.metrics} - values.keys()
+    for name in sorted(doubtful & set(bounded)):
+        raise GateError(
+            f"The metric {printable(name, 80)!r} of {printable(version.uri, 120)} was logged in a run that logged "
+            "several models, among which MLflow spreads metrics, so it need not be about this one. Log it in a run of "
+            f"its own: with mlflow.start_run(): mlflow.log_metric({printable(name, 80)!r}, value, "
+            f"model_id={stored.model_id!r})."
+        )
+    return values
 
 
-def _was_logged(client: MlflowClient, run: Run, point: Point) -> bool:
-    """Return whether a metric ever had a value: by the clocks of clients, an earlier report can look newer."""
-    history = client.get_metric_history(run.info.run_id, point.key)
-    return any(math.isclose(found.value, point.value, rel_tol=1e-9) for found in history)
-
-
-def _scalar_keys(prefix: str) -> frozenset[str]:
-    return frozenset(f"{prefix}.{name}" for name in REPORT_SCALARS)
-
-
-def _elsewhere(version: RegisteredVersion) -> str:
-    return (
-        f"it names run {version.run_id}, but was registered from {printable(version.source or 'nowhere', 120)}, which "
-        "is not a model of that run, so what the run logged may be about another model. Register the model from "
-        "the run that logged it, or pass the data to the gate."
+def _models_of_run(client: MlflowClient, run_id: str) -> set[str]:
+    """Return the ids of all models that a run logged, those among them that are deleted too."""
+    run = client.get_run(run_id)
+    made = client.search_logged_models(
+        [run.info.experiment_id], filter_string=f"source_run_id = '{run_id}'", max_results=MANY
     )
+    outputs = [] if run.outputs is None else run.outputs.model_outputs
+    return {str(model.model_id) for model in made} | {str(output.model_id) for output in outputs}
 
 
-def _nothing_logged(version: RegisteredVersion, found: str) -> str:
-    return (
-        f"There is no ensemble report for version {version.version} of {printable(version.name, 80)}: {found}. "
-        f"{ADVICE.format(uri=printable(version.uri, 120))}, or pass the data to the gate."
-    )
+def _value(client: MlflowClient, metric: Metric) -> float:
+    """Return the value of a metric of a LoggedModel; NaN where NaN was logged, which MLflow's databases keep as 0.
+
+    The history does not tell models of one run apart, so 0 is NaN too where both were logged at one time and step.
+    """
+    if metric.value != 0.0:
+        return float(metric.value)
+    history = client.get_metric_history(str(metric.run_id), metric.key)
+    logged = [found.value for found in history if (found.step, found.timestamp) == (metric.step, metric.timestamp)]
+    return math.nan if any(map(math.isnan, logged)) else 0.0
 
 
 LEVEL = AnalysisOptions.interval_level
@@ -766,6 +362,7 @@ class GateRequest:
     rows: Rows | None
     promote: str | None
     prefix: str
+    allow_older: bool = False
 
 
 class GateEvidence(NamedTuple):
@@ -803,12 +400,12 @@ class BaselineEvidence(NamedTuple):
     warning: str = ""
 
 
-def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> GateEvidence:
-    """Return the report on a version: the logged one, or one measured on the rows of the request."""
+def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: GateRequest, files: str) -> GateEvidence:
+    """Return the report on a version, the sum of whose files is `files`: the linked one, or one measured on rows."""
     if not request.policy.needs_report():
         return GateEvidence(None, None, None, "logged metrics; the policy has no requirement on an ensemble report")
     if request.rows is None:
-        logged = read_report(client, version, request.prefix)
+        logged = read_report(client, version, request.prefix, files)
         refuse_doubts(logged.report, version)
         _check_metric(logged.report, version, request.policy)
         _check_level(logged.report, version, request.policy)
@@ -973,7 +570,7 @@ def _compared(
 
 
 def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> EnsembleReport:
-    report = read_report(client, version, request.prefix).report
+    report = read_report(client, version, request.prefix, version_files(client, version)).report
     refuse_doubts(report, version)
     return report
 

@@ -55,12 +55,12 @@ from ens_plugin.tracking.connection import (
     check_server,
     no_check_messages,
     no_progress_bars,
-    patience,
     require_mlflow,
     tracking_errors,
     without_credentials,
 )
 from ens_plugin.tracking.digest import Rows
+from ens_plugin.tracking.links import version_files
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, describe_version
 from ens_plugin.tracking.models import (
     RegisteredVersion,
@@ -72,22 +72,11 @@ from ens_plugin.tracking.models import (
     is_unchanged,
     parse_address,
 )
+from ens_plugin.tracking.uploads import wait_until_sent
+from ens_plugin.tracking.watchdog import note_progress, uninterrupted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-
-__all__ = [
-    "VERDICT_TAG",
-    "Audit",
-    "audit_line",
-    "audit_to_file",
-    "audit_to_log",
-    "audited_errors",
-    "gate",
-    "gate_request",
-    "run_gate",
-    "write_verdict",
-]
 
 Audit = Callable[[str], None]
 LOGGER = logging.getLogger("ens_plugin.gate")
@@ -152,6 +141,7 @@ VERDICT_TAG = "ens.gate"
 TAG_LIMIT = 4000  # databases of older servers take 5000
 READ_BACKS = 3
 READ_BACK_PAUSE_S = 0.5
+LINKING_S = 30.0  # as long as the end of a program waits for its reports
 
 
 def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | None) -> None:
@@ -162,7 +152,7 @@ def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | No
     """
     name, version = decision.name, decision.version
     before = client.get_model_version(name, version).tags.get(VERDICT_TAG)
-    if before not in (None, decision.verdict):
+    if before not in (None, decision.tag):
         client.delete_model_version_tag(name, version, VERDICT_TAG)
     details = {
         f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), TAG_LIMIT),
@@ -216,13 +206,13 @@ def _write_last(client: MlflowClient, decision: GateDecision, before: str | None
     store = mlflow.get_registry_uri()
     try:
         with tracking_errors(store):
-            client.set_model_version_tag(decision.name, decision.version, VERDICT_TAG, decision.verdict)
+            client.set_model_version_tag(decision.name, decision.version, VERDICT_TAG, decision.tag)
     except TrackingError:
-        if before == decision.verdict:
+        if before == decision.tag:
             # An equal verdict that is read back may be another gate's.
             raise
         with tracking_errors(store):
-            if client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG) != decision.verdict:
+            if client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG) != decision.tag:
                 raise
 
 
@@ -242,6 +232,8 @@ def move_alias(
     expected: Mapping[str, str | None],
     held: Lease,
     announce: Callable[[str | None], None],
+    *,
+    allow_older: bool,
 ) -> str | None:
     """Point an alias at a version that has passed, and return the version it pointed at before."""
     verdict = client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG)
@@ -251,6 +243,8 @@ def move_alias(
         check_alias_stayed(decision, name, before, _text(model.aliases.get(name)))
     _check_verdict_stayed(decision, verdict)
     before = _text(model.aliases.get(alias))
+    if not allow_older:
+        _refuse_older(decision, alias, before)
     if before != decision.version:
         announce(before)
         _set_alias(client, decision, alias, before)
@@ -261,8 +255,18 @@ def _text(version: object) -> str | None:
     return None if version is None else str(version)
 
 
+def _refuse_older(decision: GateDecision, alias: str, before: str | None) -> None:
+    """Raise GateError where an alias is at a newer version, as where the gate on an older one comes late."""
+    if before is not None and int(before) > int(decision.version):
+        raise GateError(
+            f"Version {decision.version} of {printable(decision.name, 80)} passed, and the alias {alias!r} was not "
+            f"moved, because version {before}, which has it, is newer. To go back to the older version, pass "
+            "allow_older=True, or --allow-older on the command line."
+        )
+
+
 def _check_verdict_stayed(decision: GateDecision, verdict: str | None) -> None:
-    if verdict != decision.verdict:
+    if verdict != decision.tag:
         raise GateError(
             f"Version {decision.version} of {printable(decision.name, 80)} passed, but its tag {VERDICT_TAG!r} has "
             f"changed to {printable(repr(verdict), 40)} meanwhile, so another gate is at work. Run the gate again."
@@ -350,6 +354,7 @@ def gate(
     y: ArrayLike | None = None,
     data: Literal["oob", "holdout"] = "oob",
     promote: str | None = None,
+    allow_older: bool = False,
     prefix: str = DEFAULT_PREFIX,
     audit_log: str | Path | None = None,
 ) -> GateDecision:
@@ -376,6 +381,8 @@ def gate(
         rows that neither model was trained on.
     promote : str, optional
         Alias to move to the version if it passes.
+    allow_older : bool, default=False
+        Whether the alias may be moved from a newer version to this one.
     prefix : str, default="ens"
         Prefix that the report was logged with.
     audit_log : str or Path, optional
@@ -394,7 +401,8 @@ def gate(
         cannot be written.
     GateError
         If the report or a metric is missing, incomplete or contradicts itself, there is no baseline,
-        the baseline moved meanwhile, or an alias that no version has is nearly one that a version has.
+        the baseline moved meanwhile, the alias to move is at a newer version, an alias that no version has is
+        nearly one that a version has, or no report is linked to the files of the version.
     DataMismatchError
         If the rows are not what `data` states.
     TrackingError
@@ -414,13 +422,15 @@ def gate(
         raise InputError("X and y belong together. Pass both to measure on them, or neither to read logged reports.")
     rows = None if y is None else Rows(lambda _: (X, y), data)
     audit = audit_to_log if audit_log is None else audit_to_file(audit_log)
-    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    request = gate_request(
+        model_uri, policy, baseline=baseline, rows=rows, promote=promote, allow_older=allow_older, prefix=prefix
+    )
     return run_gate(request, audit)
 
 
 def gate_request(
     model_uri: str, policy: str | Path | Mapping[str, Any], *, baseline: str | None, rows: Rows | None,
-    promote: str | None, prefix: str,
+    promote: str | None, prefix: str, allow_older: bool = False,
 ) -> GateRequest:  # fmt: skip
     """Return the arguments of :func:`gate`, checked before any request to a server."""
     check_prefix(prefix)
@@ -442,6 +452,7 @@ def gate_request(
         rows=rows,
         promote=promote,
         prefix=prefix,
+        allow_older=allow_older,
     )
 
 
@@ -450,7 +461,9 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
     require_mlflow()
     import mlflow
 
-    with no_progress_bars(), audited_errors(request, audit), patience():
+    # Reports that this program logged are linked before it judges by them.
+    wait_until_sent(LINKING_S)
+    with no_progress_bars(), audited_errors(request, audit):
         store = mlflow.get_registry_uri()
         for uri in {mlflow.get_tracking_uri(), store}:
             check_server(uri)
@@ -458,9 +471,10 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             client = mlflow.MlflowClient()
             expected = _aliases_at_stake(client, request)
             version = find_version(client, request.candidate)
+            note_progress()
             decision, report = _decide(client, request, version)
             audit(_line("decision", request, decision.to_dict()))
-            with lease(client, decision.name) as held:
+            with uninterrupted(), lease(client, decision.name) as held:
                 check_version_stayed(client, version)
                 if report is not None and decision.report is not None:
                     describe_version(client, decision.name, decision.version, report, decision.report, request.prefix)
@@ -489,22 +503,23 @@ def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
     try:
         yield
     except EnsPluginError as error:
-        audit(_error_line(request, error))
+        audit(error_line(request, error))
         raise
     except Exception as error:
         # Logged and registered content can have any form, and none may lead to a verdict by mistake.
-        audit(_error_line(request, error))
+        audit(error_line(request, error))
         raise GateError(
             f"The gate failed on unexpected content ({type(error).__name__}: "
             f"{printable(str(error), MESSAGE_LIMIT)}), so there is no verdict. Log the report again and register the "
             "model again. If that does not help, report this as a defect of ens-plugin."
         ) from error
     except BaseException as error:
-        audit(_error_line(request, error))
+        audit(error_line(request, error))
         raise
 
 
-def _error_line(request: GateRequest, error: BaseException) -> str:
+def error_line(request: GateRequest, error: BaseException) -> str:
+    """Return the audit line of an error."""
     message = printable(str(error), MESSAGE_LIMIT)
     return _line("error", request, {"error": type(error).__name__, "message": message})
 
@@ -527,7 +542,9 @@ def _decide(
     """Return the decision, and the report that it rests on."""
     if request.promote is not None:
         check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
-    evidence = gather_evidence(client, version, request)
+    files = version_files(client, version)
+    evidence = gather_evidence(client, version, request, files)
+    note_progress()
     check_share_bounds(request.policy, evidence.report)
     baseline = compare_with_baseline(client, version, evidence, request)
     tables = scalar_tables(client, version, evidence, baseline, request.policy)
@@ -542,7 +559,7 @@ def _decide(
         checks.append(Check(requirement, value, _holds(requirement, value), subject))
     if baseline.comparison is not None:
         checks = with_compared_values(checks, baseline.comparison, baseline.name)
-    decision = _decision(version, request.policy, tuple(checks), evidence, baseline)
+    decision = _decision(version, files, request.policy, tuple(checks), evidence, baseline)
     if not decision.passed:
         decision = replace(decision, notes=_notes(client, request, decision, baseline, tables))
     return decision, evidence.report
@@ -581,7 +598,7 @@ def _notes(
 
 
 def _decision(
-    version: RegisteredVersion, policy: Policy, checks: tuple[Check, ...], evidence: GateEvidence,
+    version: RegisteredVersion, files: str, policy: Policy, checks: tuple[Check, ...], evidence: GateEvidence,
     baseline: BaselineEvidence,
 ) -> GateDecision:  # fmt: skip
     return GateDecision(
@@ -593,6 +610,7 @@ def _decision(
         time=utc_now(),
         report=evidence.report_uri,
         evidence=evidence.words,
+        model_digest=files,
         data_digest=None if evidence.measurement is None else evidence.measurement.digest,
         baseline=baseline.version,
         comparison=baseline.words,
@@ -689,7 +707,7 @@ def _promote(
         audit(_line("intent", request, promoted(before).to_dict()))
 
     aliases = {**expected, **_baseline(client, request, decision)}
-    return promoted(move_alias(client, decision, alias, aliases, held, announce))
+    return promoted(move_alias(client, decision, alias, aliases, held, announce, allow_older=request.allow_older))
 
 
 def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:

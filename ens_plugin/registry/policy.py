@@ -20,23 +20,6 @@ from ens_plugin.errors import InputError
 from ens_plugin.report.result import ZERO_ONE, EnsembleReport
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 
-__all__ = [
-    "BASELINE_SCALARS",
-    "COSTS",
-    "NEW_VERSION",
-    "REPORT_SCALARS",
-    "Check",
-    "GateDecision",
-    "Policy",
-    "Requirement",
-    "apart",
-    "check_share_bounds",
-    "read_policy",
-    "report_remedies",
-    "report_remedy",
-    "scorer_of",
-]
-
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -479,6 +462,8 @@ class GateDecision:
         URI of the logged report; None where the gate analysed the model itself or needed no report.
     evidence : str
         Description of the rows that the report is on, and of where it was logged.
+    model_digest : str
+        ``"sha256:"`` and the sum of all files of the model.
     data_digest : str or None
         Digest of the rows that the gate analysed the model on.
     baseline : str or None
@@ -502,8 +487,8 @@ class GateDecision:
     >>> decision = ens_plugin.gate("models:/churn/7", "policy.toml")  # doctest: +SKIP
     >>> decision = ens_plugin.GateDecision(
     ...     name="churn", version="7", verdict="pass", checks=(), policy_digest="sha256:4c0c3b7e", report=None,
-    ...     time="2026-01-01T00:00:00+00:00", evidence="569 rows held out", data_digest=None, baseline=None,
-    ...     comparison=None)
+    ...     time="2026-01-01T00:00:00+00:00", evidence="569 rows held out", model_digest="sha256:9f86d081",
+    ...     data_digest=None, baseline=None, comparison=None)
     >>> print(decision)
     PASS: version 7 of churn meets the policy sha256:4c0c3b7e
     Evidence: 569 rows held out.
@@ -517,6 +502,7 @@ class GateDecision:
     time: str
     report: str | None
     evidence: str
+    model_digest: str
     data_digest: str | None
     baseline: str | None
     comparison: str | None
@@ -532,6 +518,15 @@ class GateDecision:
     def passed(self) -> bool:
         """Whether the version may be promoted."""
         return self.verdict == "pass"
+
+    @property
+    def tag(self) -> str:
+        """What the tag ``ens.gate`` holds: the verdict, and the version and the sum of the files that it is of.
+
+        MLflow copies tags to copies of a version, and lets anyone register a version with tags.  A tag of another version
+        or of other files is no verdict.
+        """
+        return f"{self.verdict}, version {self.version} of {self.name}, {self.model_digest}"
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -747,7 +747,6 @@ class ReportContent:
     criteria: tuple[SizeRecommendation, ...] = ()
     label_errors: tuple[LabelErrors, ...] = ()
     outputs: Mapping[str, ReportContent] = field(default_factory=dict)
-    model_id: str | None = None
     proof: ModelProof | None = None
     judged_rows: JudgedRows | None = None
     costs: Costs | None = None
@@ -1164,8 +1163,6 @@ class EnsembleReport(ReportContent):
     outputs : dict of str to EnsembleReport
         Of a model of several outputs, the report of each, by the name of its column of y, or else by its position;
         every other attribute is then of the mean over outputs.  Empty for models of one output.
-    model_id : str or None
-        LoggedModel of MLflow that the report was logged for; None where it was logged for none.
     proof : ModelProof or None
         What the analysed model and its members predict for a few rows, by which a stored copy of it is recognised.
         None where there is no model to predict with, as of a CustomEnsemble.

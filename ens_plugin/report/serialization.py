@@ -35,14 +35,13 @@ _ADDED_LATER = {
     "is_absolute",
     "outputs",
     "positive_label",
-    "model_id",
     "proof",
     "zeros",
     "costs",
 }
 # Fields that most reports lack, such as those on a metric or several outputs: written only where they hold something.
 _SELDOM = {
-    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "model_id", "proof", "zeros",
+    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "proof", "zeros",
     "costs",
 }  # fmt: skip
 # For comparisons in one process: a number for each row, and the rows of a proof.

@@ -33,6 +33,7 @@ from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader
 from ens_plugin.analysis.metric_rows import metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.proof import prove_model
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
@@ -69,14 +70,6 @@ from ens_plugin.tracking.uploads import (
     unreachable,
 )
 from ens_plugin.tracking.wandb_run import active_run, prefixes_of
-
-__all__ = [
-    "PredictedRows",
-    "affordable_rows",
-    "autolog",
-    "metric_seconds_per_row",
-    "pass_seconds",
-]
 
 PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer
 PILOT_SHARE = 0.05  # of the time left; a pilot that took longer is long enough to measure the pace
@@ -342,7 +335,7 @@ class FinishedFit:
     problem: Exception | None = None
 
 
-def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> None:
+def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
     """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers.
 
     A model without out-of-bag rows gets no report.
@@ -361,7 +354,7 @@ def report_fit(fit: FinishedFit, model_id: str | None, settings: AutologOptions)
     try:
         ensemble = inner_ensemble(fit.model)
         with _turn(deadline, settings):
-            report = replace(_analyze(ensemble, fit, deadline, settings), model_id=model_id)
+            report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
             files = ReportFiles(report, len(destinations), settings) if settings.log_artifacts else None
     except EnsPluginError as error:
@@ -474,7 +467,15 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             options,
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
+    report = _with_proof_of_whole(report, fit)
     return with_findings(report, (*about_rows, *doubts_about_training(fit.model, len(data.y))))
+
+
+def _with_proof_of_whole(report: EnsembleReport, fit: FinishedFit) -> EnsembleReport:
+    """Return a report with the proof of the whole model that was fitted, such as a pipeline, by rows as it got them."""
+    if report.proof is None or fit.data.X is None:
+        return report
+    return replace(report, proof=prove_model(fit.model, fit.data.X, np.array(report.proof.positions)))
 
 
 def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOptions) -> float:
@@ -531,7 +532,6 @@ class _Step:
     """The last fit of an ensemble that may grow further."""
 
     fit: FinishedFit
-    model_id: str | None
     settings: AutologOptions
 
 
@@ -547,7 +547,7 @@ def continues_growth(model: Any) -> bool:
     return bool(getattr(ensemble, "warm_start", False) and getattr(ensemble, "estimators_", None))
 
 
-def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOptions) -> bool:
+def report_later(fit: FinishedFit, settings: AutologOptions) -> bool:
     """Postpone the report of a fit that continues a growth until the growth is over.
 
     No fit is known to be the last one. The growth is taken to be over when another model is fitted in the same
@@ -558,7 +558,7 @@ def report_later(fit: FinishedFit, model_id: str | None, settings: AutologOption
     except InputError:
         return False
     call_at_exit(report_grown)
-    _last_steps[threading.get_ident()] = _Step(replace(fit, digest=digest), model_id, settings)
+    _last_steps[threading.get_ident()] = _Step(replace(fit, digest=digest), settings)
     inform(settings, logging.DEBUG, f"The report of {type(fit.model).__name__} follows when it has grown.")
     return True
 
@@ -572,7 +572,7 @@ def report_grown(thread: int | None = None, model: Any = None) -> None:
 
 
 def _report(step: _Step) -> None:
-    attempt(step.settings, lambda: report_fit(step.fit, step.model_id, step.settings))
+    attempt(step.settings, lambda: report_fit(step.fit, step.settings))
 
 
 Result = TypeVar("Result")
@@ -593,7 +593,6 @@ class _Pending:
     """A finished fit that is reported when MLflow has logged its model."""
 
     fit: FinishedFit
-    before: MlflowState
     settings: AutologOptions
     is_growth: bool
 
@@ -682,14 +681,8 @@ def report_pending() -> None:
     """Report the fit of this thread that waited for MLflow to log its model, if any."""
     forget_start()
     pending, _thread.pending = _thread.pending, None
-    if pending is None:
-        return
-
-    def report() -> None:
-        model_id = _new_model(pending.before, state_of_thread())
-        _report_or_wait(pending.fit, model_id, pending.settings, pending.is_growth)
-
-    attempt(pending.settings, report)
+    if pending is not None:
+        attempt(pending.settings, lambda: _report_or_wait(pending.fit, pending.settings, pending.is_growth))
 
 
 def _report_after(
@@ -728,21 +721,17 @@ def _report_after(
             problem=problem,
         )
         if noted:
-            _thread.pending = _Pending(finished, before, watch.settings, is_growth)
+            _thread.pending = _Pending(finished, watch.settings, is_growth)
         else:
-            _report_or_wait(finished, _new_model(before, after), watch.settings, is_growth)
+            _report_or_wait(finished, watch.settings, is_growth)
 
     attempt(watch.settings, finish)
     return result
 
 
-def _report_or_wait(fit: FinishedFit, model_id: str | None, settings: AutologOptions, is_growth: bool) -> None:
-    if not (is_growth and report_later(fit, model_id, settings)):
-        report_fit(fit, model_id, settings)
-
-
-def _new_model(before: MlflowState, after: MlflowState) -> str | None:
-    return after.last_model if after.last_model != before.last_model else None
+def _report_or_wait(fit: FinishedFit, settings: AutologOptions, is_growth: bool) -> None:
+    if not (is_growth and report_later(fit, settings)):
+        report_fit(fit, settings)
 
 
 def _remember(scope: _Scope, model: Any, data: TrainingData) -> None:

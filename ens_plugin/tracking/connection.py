@@ -1,4 +1,4 @@
-"""Calls of MLflow: errors, deadlines, its own messages and state, and temporary files."""
+"""Calls of MLflow: errors, its own messages and state, and temporary files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import logging
 import os
 import re
 import shutil
-import socket
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,25 +19,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ens_plugin.errors import EnsPluginError, TrackingError
-
-__all__ = [
-    "EMBEDDED_STORE",
-    "PROBE_TIMEOUT_S",
-    "FitEvents",
-    "MlflowState",
-    "autologging_is_suspended",
-    "check_server",
-    "is_installed",
-    "no_check_messages",
-    "no_progress_bars",
-    "patience",
-    "require_mlflow",
-    "scratch_folder",
-    "state_of_thread",
-    "tracking_errors",
-    "without_credentials",
-    "without_secrets",
-]
 
 
 def is_installed(package: str) -> bool:
@@ -56,104 +35,6 @@ def require_mlflow() -> None:
             "MLflow is not installed. Install it with: pip install 'ens-plugin[mlflow]', or without its server and "
             "pages: pip install 'ens-plugin[mlflow-skinny]'."
         )
-
-
-PATIENCE_S = 100.0
-SLOWEST_BYTES_PER_S = 10_000.0  # a server that is slower than this uses the patience up
-ARTIFACT_THREADS = "Mlflow"  # how the threads are named in which MLflow reads artifacts
-
-_lock = threading.Lock()
-_limits: dict[int, _Limit] = {}  # by thread
-_original: Callable[..., Any] | None = None
-
-
-class _UsedUpError(Exception):
-    """Raised in a read; not an error of the operating system, after which clients try again."""
-
-
-class _Limit:
-    """The seconds that reads may still wait."""
-
-    def __init__(self) -> None:
-        self.left = PATIENCE_S
-
-    def check(self) -> None:
-        """Raise _UsedUpError if the patience is used up."""
-        if self.left <= 0.0:
-            raise _UsedUpError(
-                f"The server sent so little in {PATIENCE_S:g} seconds of waiting that the gate gave up. Read its log, "
-                "check the network, and run the gate again."
-            )
-
-    def count(self, seconds: float, n_bytes: int) -> None:
-        """Subtract a wait, as far as what was read does not make up for it."""
-        self.left = min(self.left - seconds + n_bytes / SLOWEST_BYTES_PER_S, PATIENCE_S)
-
-
-@contextmanager
-def patience() -> Iterator[None]:
-    """Let the reads of this thread from servers wait for 100 seconds in all, longer only where much is sent.
-
-    The timeout of a socket is for each single byte, so that a server that sends a byte in time, again and again, could
-    hold a program for ever.  Inside another block in the same thread, that one's limit holds.  MLflow reads artifacts
-    in threads of its own, whose waits count as well.
-    """
-    ident = threading.get_ident()
-    if ident in _limits:
-        yield
-        return
-    _begin(ident)
-    try:
-        yield
-    except _UsedUpError as error:
-        raise TrackingError(str(error)) from error
-    finally:
-        _end(ident)
-
-
-def _begin(ident: int) -> None:
-    global _original
-    with _lock:
-        _limits[ident] = _Limit()
-        if _original is None:
-            _original = socket.SocketIO.readinto
-            socket.SocketIO.readinto = _patient_read  # type: ignore[method-assign,assignment]
-
-
-def _end(ident: int) -> None:
-    global _original
-    with _lock:
-        del _limits[ident]
-        if not _limits and _original is not None:
-            socket.SocketIO.readinto = _original  # type: ignore[method-assign]
-            _original = None
-
-
-def _patient_read(self: Any, buffer: Any) -> int | None:
-    original, limit = _original, _limit_of_thread()
-    if original is None or limit is None:
-        return socket.SocketIO.readinto(self, buffer) if original is None else original(self, buffer)
-    limit.check()
-    connection, start = self._sock, time.monotonic()
-    timeout = connection.gettimeout()
-    connection.settimeout(limit.left if timeout is None else min(timeout, limit.left))
-    n_bytes: int | None = None
-    try:
-        n_bytes = original(self, buffer)
-    finally:
-        limit.count(time.monotonic() - start, n_bytes or 0)
-        limit.check()
-    connection.settimeout(timeout)
-    return n_bytes
-
-
-def _limit_of_thread() -> _Limit | None:
-    """Return the limit of the calling thread; of the newest block, where it reads artifacts for another thread."""
-    limits = dict(_limits)
-    own = limits.get(threading.get_ident())
-    if own is None and limits and threading.current_thread().name.startswith(ARTIFACT_THREADS):
-        return list(limits.values())[-1]
-    return own
 
 
 EMBEDDED_STORE = "sqlite:///mlflow.db"
@@ -196,8 +77,7 @@ def _probe(uri: str) -> int:
         session.mount("http://", HTTPAdapter(max_retries=retries))
         session.mount("https://", HTTPAdapter(max_retries=retries))
         try:
-            with patience():
-                return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
+            return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
         except requests.exceptions.SSLError:
             # The server is up; whether its certificate is accepted is for MLflow's own TLS settings.
             return 200
@@ -391,20 +271,18 @@ class FitEvents:
 
 
 class MlflowState(NamedTuple):
-    """The MLflow run that is open in a thread, and the last run and model of the thread.
+    """The MLflow run that is open in a thread, and the run that was closed last in it.
 
-    `is_users` says whether the open run was opened by something other than MLflow's autologging; `last_run` was closed
-    last, and the LoggedModel `last_model` was logged last.
+    `is_users` says whether the open run was opened by something other than MLflow's autologging.
     """
 
     active_run: str | None
     is_users: bool
     last_run: str | None
-    last_model: str | None
 
 
 def state_of_thread() -> MlflowState:
-    """Return the open run of the calling thread, and its last run and model."""
+    """Return the open run of the calling thread, and its last run."""
     import mlflow
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 
@@ -412,9 +290,8 @@ def state_of_thread() -> MlflowState:
     return MlflowState(
         active_run=None if run is None else str(run.info.run_id),
         is_users=run is not None and MLFLOW_AUTOLOGGING not in run.data.tags,
-        # The public last_active_run() and last_logged_model() send requests to the server.
+        # The public last_active_run() sends a request to the server.
         last_run=_kept("_last_active_run_id"),
-        last_model=_kept("_last_logged_model_id"),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,17 +19,17 @@ from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import tracking_errors
 from ens_plugin.tracking.digest import check_digest, data_digest, recorded_digest
+from ens_plugin.tracking.links import find_stored, prove_stored
 from ens_plugin.tracking.log import (
     DEFAULT_PREFIX,
     artifact_path,
     check_prefix,
+    link_report,
     render_artifacts,
     run_content,
     scalar_points,
     send,
 )
-
-__all__ = ["EnsembleEvaluator", "NamedEvaluator"]
 
 ENABLED = "enabled"
 DEFAULTS = {"data": "holdout", "prefix": DEFAULT_PREFIX}
@@ -66,10 +65,10 @@ class EnsembleEvaluator(ModelEvaluator):
         X, y = _rows(dataset, native)
         linked_id = model_id or model.model_id
         _check_rows(X, y, data, linked_id, model.metadata.run_id)
-        report = replace(analyze(native, X, y, data=data, **options), model_id=linked_id)
+        report = analyze(native, X, y, data=data, **options)
         metrics = {point.key: point.value for point in scalar_points(report, prefix)}
         # With a model id, MLflow logs the returned scalars itself, linked to the model and the dataset.
-        _log(report, run_id, prefix, metrics if model_id is None else {})
+        _log(report, run_id, prefix, metrics if model_id is None else {}, linked_id)
         return EvaluationResult(metrics, _artifacts(report, run_id, prefix), run_id)  # type: ignore[no-untyped-call]
 
 
@@ -147,14 +146,18 @@ def _check_rows(X: Any, y: Any, data: str, model_id: str | None, run_id: str | N
     check_digest(data_digest(X, y), recorded, data, "this model")
 
 
-def _log(report: EnsembleReport, run_id: str, prefix: str, scalars: dict[str, float]) -> None:
+def _log(report: EnsembleReport, run_id: str, prefix: str, scalars: dict[str, float], model_id: str | None) -> None:
     uri = mlflow.get_tracking_uri()
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
         content = run_content(report, Path(directory), prefix)
         content = content._replace(parts=content.parts._replace(scalars=scalars))
         with tracking_errors(uri):
-            send(mlflow.MlflowClient(), run_id, content)
+            client = mlflow.MlflowClient()
+            logged = send(client, run_id, content)
+            if model_id is not None:
+                stored = find_stored(client, model_id)
+                link_report(client, stored, content, logged, prove_stored(client, stored, report))
 
 
 def _artifacts(report: EnsembleReport, run_id: str, prefix: str) -> dict[str, JsonEvaluationArtifact]:

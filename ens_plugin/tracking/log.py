@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,48 +23,22 @@ from ens_plugin.report.answer import headline, markdown_summary
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable, recommended_text
 from ens_plugin.tracking.connection import check_server, no_progress_bars, require_mlflow, tracking_errors
-from ens_plugin.tracking.models import MODEL_FILE, hold_members, is_of_scikit_learn
+from ens_plugin.tracking.links import (
+    ReportLink,
+    StoredModel,
+    find_stored,
+    prove_stored,
+    report_with_rows,
+    write_link,
+)
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from mlflow import MlflowClient
-    from mlflow.entities import LoggedModel, Run
+    from mlflow.entities import Run
     from mlflow.entities.model_registry import ModelVersion
-
-__all__ = [
-    "DEFAULT_PREFIX",
-    "DESCRIPTION_LIMIT",
-    "PAGE_FILE",
-    "REPORT_FILE",
-    "MlflowRun",
-    "Point",
-    "ReportRecord",
-    "artifact_path",
-    "charted_sizes",
-    "check_prefix",
-    "curve_points",
-    "describe_version",
-    "draw_files",
-    "is_numbered",
-    "link_report",
-    "log_comparison",
-    "log_report",
-    "merge_description",
-    "model_file_digest",
-    "model_records",
-    "render_artifacts",
-    "report_parts",
-    "run_content",
-    "run_records",
-    "save_plot",
-    "scalar_points",
-    "send",
-    "subject_of",
-    "target_run",
-    "write_data",
-]
 
 DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
 REPORT_FILE = "report.json"
@@ -322,119 +294,6 @@ def _facts(report: EnsembleReport) -> dict[str, str | int]:
     return {**shown, "n_members": report.n_members, "n_rows": report.n_rows}
 
 
-# A run keeps the record of every report that it ever had, also where a later one has replaced the file.
-_RUN_TAG = re.compile(r"(?P<prefix>.+)\.report\.[0-9a-f]{16}")
-_MODEL_TAG = re.compile(r"(?P<prefix>.+)\.report")
-
-
-@dataclass(frozen=True)
-class ReportRecord:
-    """Where a logged report is, and what it is about.
-
-    Attributes
-    ----------
-    path : str
-        Path of its JSON among the artifacts of the run.
-    sha256 : str
-        Sum of that file.
-    subject : str
-        Digest of what was analysed; see :func:`subject_of`.
-    number : int
-        One more than that of the record before, in the same run or of the same model.  The clocks of the machines
-        that log reports differ, so the order of reports is not that of their times.
-    model_id : str or None
-        LoggedModel that the report names.
-    model_file : str or None
-        In the record of a LoggedModel, the sum of its file ``MLmodel``, which every logging of a model renews.
-    """
-
-    prefix: str
-    run_id: str
-    path: str
-    sha256: str
-    subject: str
-    number: int = 0
-    model_id: str | None = None
-    model_file: str | None = None
-
-
-def subject_of(report: EnsembleReport) -> str:
-    """Return the digest of what a report is about: of its members where they are known, else of the report itself."""
-    about = "".join(report.fingerprint) or replace(report, model_id=None).to_json()
-    return hashlib.sha256(about.encode()).hexdigest()
-
-
-def is_numbered(name: str, prefix: str) -> bool:
-    """Return whether a prefix is `prefix` itself, or one that autologging makes of it for a run's further reports."""
-    return re.fullmatch(rf"{re.escape(prefix)}(_[0-9]+)?", name) is not None
-
-
-def run_records(run: Run) -> list[ReportRecord]:
-    """Return the records of all reports that a run ever had, under any prefix, in the order in which they came."""
-    return sorted(_records(run.data.tags, _RUN_TAG), key=lambda record: record.number)
-
-
-def model_records(model: LoggedModel) -> list[ReportRecord]:
-    """Return the records of the newest reports on a LoggedModel by prefix, in the order in which they came."""
-    return sorted(_records(model.tags, _MODEL_TAG), key=lambda record: record.number)
-
-
-def record_in_run(client: MlflowClient, run: Run, record: ReportRecord) -> None:
-    """Add a record to those of a run; written before the report, so that one that is cut short is known too."""
-    key = f"{record.prefix}.report.{record.sha256[:16]}"
-    if key not in run.data.tags:
-        numbered = replace(record, number=_next_number(_records(run.data.tags, _RUN_TAG)))
-        client.set_tag(run.info.run_id, key, _text(numbered))
-
-
-def link_model(client: MlflowClient, record: ReportRecord) -> None:
-    """Make a report the newest one on the LoggedModel that it names; written last, when the report is complete."""
-    assert record.model_id is not None
-    model = client.get_logged_model(record.model_id)
-    found = model_records(model)
-    linked = replace(record, model_file=model_file_digest(model), number=_next_number(found))
-    if not any(replace(linked, number=other.number) == other for other in found[-1:]):
-        client.set_logged_model_tags(record.model_id, {f"{record.prefix}.report": _text(linked)})
-
-
-def model_file_digest(model: LoggedModel) -> str | None:
-    """Return the sum of the file ``MLmodel`` of a LoggedModel; None as long as it has none."""
-    from mlflow.artifacts import list_artifacts, load_text
-
-    place = str(model.artifact_location).rstrip("/")
-    with no_progress_bars():
-        if all(item.path.rpartition("/")[2] != MODEL_FILE for item in list_artifacts(place)):
-            return None
-        return hashlib.sha256(load_text(f"{place}/{MODEL_FILE}").encode()).hexdigest()
-
-
-def _next_number(found: Iterator[ReportRecord] | list[ReportRecord]) -> int:
-    return 1 + max((record.number for record in found), default=0)
-
-
-def _text(record: ReportRecord) -> str:
-    return json.dumps({name: value for name, value in asdict(record).items() if name != "prefix"})
-
-
-def _records(tags: Mapping[str, str], form: re.Pattern[str]) -> Iterator[ReportRecord]:
-    for key, text in tags.items():
-        match = form.fullmatch(key)
-        if match is not None:
-            yield _record(match["prefix"], text)
-
-
-def _record(prefix: str, text: str) -> ReportRecord:
-    content: Any = json.loads(text)
-    try:
-        record = ReportRecord(prefix=prefix, **content)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-    texts = (record.run_id, record.path, record.sha256, record.subject)
-    if type(record.number) is not int or not all(isinstance(part, str) for part in texts):
-        raise ValueError("a part is missing or of a wrong type")
-    return record
-
-
 OTHERS = 4  # whose bands a reader can distinguish
 SEARCHED = 8
 INCHES = (9.0, 5.0)
@@ -534,6 +393,7 @@ def log_report(
     *,
     run_id: str | None = None,
     model_id: str | None = None,
+    rows: Any = None,
     prefix: str = DEFAULT_PREFIX,
     tracker: object = MLFLOW,
 ) -> str:
@@ -550,8 +410,12 @@ def log_report(
         MLflow run to log to; one that has ended keeps its status.  By default the active run, or else a
         new one, which is then ended: FINISHED, or FAILED if logging fails.
     model_id : str, optional
-        LoggedModel of MLflow that the scalars (not the curve) are linked to: ``"m-..."``, as
-        ``mlflow.sklearn.log_model(...).model_id`` returns it.
+        The stored model that the report is about: the id of its LoggedModel, ``"m-..."``, as
+        ``mlflow.sklearn.log_model(...).model_id`` returns it, or the URI of a registered version.  It is loaded, which
+        runs code stored with it, and has to predict what the analysed model predicts, member by member.  Then the gate
+        judges it by this report, and its page in MLflow has the scalars.
+    rows : array-like of shape (n_rows, n_features), optional
+        The X of the analysis.  Only a report that was read from JSON needs it for `model_id`.
     prefix : str, default="ens"
         Start of the names of metrics and artifacts.  Several reports in one run need one prefix each.
     tracker : str or object, default="mlflow"
@@ -575,8 +439,8 @@ def log_report(
         check is left out.
     InputError
         If `report` is not an EnsembleReport, `prefix` has characters other than letters, digits, ``_``, ``-`` and
-        ``.``, ``report.created`` is not an ISO 8601 time, the files of the model show that the report is about another
-        one, `tracker` is no tracker, its library is not installed, or a
+        ``.``, ``report.created`` is not an ISO 8601 time, the stored model does not predict what the analysed one does,
+        `tracker` is no tracker, its library is not installed, or a
         run of Weights & Biases or a writer of TensorBoard has a report of this prefix already.
 
     Notes
@@ -632,15 +496,18 @@ def log_report(
             "run_id and model_id are of MLflow. For another tracker, pass the run itself, as in "
             "log_report(report, tracker=wandb.run), or leave them out."
         )
-    report = replace(report, model_id=model_id)
+    if rows is not None:
+        report = report_with_rows(report, rows)
     with TemporaryDirectory(prefix="ens_plugin-") as directory:
         render_artifacts(report, Path(directory))
         if kind_of(tracker) == MLFLOW:
-            return _log_to_mlflow(report, Path(directory), run_id, prefix)
+            return _log_to_mlflow(report, Path(directory), run_id, model_id, prefix)
         return log_to(tracker, report_parts(report, Path(directory), prefix))
 
 
-def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, prefix: str) -> str:
+def _log_to_mlflow(
+    report: EnsembleReport, directory: Path, run_id: str | None, model_id: str | None, prefix: str
+) -> str:
     require_mlflow()
     import mlflow
 
@@ -649,26 +516,23 @@ def _log_to_mlflow(report: EnsembleReport, directory: Path, run_id: str | None, 
     check_server(uri)
     with tracking_errors(uri):
         client = mlflow.MlflowClient()
-        if report.model_id is not None:
-            _check_model(client.get_logged_model(report.model_id), report)
+        # First, because nothing is logged of another model.
+        stored = None if model_id is None else find_stored(client, model_id)
+        files = None if stored is None else prove_stored(client, stored, report)
         with target_run(run_id) as target:
-            _send_all(client, target, content, report)
+            logged = send(client, target, content)
+            if stored is not None and files is not None:
+                link_report(client, stored, content, logged, files)
+            log_comparison(client, target, report, prefix)
             return target
 
 
-def _check_model(model: LoggedModel, report: EnsembleReport) -> None:
-    """Raise InputError if the files of a LoggedModel show that a report is about another model."""
-    place = str(model.artifact_location)
-    if hold_members(place, [report]) == [False] and is_of_scikit_learn(place):
-        raise InputError(
-            f"The files of {model.model_id} do not hold the members that this report is about, so it is about another "
-            "model. Pass the id of the model that was analysed, or leave out model_id."
-        )
+class LoggedReport(NamedTuple):
+    """Where the JSON of a report was logged, and its sum."""
 
-
-def _send_all(client: MlflowClient, run_id: str, content: RunContent, report: EnsembleReport) -> None:
-    send(client, run_id, content)
-    log_comparison(client, run_id, report, content.parts.prefix)
+    run_id: str
+    path: str
+    sha256: str
 
 
 class RunContent(NamedTuple):
@@ -684,24 +548,22 @@ def run_content(report: EnsembleReport, directory: Path | None, prefix: str) -> 
     return RunContent(report_parts(report, directory, prefix), report, _created_ms(report))
 
 
-def send(client: MlflowClient, run_id: str, content: RunContent) -> None:
-    """Log the content of a report to a run, which may have ended, and link the LoggedModel that the report names."""
+def send(client: MlflowClient, run_id: str, content: RunContent) -> LoggedReport:
+    """Log the content of a report to a run, which may have ended."""
     run = client.get_run(run_id)
     if run.info.lifecycle_stage == "deleted":
         raise TrackingError(
             f"The run {run_id} is deleted. Restore it with `mlflow runs restore`, or log to another one."
         )
     timestamp = int(run.info.start_time) if content.created is None else content.created
-    prefix, model_id = content.parts.prefix, content.report.model_id
-    record = _record_of(content, run_id)
-    record_in_run(client, run, record)
-    tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, model_id)
+    prefix, directory = content.parts.prefix, content.parts.directory
+    tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, None)
     log_parts(tracker, content.parts)
     tracker.describe(content.parts.summary, prefix)
     _tag_verdict(client, run, content.report, prefix)
-    if model_id is not None and content.parts.directory is not None:
-        link_model(client, record)
-        _describe_versions(client, run, content.report, prefix)
+    # Without files, the sum is of what the file would hold.
+    text = content.report.to_json().encode() if directory is None else (directory / REPORT_FILE).read_bytes()
+    return LoggedReport(run_id, f"{artifact_path(prefix)}/{REPORT_FILE}", hashlib.sha256(text).hexdigest())
 
 
 def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
@@ -716,11 +578,13 @@ def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix:
             client.set_tag(run.info.run_id, key, text)
 
 
-def _describe_versions(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
+def _describe_versions(
+    client: MlflowClient, stored: StoredModel, run: Run, report: EnsembleReport, prefix: str
+) -> None:
     """Name a report of a run in the descriptions of the registered versions of its model."""
-    with _optional_step(f"versions of the model {report.model_id} are not described"):
+    with _optional_step(f"versions of {stored.name} are not described"):
         sentence = _sentence_on_report(run, report, f"{artifact_path(prefix)}/{PAGE_FILE}")
-        for version in client.search_model_versions(f"source_path = 'models:/{report.model_id}'"):
+        for version in client.search_model_versions(f"source_path = 'models:/{stored.model_id}'"):
             with _optional_step(_not_described(version.name, version.version)):
                 _describe(client, version, sentence, prefix)
 
@@ -766,36 +630,17 @@ def _optional_step(without: str) -> Iterator[None]:
         LOGGER.info("The report is logged, and %s: %s", without, error)
 
 
-def link_report(client: MlflowClient, run_id: str, report: EnsembleReport, directory: Path, prefix: str) -> None:
-    """Link a report that a run has already to the LoggedModel that it names, which was logged later.
-
-    The report itself was logged for no model and stays as it is.  A copy that names the model is logged beside it.
-    """
-    run = client.get_run(run_id)
-    content = run_content(report, directory, prefix)
-    folder = f"{artifact_path(prefix)}/{report.model_id}"
-    record = replace(_record_of(content, run_id), path=f"{folder}/{REPORT_FILE}")
-    record_in_run(client, run, record)
-    client.log_artifacts(run_id, str(directory), folder)
-    timestamp = int(run.info.start_time) if content.created is None else content.created
-    MlflowRun(client, run, folder, timestamp, report.model_id).log_scalars(content.parts.scalars)
-    link_model(client, record)
-    _describe_versions(client, run, report, prefix)
-
-
-def _record_of(content: RunContent, run_id: str) -> ReportRecord:
-    """Return the record of a report in a run; its sum is that of the file, or without one of what it would hold."""
-    directory, prefix = content.parts.directory, content.parts.prefix
-    has_file = directory is not None and (directory / REPORT_FILE).is_file()
-    text = (directory / REPORT_FILE).read_bytes() if directory and has_file else content.report.to_json().encode()
-    return ReportRecord(
-        prefix=prefix,
-        run_id=run_id,
-        path=f"{artifact_path(prefix)}/{REPORT_FILE}",
-        sha256=hashlib.sha256(text).hexdigest(),
-        subject=subject_of(content.report),
-        model_id=content.report.model_id,
-    )
+def link_report(
+    client: MlflowClient, stored: StoredModel, content: RunContent, logged: LoggedReport, files: str
+) -> None:
+    """Link a logged report to the stored model that is proved to be its own; `files` is the sum of that one."""
+    prefix = content.parts.prefix
+    if stored.model_id is not None:
+        run = client.get_run(logged.run_id)
+        timestamp = int(run.info.start_time) if content.created is None else content.created
+        MlflowRun(client, run, artifact_path(prefix), timestamp, stored.model_id).log_scalars(content.parts.scalars)
+    write_link(client, stored, ReportLink(prefix, logged.run_id, logged.path, logged.sha256, files))
+    _describe_versions(client, stored, client.get_run(logged.run_id), content.report, prefix)
 
 
 @contextmanager

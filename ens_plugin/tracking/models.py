@@ -13,7 +13,6 @@ import bz2
 import faulthandler
 import gzip
 import lzma
-import mmap
 import os
 import re
 import signal
@@ -24,7 +23,7 @@ import time
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -40,7 +39,6 @@ from ens_plugin.tracking.connection import (
     check_server,
     no_progress_bars,
     require_mlflow,
-    scratch_folder,
     without_credentials,
     without_secrets,
 )
@@ -49,22 +47,18 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-    from ens_plugin.report.result import EnsembleReport
-
 __all__ = [
-    "MODEL_FILE",
     "RegisteredVersion",
     "VersionAddress",
     "alias_holder",
     "baseline_address",
     "check_alias",
     "find_version",
-    "hold_members",
-    "is_of_scikit_learn",
     "is_unchanged",
     "is_uri",
     "load_model",
     "logged_model_id",
+    "open_model_folder",
     "parse_address",
     "source_run_id",
 ]
@@ -249,37 +243,6 @@ def _find_damage(model: object, kinds: Iterable[type[Library]]) -> str | None:
     kinds = tuple(kinds)
     reasons = (kind.find_damage(held) for held in held_objects(model) for kind in kinds)
     return next((reason for reason in reasons if reason is not None), None)
-
-
-MODEL_FILE = "MLmodel"
-SCIKIT_LEARN = "\n  sklearn:\n"
-
-
-def hold_members(place: str, reports: Sequence[EnsembleReport]) -> list[bool | None]:
-    """Return whether the files of a stored model hold the members that each of some reports is about."""
-    from mlflow.artifacts import download_artifacts, list_artifacts
-
-    wanted = [{bytes.fromhex(part) for part in report.fingerprint} for report in reports]
-    with no_progress_bars(), scratch_folder() as folder:
-        if not any(wanted) or not list_artifacts(place):
-            return [None] * len(wanted)
-        root = Path(download_artifacts(place, dst_path=str(folder)))
-        files = [path for path in root.rglob("*") if path.is_file() and path.stat().st_size]
-        found = {part for file in files for part in _parts_in(file, set().union(*wanted))}
-    return [parts <= found if parts else None for parts in wanted]
-
-
-def is_of_scikit_learn(place: str) -> bool:
-    """Return whether MLflow stored a model in its flavour of scikit-learn, which keeps members byte by byte."""
-    from mlflow.artifacts import load_text
-
-    with no_progress_bars():
-        return SCIKIT_LEARN in load_text(f"{place.rstrip('/')}/{MODEL_FILE}")
-
-
-def _parts_in(file: Path, parts: Collection[bytes]) -> list[bytes]:
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return [part for part in parts if content.find(part) >= 0]
 
 
 ADDRESS = re.compile(r"models:/(?P<name>[^/]+)(/(?P<version>[1-9][0-9]*)|@(?P<alias>[\w-]+))")
@@ -495,32 +458,46 @@ def _load_with_mlflow(uri: str) -> Any:
     require_mlflow()
     import mlflow
 
-    if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):
-        raise ModelLoadError(
-            f"{PICKLE_SWITCH} is not true, but MLflow {mlflow.__version__} ignores this switch and would run the "
-            f"code stored in {without_credentials(uri)}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you "
-            "trust the model."
-        )
     if uri.startswith(("models:/", "runs:/", "mlflow-artifacts:/")):
         check_server(mlflow.get_tracking_uri())
     try:
         with no_progress_bars():
             folder = Path(mlflow.artifacts.download_artifacts(uri))
         _refuse_damaged_folder(folder)
-        wrapped = mlflow.pyfunc.load_model(str(folder))
     except ModelLoadError:
         raise
     except Exception as error:
-        # Loading runs code stored with the model, which can raise anything.
+        # The store can raise anything, and so can the files in it.
         raise ModelLoadError(_not_loaded(uri, error)) from error
+    return open_model_folder(folder, uri)
+
+
+def open_model_folder(folder: Path, source: str) -> Any:
+    """Load the native model in a folder that MLflow wrote, by its flavour; `source` is its name in messages.
+
+    Loading runs code stored with the model.
+    """
+    import mlflow
+
+    if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):
+        raise ModelLoadError(
+            f"{PICKLE_SWITCH} is not true, but MLflow {mlflow.__version__} ignores this switch and would run the "
+            f"code stored in {without_credentials(source)}. Upgrade MLflow, or set {PICKLE_SWITCH}=true if you "
+            "trust the model."
+        )
+    try:
+        wrapped = mlflow.pyfunc.load_model(str(folder))
+    except Exception as error:
+        # Loading runs code stored with the model, which can raise anything.
+        raise ModelLoadError(_not_loaded(source, error)) from error
     try:
         model = wrapped.get_raw_model()
     except (AttributeError, NotImplementedError) as error:
         raise ModelLoadError(
-            f"The model at {without_credentials(uri)} is a Python function without a native model behind it, "
+            f"The model at {without_credentials(source)} is a Python function without a native model behind it, "
             "so there is no access to its members. Log the ensemble itself, with mlflow.sklearn.log_model for example."
         ) from error
-    refuse_damaged_model(model, without_credentials(uri))
+    refuse_damaged_model(model, without_credentials(source))
     return model
 
 

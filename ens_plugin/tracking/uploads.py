@@ -20,54 +20,33 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.adapters.unwrap import inner_ensemble
-from ens_plugin.errors import EnsPluginError, TrackingError
+from ens_plugin.errors import TrackingError
 from ens_plugin.report.result import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
 from ens_plugin.tracking.digest import DIGEST_TAG
-from ens_plugin.tracking.log import REPORT_FILE, artifact_path, draw_files, link_report, run_content, send, write_data
+from ens_plugin.tracking.links import find_stored, prove_stored
+from ens_plugin.tracking.log import (
+    LoggedReport,
+    artifact_path,
+    draw_files,
+    link_report,
+    run_content,
+    send,
+    write_data,
+)
 from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn, warn_once
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
     from mlflow.models import Model
-
-__all__ = [
-    "AVOIDED_S",
-    "Delivery",
-    "Progress",
-    "ReportFiles",
-    "ReportUpload",
-    "Upload",
-    "avoid",
-    "call_at_exit",
-    "deliver",
-    "draw",
-    "end_drawing",
-    "forget_report",
-    "forget_unreachable",
-    "link_logged",
-    "not_logged",
-    "post",
-    "prepare_drawing",
-    "remember_report",
-    "renew_in_child",
-    "send_all",
-    "serve",
-    "start_linking",
-    "stop_linking",
-    "unreachable",
-    "wait_until_sent",
-]
 
 
 def renew_in_child(namespace: dict[str, Any], name: str, make: Callable[[], object]) -> None:
@@ -100,14 +79,17 @@ class Progress:
         Run that was made for the upload, once it is not RUNNING any more.
     makes_run : bool
         Whether a run is being made.
-    place : tuple of str, or None
-        Run and prefix of the report, once it is logged with its files.
+    logged : LoggedReport or None
+        Where the report is, once it is logged.
+    prefix : str
+        That the report was logged with.
     """
 
     is_reachable: bool = False
     run_id: str | None = None
     makes_run: bool = False
-    place: tuple[str, str] | None = None
+    logged: LoggedReport | None = None
+    prefix: str = ""
     _is_given_up: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -492,11 +474,9 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
     prefix = _free_prefix(client.get_run(run_id), upload.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
-        if upload.report.model_id is not None:
-            client.set_logged_model_tags(upload.report.model_id, {DIGEST_TAG: upload.data_digest})
-    send(client, run_id, run_content(upload.report, directory, prefix))
+    logged = send(client, run_id, run_content(upload.report, directory, prefix))
     if upload.files is not None:
-        upload.progress.place = (run_id, prefix)
+        upload.progress.logged, upload.progress.prefix = logged, prefix
         _post_pictures(client, run_id, prefix, upload.tracking_uri, upload.files)
 
 
@@ -678,11 +658,13 @@ def remember_report(upload: ReportUpload, *models: object) -> None:
 
 
 def link_logged(settings: AutologOptions, *models: object) -> None:
-    """Link reports to the models that were logged of some objects already, as MLflow's autologging does of a search."""
+    """Link reports to the models that were logged of some objects already, as MLflow's autologging does in a fit."""
+    posted = set[str]()
     for model in models:
         upload = _upload_of(model)
         for model_id in [] if upload is None else _logged.get(model, []):
-            if upload is not None and model_id != upload.report.model_id:
+            if upload is not None and model_id not in posted:
+                posted.add(model_id)
                 _post(upload, model_id, settings)
 
 
@@ -734,7 +716,7 @@ def _link(model_id: str | None, options: dict[str, Any], settings: AutologOption
         upload = _upload_of(value)
         if upload is None:
             _note(value, str(model_id))
-        elif upload.tracking_uri == mlflow.get_tracking_uri() and _is_unchanged(value, upload.report):
+        elif upload.tracking_uri == mlflow.get_tracking_uri():
             _post(upload, str(model_id), settings)
 
 
@@ -754,22 +736,13 @@ def _upload_of(value: object) -> ReportUpload | None:
         return None
 
 
-def _is_unchanged(model: object, report: EnsembleReport) -> bool:
-    """Return whether a model still has the members that its report is about."""
-    try:
-        parts = find_adapter(inner_ensemble(model)).fingerprint()
-    except EnsPluginError:
-        return False
-    return tuple(part.hex() for part in parts) == report.fingerprint
-
-
 def _post(upload: ReportUpload, model_id: str, settings: AutologOptions) -> None:
     """Queue the link behind the upload of the report itself."""
 
     def work() -> None:
         try:
-            if upload.progress.place is not None:
-                _link_in_store(upload, *upload.progress.place, model_id)
+            if upload.progress.logged is not None:
+                _link_in_store(upload, upload.progress.logged, model_id)
                 inform(settings, logging.INFO, f"Linked the report of {upload.report.model} to the model {model_id}.")
         except Exception as error:
             # This runs in a worker thread, where a raised exception would be lost.
@@ -783,18 +756,19 @@ def _post(upload: ReportUpload, model_id: str, settings: AutologOptions) -> None
 
 def _not_linked(upload: ReportUpload, model_id: str, problem: object) -> str:
     return (
-        f"The report of {upload.report.model} was not linked to the model {model_id}: {problem}. To link them, analyse "
-        f"the model again and call ens_plugin.log_report(report, model_id={model_id!r})."
+        f"The report of {upload.report.model} was not linked to the model {model_id}, which the gate gives no verdict "
+        f"on: {str(problem).rstrip('.')}. To link one, call "
+        f"ens_plugin.log_report(ens_plugin.analyze(model, X, y), model_id={model_id!r})."
     )
 
 
-def _link_in_store(upload: ReportUpload, run_id: str, prefix: str, model_id: str) -> None:
+def _link_in_store(upload: ReportUpload, logged: LoggedReport, model_id: str) -> None:
     import mlflow
 
-    with tracking_errors(upload.tracking_uri), TemporaryDirectory(prefix="ens_plugin-") as directory:
+    with tracking_errors(upload.tracking_uri):
         client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
+        stored = find_stored(client, model_id)
+        files = prove_stored(client, stored, upload.report)
         if upload.data_digest is not None:
             client.set_logged_model_tags(model_id, {DIGEST_TAG: upload.data_digest})
-        report = replace(upload.report, model_id=model_id)
-        (Path(directory) / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
-        link_report(client, run_id, report, Path(directory), prefix)
+        link_report(client, stored, run_content(upload.report, None, upload.progress.prefix), logged, files)
