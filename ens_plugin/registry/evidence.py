@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,8 +14,8 @@ import numpy as np
 
 from ens_plugin.analysis.judged import JudgedMetric, metric_difference, rows_of_both
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_difference, separate_difference
-from ens_plugin.core.judged_rows import judged_by_both
+from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_difference
+from ens_plugin.core.judged_rows import judged_by_both, read_judged_rows
 from ens_plugin.core.validation import counted, label_text, shown
 from ens_plugin.errors import (
     BagError,
@@ -26,12 +27,13 @@ from ens_plugin.errors import (
     UnsupportedModelError,
 )
 from ens_plugin.registry.policy import BASELINE_SCALARS, Check, Policy, Requirement, apart
+from ens_plugin.report.comparison import report_difference
 from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
 from ens_plugin.report.text import first_doubt, label_words, printable, with_code
 from ens_plugin.tracking.connection import scratch_folder
 from ens_plugin.tracking.digest import Measurement, Rows, measure
 from ens_plugin.tracking.links import ReportLink, StoredModel, is_numbered, stored_models, version_files
-from ens_plugin.tracking.log import PAGE_FILE
+from ens_plugin.tracking.log import PAGE_FILE, ROWS_FILE
 from ens_plugin.tracking.models import RegisteredVersion, VersionAddress, alias_holder, find_version
 
 if TYPE_CHECKING:
@@ -55,13 +57,10 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str, f
     _check_live(client, link.run_id)
     folder = link.path.rpartition("/")[0]
     listed = {item.path: item for item in client.list_artifacts(link.run_id, folder)}
-    content = _report_bytes(client, link, listed)
-    if hashlib.sha256(content).hexdigest() != link.sha256:
-        raise GateError(
-            f"{link.path!r} in run {link.run_id} is not the report that was linked to this model: it was changed, or "
-            "another report has replaced it. Log the report again; several reports in one run need a prefix each."
-        )
-    report = EnsembleReport.from_json(content.decode("utf-8", "replace"))
+    report = EnsembleReport.from_json(_file(client, link, link.path, link.sha256, listed).decode("utf-8", "replace"))
+    if link.rows_sha256 is not None:
+        losses = _file(client, link, f"{folder}/{ROWS_FILE}", link.rows_sha256, listed)
+        report = replace(report, judged_rows=read_judged_rows(BytesIO(losses)))
     # A page that could not be drawn was not logged.
     page = f"{folder}/{PAGE_FILE}"
     return LoggedReport(report, f"runs:/{link.run_id}/{page if page in listed else link.path}")
@@ -118,10 +117,11 @@ def _check_live(client: MlflowClient, run_id: str) -> None:
         )
 
 
-def _report_bytes(client: MlflowClient, link: ReportLink, listed: Mapping[str, FileInfo]) -> bytes:
-    run_id, path = link.run_id, link.path
+def _file(client: MlflowClient, link: ReportLink, path: str, sha256: str, listed: Mapping[str, FileInfo]) -> bytes:
+    """Return a file of a linked report, after a check that it is the one that was logged."""
+    run_id = link.run_id
     if path not in listed or listed[path].is_dir:
-        raise GateError(f"Run {run_id} has no artifact {path!r}, the report of this model. Log the report again.")
+        raise GateError(f"Run {run_id} has no artifact {path!r}, a part of the report. Log the report again.")
     _check_size(listed[path].file_size or 0, path, run_id)
     with scratch_folder() as directory:
         file = Path(client.download_artifacts(run_id, path, str(directory))).resolve()
@@ -129,7 +129,13 @@ def _report_bytes(client: MlflowClient, link: ReportLink, listed: Mapping[str, F
             raise GateError(f"{path!r} in run {run_id} leads out of its folder. Log the report again.")
         # The listed size can be wrong.
         _check_size(file.stat().st_size, path, run_id)
-        return file.read_bytes()
+        content = file.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise GateError(
+            f"{path!r} in run {run_id} is not what was linked to this model: it was changed, or another report has "
+            "replaced it. Log the report again; several reports in one run need a prefix each."
+        )
+    return content
 
 
 def _check_size(size: int, path: str, run_id: str) -> None:
@@ -194,6 +200,8 @@ def _value(client: MlflowClient, metric: Metric) -> float:
 
 LEVEL = AnalysisOptions.interval_level
 OF_ONE_LABEL = ("average_precision", "f1", "jaccard", "precision", "recall")
+# What no_worse requires.
+NOT_SHOWN_WORSE = ("baseline", "error_increase_lower", 0.0)
 _ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
 
 
@@ -206,6 +214,7 @@ class Comparison(NamedTuple):
     increase: Difference
     method: str
     reports: tuple[EnsembleReport, EnsembleReport]
+    is_paired: bool = True
 
 
 def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
@@ -238,8 +247,8 @@ def _enough(n_rows: int) -> int:
     return n_rows
 
 
-def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Comparison:
-    """Return the difference of two reports' errors from their data intervals alone, without pairing rows."""
+def compare_reports(candidate: EnsembleReport, baseline: EnsembleReport) -> Comparison:
+    """Return the difference of two reports' errors: row by row if both are of the same rows, else by intervals."""
     _check_same_error(candidate, baseline)
     for report in (candidate, baseline):
         known = all(map(math.isfinite, (report.error, *report.error_interval)))
@@ -249,11 +258,35 @@ def compare_intervals(candidate: EnsembleReport, baseline: EnsembleReport) -> Co
                 f"{f'{report.error_curve.interval_level:.4g} ones' if known else 'none at that size'}. "
                 f"Analyse the model again with interval_level={LEVEL:g} and the default estimator."
             )
-    apart = [Difference(report.error, *report.error_interval) for report in (candidate, baseline)]
+    found = report_difference(candidate, baseline)
+    increase = Difference(found.estimate, found.lower, found.upper)
     if candidate.error_curve.greater_is_better:
         # An increase of the error is a decrease of the score.
-        apart.reverse()
-    return Comparison(separate_difference(*apart), "both 95 % data intervals", (candidate, baseline))
+        increase = Difference(-found.estimate, -found.upper, -found.lower)
+    rows = counted(found.n_rows or 0, "row")
+    method = (
+        f"both 95 % data intervals, since {found.reason}" if found.n_rows is None else f"the same {rows}, one by one"
+    )
+    return Comparison(increase, method, (candidate, baseline), is_paired=found.n_rows is not None)
+
+
+def refuse_wide(comparison: Comparison, baseline: str) -> None:
+    """Raise GateError where "not shown to be worse" would hold although the error may have doubled.
+
+    Two intervals on the same or other rows show a difference only if it is far larger than their widths.
+    """
+    report = comparison.reports[1]
+    basis = report.error_curve.metric_basis
+    best = basis.highest if basis is not None and report.error_curve.greater_is_better else 0.0
+    base = abs(report.error - best)
+    if comparison.is_paired or comparison.increase.lower > 0.0 or comparison.increase.upper < base:
+        return
+    raise GateError(
+        f"Whether the version is worse than {baseline} cannot be told: it was compared by {comparison.method}, and "
+        f"within these its {printable(report.error_curve.metric, 40)} may be twice as far from perfect. Pass rows to "
+        "the gate, on which both are compared one by one, or log both reports anew on the same rows, without weights "
+        "and groups."
+    )
 
 
 def with_compared_values(checks: Sequence[Check], comparison: Comparison, baseline: str) -> list[Check]:
@@ -495,6 +528,8 @@ def compare_with_baseline(
     comparison = _compared(client, version, baseline, evidence, request)
     number, model = f"version {baseline.version}", f" of {printable(baseline.name, 80)}"
     name = number if baseline.name == version.name else number + model
+    if any((one.table, one.name, one.threshold) == NOT_SHOWN_WORSE for one in policy.requirements):
+        refuse_wide(comparison, name)
     return BaselineEvidence(comparison, baseline.version, f"{number}{model}, by {comparison.method}", name)
 
 
@@ -557,7 +592,7 @@ def _compared(
         reports = (evidence.report, evidence.report)
         return Comparison(Difference(0.0, 0.0, 0.0), "identity: it is the candidate itself", reports)
     if evidence.measurement is None:
-        return compare_intervals(evidence.report, _relied_on(client, baseline, request))
+        return compare_reports(evidence.report, _relied_on(client, baseline, request))
     assert request.rows is not None
     try:
         measured = measure(client, baseline, request.rows, request.policy.measured_metric)
@@ -565,7 +600,7 @@ def _compared(
         return compare_pairs(evidence.measurement, measured)
     except NOT_SCORED as error:
         reason = printable(str(error), 200)
-        found = compare_intervals(evidence.report, _relied_on(client, baseline, request))
+        found = compare_reports(evidence.report, _relied_on(client, baseline, request))
         return found._replace(method=f"{found.method}, because it cannot be scored on the rows given: {reason}")
 
 

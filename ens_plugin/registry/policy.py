@@ -523,8 +523,8 @@ class GateDecision:
     def tag(self) -> str:
         """What the tag ``ens.gate`` holds: the verdict, and the version and the sum of the files that it is of.
 
-        MLflow copies tags to copies of a version, and lets anyone register a version with tags.  A tag of another version
-        or of other files is no verdict.
+        MLflow copies tags to copies of a version, and lets anyone register a version with tags.  A tag of another
+        version or of other files is no verdict.
         """
         return f"{self.verdict}, version {self.version} of {self.name}, {self.model_digest}"
 

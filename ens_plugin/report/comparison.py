@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_difference, separate_difference
+from ens_plugin.core.comparison import FEWEST_PAIRS, Difference
 from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import InputError, ends_at_caller
@@ -108,7 +108,7 @@ class Comparison:
         the metric is the 0-1 or the mean squared error: ensembles can differ clearly although their intervals overlap.
         """
         (_, first), *others = self.reports.items()
-        return {name: _difference(report, first) for name, report in others}
+        return {name: report_difference(report, first) for name, report in others}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each report, by name.
@@ -349,7 +349,8 @@ def _metric_words(curve: ErrorCurve) -> str:
     return f"{printable(curve.metric, 60)}{', greater is better' if curve.greater_is_better else ''}"
 
 
-def _difference(report: EnsembleReport, first: EnsembleReport) -> ReportDifference:
+def report_difference(report: EnsembleReport, first: EnsembleReport) -> ReportDifference:
+    """Return the difference of two errors: row by row where both keep losses of the same rows, else by intervals."""
     own, other = report.judged_rows, first.judged_rows
     reason = _reason_without_pairs(report, first)
     if own is not None and other is not None and not reason:
@@ -366,7 +367,7 @@ def _reason_without_pairs(report: EnsembleReport, first: EnsembleReport) -> str:
     if report.error_curve.metric_basis is not None:
         return f"{printable(report.error_curve.metric, 40)} is no mean over rows"
     if own is None or other is None:
-        return "one was analysed with weights, groups or several outputs, or read from a file"
+        return "one was analysed with weights, groups or several outputs, or read from JSON"
     if own.digest != other.digest:
         return "they are about different rows"
     if np.count_nonzero(judged_by_both(own, other)) < FEWEST_PAIRS:

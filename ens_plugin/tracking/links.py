@@ -50,8 +50,8 @@ class ReportLink:
     ----------
     path : str
         Path of the report's JSON among the artifacts of the run.
-    sha256 : str
-        Sum of that file.
+    sha256, rows_sha256 : str
+        Sum of that file, and of the losses of the rows beside it; None without such a file.
     files : str
         Sum of the model's files, see :func:`files_digest`.
     number : int
@@ -63,6 +63,7 @@ class ReportLink:
     run_id: str
     path: str
     sha256: str
+    rows_sha256: str | None
     files: str
     number: int = 0
 

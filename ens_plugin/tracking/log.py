@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.core.judged_rows import write_judged_rows
 from ens_plugin.errors import InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
 from ens_plugin.report.answer import headline, markdown_summary
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable, recommended_text
 from ens_plugin.tracking.connection import check_server, no_progress_bars, require_mlflow, tracking_errors
 from ens_plugin.tracking.links import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
 REPORT_FILE = "report.json"
 PAGE_FILE = "report.html"
+ROWS_FILE = "judged_rows.npz"
 
 
 def artifact_path(prefix: str) -> str:
@@ -82,9 +84,15 @@ def label_frame(report: EnsembleReport) -> pd.DataFrame:
 
 
 def write_data(report: EnsembleReport, directory: Path) -> None:
-    """Write report.json, curve.csv and, for a classifier, labels.csv, which need no rendering, into a directory."""
+    """Write the files of a report that need no rendering into a directory.
+
+    That is report.json, curve.csv, for a classifier labels.csv, and the losses of the rows, by which the gate compares
+    two reports on the same rows.
+    """
     (directory / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
     report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
+    if report.judged_rows is not None and report.judged_rows.losses.nbytes <= LONGEST_REPORT:
+        write_judged_rows(report.judged_rows, directory / ROWS_FILE)
     if report.label_errors:
         label_frame(report).to_csv(directory / "labels.csv", index=False)
 
@@ -528,11 +536,12 @@ def _log_to_mlflow(
 
 
 class LoggedReport(NamedTuple):
-    """Where the JSON of a report was logged, and its sum."""
+    """Where the JSON of a report was logged, its sum, and that of the losses of the rows beside it, if it has any."""
 
     run_id: str
     path: str
     sha256: str
+    rows_sha256: str | None
 
 
 class RunContent(NamedTuple):
@@ -563,7 +572,13 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> LoggedReport
     _tag_verdict(client, run, content.report, prefix)
     # Without files, the sum is of what the file would hold.
     text = content.report.to_json().encode() if directory is None else (directory / REPORT_FILE).read_bytes()
-    return LoggedReport(run_id, f"{artifact_path(prefix)}/{REPORT_FILE}", hashlib.sha256(text).hexdigest())
+    rows = None if directory is None or not (directory / ROWS_FILE).is_file() else (directory / ROWS_FILE).read_bytes()
+    return LoggedReport(
+        run_id,
+        f"{artifact_path(prefix)}/{REPORT_FILE}",
+        hashlib.sha256(text).hexdigest(),
+        None if rows is None else hashlib.sha256(rows).hexdigest(),
+    )
 
 
 def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> None:
@@ -639,7 +654,7 @@ def link_report(
         run = client.get_run(logged.run_id)
         timestamp = int(run.info.start_time) if content.created is None else content.created
         MlflowRun(client, run, artifact_path(prefix), timestamp, stored.model_id).log_scalars(content.parts.scalars)
-    write_link(client, stored, ReportLink(prefix, logged.run_id, logged.path, logged.sha256, files))
+    write_link(client, stored, ReportLink(prefix, *logged, files))
     _describe_versions(client, stored, client.get_run(logged.run_id), content.report, prefix)
 
 
