@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ens_plugin.core.comparison import FEWEST_PAIRS, Difference
+from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_difference, separate_difference
 from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import InputError, ends_at_caller
