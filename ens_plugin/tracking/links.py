@@ -40,6 +40,8 @@ MODEL_PLACE = re.compile(r"/models/(?P<id>m-[0-9a-f]{32})/artifacts/?$")
 # MLflow writes this file beside a model whenever it is loaded from a registry.
 REGISTRY_NOTES = "registered_model_meta"
 CHUNK = 2**20
+# Of one run: each is loaded, or a request, and a search logs one model for each candidate.
+MOST_MODELS = 10
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,16 @@ def stored_models(client: MlflowClient, version: RegisteredVersion) -> Iterator[
             yield _of_logged_model(model)
     tags = client.get_model_version(version.name, version.version).tags
     yield StoredModel(f"version {version.version} of {printable(version.name, 80)}", place, tags, version=version)
-    outputs = None if version.run_id is None else client.get_run(version.run_id).outputs
-    for output in [] if outputs is None else outputs.model_outputs:
-        model = _found(client, str(output.model_id))
+    if version.run_id is not None:
+        yield from models_of_run(client, version.run_id)
+
+
+def models_of_run(client: MlflowClient, run_id: str) -> Iterator[StoredModel]:
+    """Yield the newest models that a run logged, as far as they exist."""
+    outputs = client.get_run(run_id).outputs
+    ids = [] if outputs is None else [str(output.model_id) for output in outputs.model_outputs]
+    for model_id in reversed(ids[-MOST_MODELS:]):
+        model = _found(client, model_id)
         if model is not None:
             yield _of_logged_model(model)
 

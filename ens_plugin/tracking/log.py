@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.core.judged_rows import write_judged_rows
-from ens_plugin.errors import InputError, TrackingError, ends_at_caller
+from ens_plugin.errors import EnsPluginError, InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
 from ens_plugin.report.answer import headline, markdown_summary
 from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
@@ -28,6 +28,7 @@ from ens_plugin.tracking.links import (
     ReportLink,
     StoredModel,
     find_stored,
+    models_of_run,
     prove_stored,
     report_with_rows,
     write_link,
@@ -421,7 +422,8 @@ def log_report(
         The stored model that the report is about: the id of its LoggedModel, ``"m-..."``, as
         ``mlflow.sklearn.log_model(...).model_id`` returns it, or the URI of a registered version.  It is loaded, which
         runs code stored with it, and has to predict what the analysed model predicts, member by member.  Then the gate
-        judges it by this report, and its page in MLflow has the scalars.
+        judges it by this report, and its page in MLflow has the scalars.  By default the models are tried that the run
+        has logged already, the ten newest at most.
     rows : array-like of shape (n_rows, n_features), optional
         The X of the analysis.  Only a report that was read from JSON needs it for `model_id`.
     prefix : str, default="ens"
@@ -531,8 +533,22 @@ def _log_to_mlflow(
             logged = send(client, target, content)
             if stored is not None and files is not None:
                 link_report(client, stored, content, logged, files)
+            elif report.proof is not None and report.proof.rows is not None:
+                _link_models_of_run(client, content, logged)
             log_comparison(client, target, report, prefix)
             return target
+
+
+def _link_models_of_run(client: MlflowClient, content: RunContent, logged: LoggedReport) -> None:
+    """Link a report to those models of its run that are proved to be its own."""
+    for stored in models_of_run(client, logged.run_id):
+        with _optional_step(f"not linked to {stored.name}"):
+            try:
+                files = prove_stored(client, stored, content.report)
+            except EnsPluginError as error:
+                LOGGER.info("The report is not linked to %s: %s", stored.name, error)
+                continue
+            link_report(client, stored, content, logged, files)
 
 
 class LoggedReport(NamedTuple):
