@@ -17,7 +17,16 @@ import ens_plugin
 from ens_plugin.cli import inputs as table_files
 from ens_plugin.cli import main
 from ens_plugin.cli.registry import RowFile, rows_from_file
-from tests.registry.registry import Version, lines, register, report_with_error, stub_artifacts, tags_of
+from tests.registry.registry import (
+    Version,
+    lines,
+    log_linked,
+    register,
+    report_with_error,
+    stub_artifacts,
+    tags_of,
+    verdict_of,
+)
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
@@ -101,7 +110,7 @@ def test_audit_lines_go_to_stderr_where_asked(run: Run, churn: Version, client: 
     assert outcome.out.startswith(f"PASS: version 1 of {churn.name} meets the policy sha256:")
     assert outcome.out.endswith("Alias 'champion' points at version 1.\n")
     assert [line["event"] for line in lines(outcome.err)] == ["decision", "intent", "promotion"]
-    assert tags_of(client, churn)["ens.gate"] == "pass"
+    assert verdict_of(tags_of(client, churn)) == "pass"
     assert str(client.get_model_version_by_alias(churn.name, "champion").version) == "1"
 
 
@@ -170,12 +179,11 @@ def test_formats(style: str, run: Run, churn: Version) -> None:
 
 
 def test_options_reach_the_gate(run: Run, client: mlflow.MlflowClient, churn: Version) -> None:
-    log = {"run_id": churn.run_id, "model_id": churn.model_id}
-    ens_plugin.log_report(report_with_error(2.0), **log, prefix="shifted")
+    log_linked(client, report_with_error(2.0), churn.run_id, churn.model_id, prefix="shifted")
     Path("policy.toml").write_text("[report]\nerror.max = 0.9\n[baseline]\nno_worse = true\n")
     champion = register(client, churn.name, report_with_error(0.5))
     client.set_registered_model_alias(churn.name, "champion", champion.version)
-    ens_plugin.log_report(report_with_error(0.5), run_id=champion.run_id, model_id=champion.model_id, prefix="shifted")
+    log_linked(client, report_with_error(0.5), champion.run_id, champion.model_id, prefix="shifted")
     outcome = run(churn.uri, "--policy", "policy.toml", "--baseline", "champion", "--prefix",
                   "shifted", "--format", "json")  # fmt: skip
     checks = json.loads(outcome.out)["checks"]

@@ -18,7 +18,8 @@ DECISION = GateDecision(
     name="churn", version="7", verdict="fail", checks=(UPPER, AGREEMENT),
     policy_digest="sha256:" + "0123456789abcdef" * 4, time="2026-01-02T03:04:05+00:00",
     report="runs:/abc/ensemble/report.html", evidence="569 out-of-bag rows",
-    data_digest=None, baseline="3", comparison="version 3 of churn, by both 95 % data intervals",
+    model_digest="sha256:9f86d081", data_digest=None, baseline="3",
+    comparison="version 3 of churn, by both 95 % data intervals",
 )  # fmt: skip
 PASSED = replace(DECISION, verdict="pass", checks=(UPPER,), promoted="champion", promoted_from="3")
 

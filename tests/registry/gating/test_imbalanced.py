@@ -47,7 +47,7 @@ def test_autolog_says_why_there_is_no_report_and_the_gate_promotes_nothing(
     assert not has_report(embedded.get_run(run.info.run_id))
     (message,) = [each for each in messages(log, logging.WARNING) if "balanced_subsample" in each]
     assert "Of the 15 rows of label '0'" in message
-    with pytest.raises(GateError, match="no ensemble report"):
+    with pytest.raises(GateError, match="no report is linked to its model"):
         gate(f"models:/{name}/1", POLICY, promote="champion")
     with pytest.raises(TooFewMembersError, match="Of the 15 rows of label '0'"):
         gate(f"models:/{name}/1", POLICY, X=X, y=y, promote="champion")

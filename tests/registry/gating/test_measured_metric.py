@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, make_scorer
 import ens_plugin
 from ens_plugin import gate
 from ens_plugin.errors import GateError
-from ens_plugin.registry.evidence import compare_intervals
+from ens_plugin.registry.evidence import compare_reports
 from tests.reports import score_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -104,6 +104,6 @@ def test_intervals_of_metrics_about_two_labels_are_not_compared() -> None:
         )
         for label in ("1.0", "0")
     }
-    assert compare_intervals(own, named["1.0"]).increase.estimate == 0.0
+    assert compare_reports(own, named["1.0"]).increase.estimate == 0.0
     with pytest.raises(GateError, match="about the label '1' and the baseline's about '0'"):
-        compare_intervals(own, named["0"])
+        compare_reports(own, named["0"])
