@@ -26,6 +26,7 @@ import mlflow.xgboost
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -87,6 +88,10 @@ FITS: Mapping[str, tuple[str, Callable[[], Any]]] = {
     "RandomForestRegressor": ("sklearn", lambda: RandomForestRegressor(20, random_state=0).fit(X, Y * 1.0)),
     "ExtraTreesClassifier": ("sklearn", lambda: ExtraTreesClassifier(20, bootstrap=True, random_state=0).fit(X, Y)),
     "BaggingClassifier": ("sklearn", lambda: BaggingClassifier(n_estimators=20, random_state=0).fit(X, Y)),
+    "bagged neighbours": (
+        "sklearn",
+        lambda: BaggingClassifier(KNeighborsClassifier(), n_estimators=20, random_state=0).fit(X, Y),
+    ),
     "pipeline": ("sklearn", lambda: make_pipeline(StandardScaler(), forest()).fit(X, Y)),
     "GridSearchCV": ("sklearn", lambda: GridSearchCV(forest(), {"max_depth": [2, None]}, cv=2).fit(X, Y)),
     "best_estimator_": ("sklearn", lambda: FITS["GridSearchCV"][1]().best_estimator_),
@@ -168,6 +173,10 @@ def _analyze(walk: Walk) -> None:
     walk.report = ens_plugin.analyze(walk.model, X, Y)
 
 
+def _through_pickle(walk: Walk) -> None:
+    walk.model = pickle.loads(pickle.dumps(walk.model))
+
+
 def _through_json(walk: Walk) -> None:
     walk.report = EnsembleReport.from_json(walk.report.to_json())
 
@@ -223,9 +232,8 @@ def _analyze_and_log(walk: Walk, uri: str) -> None:
 
 
 def _evaluate(walk: Walk) -> None:
-    mlflow.models.evaluate(
-        f"models:/{walk.model_id}", UNSEEN, targets="benign", model_type="classifier", evaluators="ensemble"
-    )
+    evaluate: Any = mlflow.models.evaluate
+    evaluate(f"models:/{walk.model_id}", UNSEEN, targets="benign", model_type="classifier", evaluators="ensemble")
 
 
 def _rightsize(walk: Walk) -> None:
@@ -264,6 +272,7 @@ STEPS: Mapping[str, Callable[[Walk], object]] = {
     "fit with warm_start": _fit_growing,
     "grow": _grow,
     "analyze": _analyze,
+    "pickle and back": _through_pickle,
     "to JSON and back": _through_json,
     "log_report": lambda walk: ens_plugin.log_report(walk.report),
     "log_report(prefix=)": lambda walk: ens_plugin.log_report(walk.report, prefix=OTHER_PREFIX),
@@ -329,7 +338,7 @@ DOORS: Mapping[str, Callable[[Walk], str]] = {
     "gate(prefix=)": lambda walk: _gate(walk, prefix=OTHER_PREFIX),
     "gate(X, y)": lambda walk: _gate(walk, X=X, y=Y),
     "gate(promote=)": _promote,
-    "gate(promote=, allow_older=True)": lambda walk: _gate(walk, promote="champion", **{"allow_older": True}),
+    "gate(promote=, allow_older=True)": lambda walk: _gate(walk, promote="champion", allow_older=True),
     "gate(baseline=)": lambda walk: _gate(walk, NO_WORSE, baseline="champion"),
     "gate(baseline=, X, y)": lambda walk: _gate(walk, NO_WORSE, baseline="champion", X=X, y=Y),
     "ens-plugin gate --promote": _command_gate,

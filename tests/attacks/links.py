@@ -155,7 +155,14 @@ class Case:
 
     def put(self, model_id: str, file: Path) -> None:
         """Put a file beside those of a model, or over one of them."""
-        get_artifact_repository(self.place(model_id)).log_artifact(str(file))
+        repository: Any = get_artifact_repository(self.place(model_id))
+        repository.log_artifact(str(file))
+
+    def run_of_the_report(self, model_id: str) -> str:
+        """Return the run that has the report of a linked model."""
+        metrics = self.client.get_logged_model(model_id).metrics
+        assert metrics
+        return str(metrics[0].run_id)
 
     def tag(self) -> str | None:
         """Return what the version's tag says about its verdict."""
@@ -230,7 +237,7 @@ def regressor_of(y: Any) -> Callable[[], RandomForestRegressor]:
     return lambda: RandomForestRegressor(30, random_state=0).fit(XR, y)
 
 
-class Contrary(RandomForestClassifier):
+class Contrary(RandomForestClassifier):  # type: ignore[misc]
     """A forest that says the opposite."""
 
     def predict(self, X: Any) -> Any:
@@ -540,10 +547,9 @@ def report_copied_over(case: Case) -> None:
     """Put the report of a good model over that of a bad one."""
     bad = Subject(forest_of(SHUFFLED), y=SHUFFLED)
     logged = case.linked(bad)
-    run_id = case.client.get_logged_model(logged.model_id).metrics[0].run_id
     report = ens_plugin.analyze(forest_of(Y)(), X, Y).to_dict()
     text = json.dumps({**report, "model_id": logged.model_id})
-    case.client.log_text(run_id, text, "ensemble/report.json")
+    case.client.log_text(case.run_of_the_report(logged.model_id), text, "ensemble/report.json")
     case.register(logged)
 
 
@@ -566,7 +572,7 @@ def logged_anew_under_the_same_id(case: Case) -> None:
 def run_of_the_report_deleted(case: Case) -> None:
     logged = case.linked()
     case.register(logged)
-    case.client.delete_run(case.client.get_logged_model(logged.model_id).metrics[0].run_id)
+    case.client.delete_run(case.run_of_the_report(logged.model_id))
 
 
 def fitted_again_after_logging(case: Case) -> None:
@@ -742,6 +748,7 @@ def store(name: str) -> Iterator[None]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         patches = stack.enter_context(pytest.MonkeyPatch.context())
         patches.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+        patches.setenv("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         patches.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
         patches.setattr(tempfile, "tempdir", str(folder))
         stub_artifacts(patches)
