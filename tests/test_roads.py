@@ -22,6 +22,7 @@ pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift", "store", "autolo
 @pytest.fixture
 def swift(monkeypatch: pytest.MonkeyPatch) -> None:
     stub_artifacts(monkeypatch)
+    monkeypatch.setattr("ens_plugin.tracking.uploads.draw", lambda folder: None)
     # MLflow loads each model that its autologging logs in a process of its own to see what it needs.
     monkeypatch.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
 
@@ -34,9 +35,10 @@ def store(tmp_path: Path) -> Iterator[None]:
         assert wait_until_sent(60), "reports are still being sent"
 
 
-@pytest.mark.parametrize(
-    "road", [pytest.param(one, id=one.road, marks=[pytest.mark.slow] * (one.speed == "slow")) for one in ROADS]
-)
+SLOW = {"slow": (pytest.mark.slow, pytest.mark.long), "fast": ()}
+
+
+@pytest.mark.parametrize("road", [pytest.param(one, id=one.road, marks=SLOW[one.speed]) for one in ROADS])
 def test_a_road_ends_as_the_table_says(road: Road, tmp_path: Path) -> None:
     found = walk(road, tmp_path)
     assert road.is_walked(found), f"{road.road}: {found}"

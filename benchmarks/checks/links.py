@@ -36,16 +36,28 @@ def trials_on(store: str, options: Options) -> tuple[list[Any], list[Any]]:
 
 def claims_of(store: str, wrong: Sequence[Any], honest: Sequence[Any]) -> list[Claim]:
     """Return what was promised, as counted on one kind of store."""
-    past = [trial.kind for trial in wrong if trial.outcome == "verdict"]
-    refused = [trial.kind for trial in honest if trial.outcome != "verdict"]
+    past, refused = (len(kinds) for kinds in missed(wrong, honest))
     return [
-        _none(f"{len(wrong)} models that were not analysed, {store}: verdicts", past),
-        _none(f"{len(honest)} models that were analysed, {store}: without a verdict", refused),
+        Claim(f"{len(wrong)} models that were not analysed, {store}: verdicts", past, None, high=0.0, digits=0),
+        Claim(f"{len(honest)} models that were analysed, {store}: no verdict", refused, None, high=0.0, digits=0),
     ]
 
 
-def _none(measure: str, kinds: Sequence[str]) -> Claim:
-    return Claim(measure, len(kinds), None, high=0.0, digits=0, tried=f"{'; '.join(dict.fromkeys(kinds))}.")
+def missed(wrong: Sequence[Any], honest: Sequence[Any]) -> tuple[list[str], list[str]]:
+    """Return the kinds that got a verdict though they must not, and those that got none though they must."""
+    past = [trial.kind for trial in wrong if trial.outcome == "verdict"]
+    return past, [trial.kind for trial in honest if trial.outcome != "verdict"]
+
+
+def names_table(found: dict[str, tuple[list[Any], list[Any]]]) -> str:
+    """Return the names of the arrangements that ended as they must not; empty without any."""
+    lines = [
+        [f"{title}, {store}", "; ".join(dict.fromkeys(kinds))]
+        for store, trials in found.items()
+        for title, kinds in zip(("verdict on what was not analysed", "no verdict"), missed(*trials), strict=True)
+        if kinds
+    ]
+    return table(["ended as it must not", "arrangements"], lines) if lines else ""
 
 
 def counts_table(found: dict[str, tuple[list[Any], list[Any]]]) -> str:
@@ -85,7 +97,8 @@ def main(arguments: list[str] | None = None) -> str:
     found = {store: trials_on(store, options) for store in (["SQLite"] if options.smoke else SHARES)}
     claims = [claim for store, trials in found.items() for claim in claims_of(store, *trials)]
     about = ["## Links", __doc__ or "", NOTES]
-    return conclude("benchmarks.checks.links", options, about, claims, [counts_table(found), seconds_table(found)])
+    tables = [text for text in (counts_table(found), names_table(found), seconds_table(found)) if text]
+    return conclude("benchmarks.checks.links", options, about, claims, tables)
 
 
 if __name__ == "__main__":

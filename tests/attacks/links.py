@@ -683,7 +683,9 @@ OWN: dict[str, Subject] = {
     "bagging": Subject(bagging),
     "pipeline": Subject(lambda: make_pipeline(StandardScaler(), RandomForestClassifier(30, random_state=0)).fit(X, Y)),
     "RightSizedClassifier": Subject(
-        lambda: RightSizedClassifier(RandomForestClassifier(30, random_state=0), max_size=60).fit(X, Y)
+        lambda: RightSizedClassifier(
+            RandomForestClassifier(30, random_state=0), confidence=0.97, tolerance=0.03, max_size=2001
+        ).fit(X, Y)
     ),
     "XGBRFClassifier": Subject(xgb_labels(Y), flavour="xgboost"),
     "xgboost.train": Subject(xgb_booster(Y), flavour="xgboost"),
@@ -752,6 +754,7 @@ def store(name: str) -> Iterator[None]:
         patches.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
         patches.setattr(tempfile, "tempdir", str(folder))
         stub_artifacts(patches)
+        patches.setattr("ens_plugin.tracking.uploads.draw", lambda folder: None)
         stack.enter_context(tracking_to(stack.enter_context(STORES[name](folder))))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")

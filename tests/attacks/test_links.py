@@ -16,7 +16,7 @@ from tests.tracking.stores import MLFLOW_WARNINGS
 
 __all__ = ["autologging"]
 
-pytestmark = [MLFLOW_WARNINGS, pytest.mark.slow, pytest.mark.usefixtures("database", "autologging")]
+pytestmark = [MLFLOW_WARNINGS, pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("database", "autologging")]
 
 
 @pytest.fixture(scope="module")
