@@ -52,12 +52,12 @@ def missed(wrong: Sequence[Any], honest: Sequence[Any]) -> tuple[list[str], list
 def names_table(found: dict[str, tuple[list[Any], list[Any]]]) -> str:
     """Return the names of the arrangements that ended as they must not; empty without any."""
     lines = [
-        [f"{title}, {store}", "; ".join(dict.fromkeys(kinds))]
+        [kind, title, store]
         for store, trials in found.items()
-        for title, kinds in zip(("verdict on what was not analysed", "no verdict"), missed(*trials), strict=True)
-        if kinds
+        for title, kinds in zip(("not analysed: a verdict", "analysed: none"), missed(*trials), strict=True)
+        for kind in dict.fromkeys(kinds)
     ]
-    return table(["ended as it must not", "arrangements"], lines) if lines else ""
+    return table(["ended as it must not", "how", "store"], lines) if lines else ""
 
 
 def counts_table(found: dict[str, tuple[list[Any], list[Any]]]) -> str:
