@@ -14,6 +14,7 @@ from benchmarks.shared.results import RESULTS
 NEED_BOOSTERS = {
     "accuracy.few_booster_trees",
     "checks.attacks",
+    "checks.links",
     "cost.profile",
     "cost.shapes",
     "cost.walker",
@@ -67,6 +68,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "checks.alike_rows",
         "checks.attacks",
         "checks.copies",
+        "checks.links",
         "checks.row_order",
         "checks.shuffled_subjects",
         "checks.training_rows",
@@ -94,7 +96,7 @@ def test_smoke(script: str, tmp_path: Path) -> None:
     if script in NEED_BOOSTERS:
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
-    if script in ("learners.pruning", "learners.certificate", "cost.walker"):
+    if script in ("checks.links", "learners.pruning", "learners.certificate", "cost.walker"):
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
     if script == "cost.spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")
