@@ -20,6 +20,7 @@ import os
 import sys
 import threading
 import time
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 
@@ -34,7 +35,7 @@ LONGEST = 1_000_000
 waiting: Queue[str] = Queue()
 
 
-def name_of(headers, body: bytes, secret: str) -> str | None:
+def name_of(headers: Message, body: bytes, secret: str) -> str | None:
     """Return the name of the registered model that a delivery is about; None for one that is not MLflow's."""
     delivery, sent = headers.get("x-mlflow-delivery-id", ""), headers.get("x-mlflow-timestamp", "")
     signature = _generate_hmac_signature(secret, delivery, sent, body.decode("utf-8", "replace"))

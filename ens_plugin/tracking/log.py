@@ -666,12 +666,18 @@ def link_report(
 ) -> None:
     """Link a logged report to the stored model that is proved to be its own; `files` is the sum of that one."""
     prefix = content.parts.prefix
-    if stored.model_id is not None:
-        run = client.get_run(logged.run_id)
-        timestamp = int(run.info.start_time) if content.created is None else content.created
-        MlflowRun(client, run, artifact_path(prefix), timestamp, stored.model_id).log_scalars(content.parts.scalars)
+    log_model_scalars(client, stored, content, logged.run_id)
     write_link(client, stored, ReportLink(prefix, *logged, files))
     _describe_versions(client, stored, client.get_run(logged.run_id), content.report, prefix)
+
+
+def log_model_scalars(client: MlflowClient, stored: StoredModel, content: RunContent, run_id: str) -> None:
+    """Log the scalars of a report again, linked to the LoggedModel that it is about, as far as there is one."""
+    if stored.model_id is not None:
+        run = client.get_run(run_id)
+        timestamp = int(run.info.start_time) if content.created is None else content.created
+        folder = artifact_path(content.parts.prefix)
+        MlflowRun(client, run, folder, timestamp, stored.model_id).log_scalars(content.parts.scalars)
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from ens_plugin.tracking.log import (
     artifact_path,
     draw_files,
     link_report,
+    log_model_scalars,
     run_content,
     send,
     write_data,
@@ -474,9 +475,9 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
     prefix = _free_prefix(client.get_run(run_id), upload.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
-    logged = send(client, run_id, run_content(upload.report, directory, prefix))
+    upload.progress.logged = send(client, run_id, run_content(upload.report, directory, prefix))
+    upload.progress.prefix = prefix
     if upload.files is not None:
-        upload.progress.logged, upload.progress.prefix = logged, prefix
         _post_pictures(client, run_id, prefix, upload.tracking_uri, upload.files)
 
 
@@ -771,4 +772,9 @@ def _link_in_store(upload: ReportUpload, logged: LoggedReport, model_id: str) ->
         files = prove_stored(client, stored, upload.report)
         if upload.data_digest is not None:
             client.set_logged_model_tags(model_id, {DIGEST_TAG: upload.data_digest})
-        link_report(client, stored, run_content(upload.report, None, upload.progress.prefix), logged, files)
+        content = run_content(upload.report, None, upload.progress.prefix)
+        if upload.files is None:
+            # Without its JSON, there is no report that the gate could read.
+            log_model_scalars(client, stored, content, logged.run_id)
+        else:
+            link_report(client, stored, content, logged, files)

@@ -23,7 +23,7 @@ from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_sto
 
 pytestmark = MLFLOW_WARNINGS
 
-COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "gate-server", "oob", "agreement")
+COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "oob", "agreement")
 
 
 class Outcome(NamedTuple):

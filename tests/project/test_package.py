@@ -80,16 +80,6 @@ print(is_known(ens_plugin.RightSizedClassifier()))
     assert run_python(code, tmp_path).split() == ["True", "False"]
 
 
-def test_the_command_line_and_the_registry_need_no_server_library(tmp_path: Path) -> None:
-    code = """
-import sys
-sys.modules["uvicorn"] = None
-import ens_plugin.cli.registry, ens_plugin.registry.server
-print("imported")
-"""
-    assert run_python(code, tmp_path) == "imported"
-
-
 @pytest.mark.parametrize("name", ens_plugin.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     assert getattr(ens_plugin, name) is not None

@@ -223,7 +223,7 @@ def test_other_rows_weights_groups_and_files_leave_the_intervals_alone(deep: Ens
     weighted = ens_plugin.analyze(DEEP, X, Y, sample_weight=np.linspace(1.0, 2.0, Y.size))
     grouped = ens_plugin.analyze(DEEP, X, Y, groups=np.arange(Y.size))
     read = EnsembleReport.from_json(deep.to_json())
-    cases = {"different rows": held_out, "with weights": weighted, "weights, groups": grouped, "from a file": read}
+    cases = {"different rows": held_out, "with weights": weighted, "weights, groups": grouped, "from JSON": read}
     for reason, other in cases.items():
         found = ens_plugin.compare({"deep": deep, "other": other}).differences["other"]
         assert found.n_rows is None
@@ -236,7 +236,7 @@ def test_other_rows_weights_groups_and_files_leave_the_intervals_alone(deep: Ens
 def test_a_copy_of_a_report_and_a_pickled_one_are_still_compared_row_by_row(
     deep: EnsembleReport, stumps: EnsembleReport
 ) -> None:
-    for other in (replace(stumps, model_id="m-1"), pickle.loads(pickle.dumps(stumps)), with_doubts(stumps, "Few.")):
+    for other in (replace(stumps, created=""), pickle.loads(pickle.dumps(stumps)), with_doubts(stumps, "Few.")):
         assert ens_plugin.compare([deep, other], names=["a", "b"]).differences["b"].n_rows == Y.size
 
 

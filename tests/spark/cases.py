@@ -18,7 +18,7 @@ from tests.extras import lightgbm, xgboost
 COLUMNS = [f"x{index}" for index in range(6)]
 N_TRAINED = 600
 N_ROWS = 2000
-NOT_COMPARED = ("n_distinct", "created", "versions")
+NOT_COMPARED = ("n_distinct", "created", "versions", "proof")
 
 
 @lru_cache(maxsize=1)
@@ -108,7 +108,8 @@ def in_order(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[Any], ND
 def largest_difference(report: EnsembleReport, other: EnsembleReport) -> float:
     """Largest difference of any number in two reports, relative where numbers are above 1; words must be equal."""
     worst = 0.0
-    for (name, value), (_, compared) in zip(_leaves(report.to_dict()), _leaves(other.to_dict()), strict=True):
+    first, second = (each.to_dict() for each in (report, other))
+    for (name, value), (_, compared) in zip(_leaves(first), _leaves(second), strict=True):
         if name in NOT_COMPARED:
             continue
         if isinstance(value, (str, type(None))) or isinstance(compared, (str, type(None))):

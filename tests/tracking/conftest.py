@@ -12,10 +12,12 @@ import mlflow
 import mlflow.lightgbm
 import mlflow.sklearn
 import mlflow.xgboost
+import numpy as np
 import pytest
 from mlflow.utils.autologging_utils import AUTOLOGGING_INTEGRATIONS
 
 from ens_plugin import EnsembleReport, autolog
+from ens_plugin.analysis.proof import prove_model
 from tests.reports import classification_report
 from tests.tracking.fits import new_experiment
 from tests.tracking.stores import tracking_to
@@ -55,9 +57,9 @@ def canned_report(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     report = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
     models: list[Any] = []
 
-    def analysis(model: Any, *rows: Any, **options: Any) -> EnsembleReport:
+    def analysis(model: Any, X: Any, *rows: Any, **options: Any) -> EnsembleReport:
         models.append(model)
-        return report
+        return replace(report, proof=prove_model(model, X, np.arange(8)))
 
     monkeypatch.setattr("ens_plugin.tracking.autologging.run_analysis", analysis)
     return models

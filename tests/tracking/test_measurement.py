@@ -21,10 +21,10 @@ from ens_plugin.core.comparison import Difference, share_difference
 from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
 from ens_plugin.registry.evidence import compare_pairs
-from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest, log_report
+from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest
 from ens_plugin.tracking.digest import Rows, measure
 from ens_plugin.tracking.models import find_version, load_model, parse_address
-from tests.registry.registry import Version, report_with_error, stub_artifacts, tags_of
+from tests.registry.registry import Version, log_linked, report_with_error, stub_artifacts, tags_of
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -178,23 +178,24 @@ def test_training_rows_are_compared_in_pairs_at_the_models_own_sizes(versions: A
 
 def test_what_is_measured_counts_and_not_what_was_logged(embedded: Client, versions: Any) -> None:
     version = versions["good"]
-    log_report(report_with_error(0.0), run_id=version.run_id, model_id=version.model_id)
+    log_linked(embedded, report_with_error(0.0), version.run_id, version.model_id)
     (check,) = gate(version.uri, {"report": {"error": {"max": 0.9}}}, X=X[TRAIN], y=Y[TRAIN]).checks
     assert check.value == analyze(MODELS["good"], X[TRAIN], Y[TRAIN]).error
 
 
 @pytest.mark.slow
-def test_a_baseline_that_cannot_be_scored_is_compared_by_intervals(versions: Any) -> None:
+def test_a_baseline_that_cannot_be_scored_is_compared_by_intervals(embedded: Client, versions: Any) -> None:
     narrow = versions["narrow"]
     report = analyze(MODELS["narrow"], X[TRAIN, :5], Y[TRAIN])
-    log_report(report, run_id=narrow.run_id, model_id=narrow.model_id)
+    log_linked(embedded, report, narrow.run_id, narrow.model_id)
     decision = gate(versions["good"].uri, INCREASE, baseline=narrow.uri, X=X[TEST], y=Y[TEST], data="holdout")
     ours = analyze(MODELS["good"], X[TEST], Y[TEST], data="holdout")
     expected = [ours.error - report.error, ours.error_interval[0] - report.error_interval[1],
                 ours.error_interval[1] - report.error_interval[0]]  # fmt: skip
     np.testing.assert_allclose(increase(decision), expected, rtol=1e-12)
     assert decision.comparison is not None
-    assert "by both 95 % data intervals, because it cannot be scored on the rows given: " in decision.comparison
+    assert "by both 95 % data intervals, since " in decision.comparison
+    assert "because it cannot be scored on the rows given: " in decision.comparison
 
 
 def test_a_candidate_that_cannot_be_scored_is_not_judged(embedded: Client, versions: Any) -> None:

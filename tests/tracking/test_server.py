@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin import EnsembleReport
+from ens_plugin import EnsembleReport, analyze
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking import load_model, log_report
 from ens_plugin.tracking.log import charted_sizes, scalar_points
@@ -42,15 +42,17 @@ def test_curve_points_arrive_once_however_often_they_are_logged(served: mlflow.M
 
 def test_scalars_are_linked_to_the_logged_model_once(served: mlflow.MlflowClient) -> None:
     X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    report = replace(REPORT, proof=analyze(forest, X, y).proof)
     with mlflow.start_run():
         info = mlflow.sklearn.log_model(
-            RandomForestClassifier(5, random_state=0).fit(X, y),
+            forest,
             name="forest",
             serialization_format="cloudpickle",
             pip_requirements=[],
         )
         for _ in range(2):
-            log_report(REPORT, model_id=info.model_id)
+            log_report(report, model_id=info.model_id)
     expected = {point.key: [point.value] for point in scalar_points(REPORT, "ens")}
     assert linked_metrics(served, info.model_id) == expected
     assert load_model(info.model_uri).n_estimators == 5

@@ -161,11 +161,12 @@ LIBRARIES: dict[str, Fit] = {
 
 
 def figures(model: Any, y: Any) -> dict[str, Any]:
-    """Return a report as a dictionary, without the names of the labels and the time."""
+    """Return a report as a dictionary, without the names of the labels, the time and what whole models predict."""
     content = ens_plugin.analyze(model, X, y, max_size=501).to_dict()
     for label in (*content["basis"]["labels"], *content["label_errors"]):
         del label["label"]
     del content["created"]
+    content.pop("proof", None)
     return content
 
 

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from ens_plugin import autolog
 from ens_plugin.tracking import data_digest
+from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs
@@ -48,6 +49,7 @@ class TestTogetherWithMlflow:
             GridSearchCV(classifier(n_estimators=5), {"max_depth": [2]}, cv=2).fit(X, y)
         else:
             xgboost.train({**XGBOOST, "objective": "binary:logistic"}, xgboost.DMatrix(X, y), 1)
+        assert wait_until_sent(60.0)
         outputs = only_run(embedded, experiment).outputs
         assert outputs is not None
         models = {

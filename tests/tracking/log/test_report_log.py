@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
+from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
+import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.findings import codes_of
@@ -27,6 +29,18 @@ pytestmark = MLFLOW_WARNINGS
 REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 CREATED_MS = int(datetime.fromisoformat(REPORT.created).timestamp() * 1000)
 FILES = ["agreement.png", "bias_variance.png", "curve.csv", "error_curve.png", "report.html", "report.json"]
+
+
+FOREST = RandomForestClassifier(10, random_state=0).fit(*load_iris(return_X_y=True))
+OF_FOREST = replace(REPORT, proof=ens_plugin.analyze(FOREST, *load_iris(return_X_y=True)).proof)
+
+
+def logged_forest() -> str:
+    """The id of a stored model that `OF_FOREST` is about."""
+    logged = mlflow.sklearn.log_model(
+        FOREST, name="forest", serialization_format="cloudpickle", pip_requirements=[]
+    )  # fmt: skip
+    return str(logged.model_id)
 
 
 @pytest.fixture
@@ -123,10 +137,10 @@ def test_the_run_that_the_environment_names_is_used_and_stays_open(
 @pytest.mark.usefixtures("swift")
 def test_logging_again_changes_nothing(embedded: mlflow.MlflowClient) -> None:
     with mlflow.start_run() as run:
-        model_id = mlflow.initialize_logged_model(name="forest").model_id
+        model_id = logged_forest()
         states = []
         for _ in range(2):
-            log_report(REPORT, model_id=model_id)
+            log_report(OF_FOREST, model_id=model_id)
             state = embedded.get_run(run.info.run_id).data
             linked = linked_metrics(embedded, model_id)
             states.append((history(embedded, run.info.run_id), state.tags, files(embedded, run.info.run_id), linked))
@@ -149,8 +163,8 @@ def test_a_report_without_a_time_is_logged_at_the_runs_start(embedded: mlflow.Ml
 @pytest.mark.usefixtures("swift")
 def test_only_scalars_are_linked_to_the_model(embedded: mlflow.MlflowClient) -> None:
     with mlflow.start_run():
-        model_id = mlflow.initialize_logged_model(name="forest").model_id
-        log_report(REPORT, model_id=model_id)
+        model_id = logged_forest()
+        log_report(OF_FOREST, model_id=model_id)
     expected = {point.key: [point.value] for point in scalar_points(REPORT, "ens")}
     assert linked_metrics(embedded, model_id) == expected
 
@@ -314,14 +328,13 @@ def test_the_tags_of_a_run_have_verdict_size_and_codes(embedded: mlflow.MlflowCl
 
 def test_versions_of_the_model_name_the_report_in_their_description(embedded: mlflow.MlflowClient, swift: None) -> None:
     with mlflow.start_run() as run:
-        forest = RandomForestClassifier(2).fit([[0.0], [1.0]], [0, 1])
         models = [
             mlflow.sklearn.log_model(
-                forest, name=name, pip_requirements=[], serialization_format="cloudpickle", registered_model_name=name
+                FOREST, name=name, pip_requirements=[], serialization_format="cloudpickle", registered_model_name=name
             )
             for name in ("described", "other")
         ]
-        log_report(REPORT, model_id=models[0].model_id)
+        log_report(OF_FOREST, model_id=models[0].model_id)
     described, other = (embedded.get_model_version(name, "1").description for name in ("described", "other"))
     page = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/ensemble/report.html"
     assert f"[The newest ensemble report]({page}): {headline(REPORT)}" in described
