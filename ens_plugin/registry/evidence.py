@@ -146,10 +146,7 @@ def _check_size(size: int, path: str, run_id: str) -> None:
 
 
 def logged_metrics(client: MlflowClient, version: RegisteredVersion, bounded: Collection[str]) -> dict[str, float]:
-    """Return the latest value of each metric of the LoggedModel behind a version, and of the run that logged it.
-
-    MLflow spreads the metrics of a run over all models that it logs, so those of a run with several do not count.
-    """
+    """Return the latest value of each metric of the LoggedModel behind a version, and of the run that logged it."""
     stored = next((found for found in stored_models(client, version) if found.model_id is not None), None)
     if stored is None or stored.model_id is None:
         raise GateError(
@@ -187,10 +184,7 @@ def _models_of_run(client: MlflowClient, run_id: str) -> set[str]:
 
 
 def _value(client: MlflowClient, metric: Metric) -> float:
-    """Return the value of a metric of a LoggedModel; NaN where NaN was logged, which MLflow's databases keep as 0.
-
-    The history does not tell models of one run apart, so 0 is NaN too where both were logged at one time and step.
-    """
+    """Return the value of a metric of a LoggedModel; NaN where NaN was logged, which MLflow's databases keep as 0."""
     if metric.value != 0.0:
         return float(metric.value)
     history = client.get_metric_history(str(metric.run_id), metric.key)
@@ -218,13 +212,7 @@ class Comparison(NamedTuple):
 
 
 def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
-    """Return the difference of two models' errors from their losses row by row.
-
-    On out-of-bag rows, where fewer members predict than the models have, the difference is corrected for the
-    missing members of both, so that it is the difference at the models' own sizes.  Of a metric it is positive where
-    the candidate is worse.  The interval includes what another seed would change in both models, so that training again
-    with another seed rarely shows an increase.
-    """
+    """Return the difference of two models' errors from their losses row by row."""
     _check_same_error(candidate.report, baseline.report)
     first, second, reports = candidate.judged, baseline.judged, (candidate.report, baseline.report)
     kind = "held-out" if candidate.report.data == "holdout" else "out-of-bag"
@@ -271,10 +259,7 @@ def compare_reports(candidate: EnsembleReport, baseline: EnsembleReport) -> Comp
 
 
 def refuse_wide(comparison: Comparison, baseline: str) -> None:
-    """Raise GateError where "not shown to be worse" would hold although the error may have doubled.
-
-    Two intervals on the same or other rows show a difference only if it is far larger than their widths.
-    """
+    """Raise GateError where "not shown to be worse" would hold although the error may have doubled."""
     report = comparison.reports[1]
     basis = report.error_curve.metric_basis
     best = basis.highest if basis is not None and report.error_curve.greater_is_better else 0.0
@@ -290,10 +275,7 @@ def refuse_wide(comparison: Comparison, baseline: str) -> None:
 
 
 def with_compared_values(checks: Sequence[Check], comparison: Comparison, baseline: str) -> list[Check]:
-    """Return checks of which those on the table "baseline" name the metric of both models and its change.
-
-    What several of them have in common is stated in the first one that a verdict shows, which failed if any did.
-    """
+    """Return checks of which those on the table "baseline" name the metric of both models and its change."""
     found, told = list(checks), list[Requirement]()
     for place in sorted(range(len(found)), key=lambda place: found[place].passed):
         requirement = found[place].requirement
@@ -368,10 +350,7 @@ def positive_label(report: EnsembleReport) -> str:
 
 
 def of_label(report: EnsembleReport) -> str:
-    """Return the label that a report's metric is about, as the words after its name; empty for other metrics.
-
-    Where none was named, scikit-learn's scorers of one of two labels are about the label 1.
-    """
+    """Return the label that a report's metric is about, as the words after its name; empty for other metrics."""
     basis, metric = report.error_curve.metric_basis, report.error_curve.metric
     if basis is None or basis.positive_label is not None:
         return label_words(basis)
@@ -399,11 +378,7 @@ class GateRequest:
 
 
 class GateEvidence(NamedTuple):
-    """The report on a candidate, logged or measured by the gate, and its description.
-
-    The report is None where the policy has no requirement on it; a measurement is there where rows were passed to the
-    gate.  `words` describe the report's rows and origin.
-    """
+    """The report on a candidate, logged or measured by the gate, and its description."""
 
     report: EnsembleReport | None
     report_uri: str | None
@@ -412,19 +387,7 @@ class GateEvidence(NamedTuple):
 
 
 class BaselineEvidence(NamedTuple):
-    """The comparison of a candidate with a baseline, if there is one, and its description.
-
-    Attributes
-    ----------
-    comparison : Comparison or None
-        None where the policy requires none, or there is no baseline yet.
-    words : str or None
-        Description of the comparison, or of the reason for none.
-    name : str
-        Of the version, and of its model where that is another than the candidate's; empty without a comparison.
-    warning : str
-        Sentence about a comparison that the policy requires and that was not made; else empty.
-    """
+    """The comparison of a candidate with a baseline, if there is one, and its description."""
 
     comparison: Comparison | None
     version: str | None
@@ -538,11 +501,7 @@ def _aliases(client: MlflowClient, address: VersionAddress) -> list[str]:
 
 
 def are_misspelt(first: str, second: str) -> bool:
-    """Return whether one alias is the other with its letters in another order, or with one left out before the end.
-
-    Aliases that are alike on purpose differ at their ends, in their digits, or in other letters: "champion-eu" and
-    "champion-us", "v12" and "v21".
-    """
+    """Return whether one alias is the other with its letters in another order, or with one left out before the end."""
     if [letter for letter in first if letter.isdigit()] != [letter for letter in second if letter.isdigit()]:
         return False
     if sorted(first) == sorted(second):

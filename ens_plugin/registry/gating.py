@@ -145,11 +145,7 @@ LINKING_S = 30.0  # as long as the end of a program waits for its reports
 
 
 def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | None) -> None:
-    """Write a decision as tags of its version, and whole as an artifact of the run that logged the model.
-
-    An earlier verdict that differs is deleted first and the new one is written last, so that a gate that is killed in
-    between leaves no verdict without its reasons.
-    """
+    """Write a decision as tags of its version, and whole as an artifact of the run that logged the model."""
     name, version = decision.name, decision.version
     before = client.get_model_version(name, version).tags.get(VERDICT_TAG)
     if before not in (None, decision.tag):
@@ -164,10 +160,7 @@ def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | No
 
 
 def _logged_record(client: MlflowClient, decision: GateDecision, run_id: str | None) -> str | None:
-    """Log a decision as a file of a run and return its address; None without a run, or where it takes no files.
-
-    A gate may write to the registry alone.
-    """
+    """Log a decision as a file of a run and return its address; None without a run, or where it takes no files."""
     from mlflow.exceptions import MlflowException
 
     if run_id is None:

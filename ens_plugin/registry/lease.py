@@ -20,13 +20,6 @@ from ens_plugin.tracking.connection import tracking_errors
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = [
-    "LEASE_TAG",
-    "Lease",
-    "check_lease",
-    "lease",
-]
-
 LEASE_TAG = "ens.gate.lease"
 LEASE_S = 30.0
 PATIENCE_S = 90.0
@@ -35,10 +28,7 @@ LOGGER = logging.getLogger("ens_plugin.gate")
 
 
 class Lease(NamedTuple):
-    """A lease on a registered model that this gate holds, by its tag's key on the model.
-
-    It was taken at `since`, on this machine's monotonic clock.
-    """
+    """A lease on a registered model that this gate holds, by its tag's key on the model."""
 
     key: str
     since: float
@@ -46,13 +36,7 @@ class Lease(NamedTuple):
 
 @contextmanager
 def lease(client: MlflowClient, name: str) -> Iterator[Lease]:
-    """Hold the lease on a registered model for the length of the block; wait for it first.
-
-    A registry has no operation that fails where another client was first: of two writers of a tag the last one wins.
-    So each gate writes a tag of its own, and only then reads those of the others.  Of two gates, the one that writes
-    later finds the other's tag, whatever the timing, so that never both find no other.  Where each finds the
-    other's, the one with the larger key removes its own and waits.
-    """
+    """Hold the lease on a registered model for the length of the block; wait for it first."""
     key = f"{LEASE_TAG}.{uuid4().hex}"
     try:
         yield _taken(client, name, key)

@@ -77,12 +77,7 @@ DOTTED = " Names of metrics with dots go into quotes."
 
 @dataclass(frozen=True)
 class Requirement:
-    """A bound on a scalar: its largest or smallest allowed value.
-
-    `table` says where the scalar comes from: the ensemble report, the comparison with the baseline, or any other metric
-    that was logged for the model.  `key` is the requirement's name in the policy where that is not `name`, as
-    ``"no_worse"``.
-    """
+    """A bound on a scalar: its largest or smallest allowed value."""
 
     table: Table
     name: str
@@ -93,19 +88,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Policy:
-    """The requirements on a model version, at least one, all of which must hold.
-
-    Attributes
-    ----------
-    baseline_required : bool
-        Whether a baseline alias without a version, as before the first promotion, is an error.
-    metric : str or None
-        Name of the scorer of scikit-learn that reports and comparisons are of; None for the error.
-    digest : str
-        ``"sha256:"`` and the sum of the policy file's bytes, as ``sha256sum`` prints it.
-    positive_label : str or None
-        The label that `metric` is about, as text; None for that of scikit-learn, 1.
-    """
+    """The requirements on a model version, at least one, all of which must hold."""
 
     requirements: tuple[Requirement, ...]
     baseline_required: bool
@@ -404,10 +387,7 @@ WORDS_WIDTH = 400
 
 @dataclass(frozen=True)
 class Check:
-    """One requirement of a policy, the value found for it, and whether it holds.
-
-    `subject` is what the value is of, up to the verb; by default the name of the scalar.
-    """
+    """One requirement of a policy, the value found for it, and whether it holds."""
 
     requirement: Requirement
     value: float
@@ -426,10 +406,7 @@ class Check:
 
 
 def apart(value: float, threshold: float) -> tuple[str, str]:
-    """Return two numbers as text of four digits, or of the fewest more that keep different numbers different.
-
-    Rounding both alike keeps their order, so the text shows what decided between them.
-    """
+    """Return two numbers as text of four digits, or of the fewest more that keep different numbers different."""
     for digits in (4, 5, 6):
         short = f"{value:.{digits}g}", f"{threshold:.{digits}g}"
         is_plain = digits == 6 or not any("e+" in text for text in short)

@@ -48,36 +48,12 @@ if TYPE_CHECKING:
 
     from ens_plugin.analysis.evidence import Progress
 
-__all__ = [
-    "LoggedCut",
-    "ModelSource",
-    "Rightsizing",
-    "check_name",
-    "find_source",
-    "rightsize",
-    "rightsize_analysed",
-]
-
 WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model that was logged to MLflow, as the tracking store and the registry describe it.
-
-    Attributes
-    ----------
-    uri : str
-        URI of the model; an alias is replaced by the version that it pointed at.
-    name, version : str or None
-        Name and version in the registry; None where the URI names no registered version.
-    model_id : str or None
-        LoggedModel; None for models logged before MLflow 3.
-    model_name : str
-        Name of the LoggedModel.
-    data_digest : str or None
-        Digest of the training rows that autolog recorded.
-    """
+    """A model that was logged to MLflow, as the tracking store and the registry describe it."""
 
     uri: str
     name: str | None
@@ -202,10 +178,7 @@ def log_cut_model(
     metrics: Mapping[str, float],
     tags: Mapping[str, str],
 ) -> LoggedCut:
-    """Log a model cut from `source` to a new run in the same experiment, with its report, and load it back.
-
-    Flavour, signature, requirements, metadata, code and the digest of the training rows are those of the source.
-    """
+    """Log a model cut from `source` to a new run in the same experiment, with its report, and load it back."""
     import mlflow
 
     store = mlflow.get_tracking_uri()

@@ -13,8 +13,6 @@ from ens_plugin.tracking.connection import check_server, require_mlflow, trackin
 from ens_plugin.tracking.log import DEFAULT_PREFIX, MlflowRun, artifact_path, check_prefix, save_plot, target_run
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
-__all__ = ["log_agreement"]
-
 DATA_FILE, ROWS_FILE, FIGURE_FILE, PAGE_FILE = "agreement.json", "undecided.csv", "agreement.png", "agreement.html"
 
 

@@ -168,10 +168,7 @@ N_EVALUATIONS = 900
 def metric_seconds_per_row(
     predicted: PredictedRows, y: Any, metric: ResolvedMetric, *, enough: float, rng: np.random.Generator
 ) -> float:
-    """Return the estimated seconds for each row of all evaluations of a metric, from one evaluation on a few rows.
-
-    0 where the metric cannot be computed on them; the analysis then shows whether it can be on all rows.
-    """
+    """Return the estimated seconds for each row of all evaluations of a metric, from one evaluation on a few rows."""
     adapter, features, bags = predicted
     labels, pace = target_array(y), 0.0
     # Of several outputs, the adapter is that of the first; each is evaluated alone and in the mean.
@@ -254,11 +251,7 @@ def tracker_delivery(
     data_digest: str | None,
     is_only_one: bool,
 ) -> Delivery:
-    """Return the delivery of a report to a tracker other than MLflow.
-
-    A run that is opened for the report is closed before the fit returns: a later ``wandb.init`` of the user's would
-    otherwise return this run.
-    """
+    """Return the delivery of a report to a tracker other than MLflow."""
     store, name = store_of(tracker, ""), kind_of(tracker) or printable(type(tracker).__name__, 60)
 
     def deliver() -> str:
@@ -306,23 +299,7 @@ renew_in_child(globals(), "_one_at_a_time", threading.Lock)
 
 @dataclass(frozen=True, eq=False)
 class FinishedFit:
-    """A fit that ended without an exception.
-
-    Attributes
-    ----------
-    model, data
-        Model that the user fitted, and the data passed to it.
-    ensemble, ensemble_data
-        The ensemble that was last fitted inside `model`, if any, and the data passed to it.
-    run_id : str or None
-        MLflow run of the fit.
-    digest : str or None
-        Digest of the data at the time of the fit, where the report is made later.
-    destinations : tuple of object
-        ``"mlflow"`` and trackers that the report is logged to.
-    problem : Exception or None
-        What the training data could not be read for.
-    """
+    """A fit that ended without an exception."""
 
     model: Any
     data: TrainingData
@@ -336,10 +313,7 @@ class FinishedFit:
 
 
 def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
-    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers.
-
-    A model without out-of-bag rows gets no report.
-    """
+    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers."""
     deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
     tracking_uri = _tracking_uri() if MLFLOW in map(kind_of, fit.destinations) else ""
     destinations = [place for place in fit.destinations if _is_reachable(fit, store_of(place, tracking_uri), settings)]
@@ -548,11 +522,7 @@ def continues_growth(model: Any) -> bool:
 
 
 def report_later(fit: FinishedFit, settings: AutologOptions) -> bool:
-    """Postpone the report of a fit that continues a growth until the growth is over.
-
-    No fit is known to be the last one. The growth is taken to be over when another model is fitted in the same
-    thread, when autologging is switched off or on again, and when the program ends.
-    """
+    """Postpone the report of a fit that continues a growth until the growth is over."""
     try:
         digest = data_digest(fit.data.table(), fit.data.y)
     except InputError:
@@ -748,10 +718,7 @@ def _is_outermost(model: Any, caller: FrameType | None) -> bool:
 
 
 def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
-    """Return whether a frame runs code of one of the libraries `homes`, other than a method of `model` itself.
-
-    Frames are right in threads, too, and for functions that were imported before they were replaced.
-    """
+    """Return whether a frame runs code of one of the libraries `homes`, other than a method of `model` itself."""
     name = _module(frame)
     if name in DECORATORS or not any(name == home or name.startswith(f"{home}.") for home in homes):
         return False
@@ -788,10 +755,7 @@ _sites: dict[FitSite, None] = {}
 
 
 def patch(sites: Iterable[FitSite]) -> None:
-    """Replace training functions by functions that report each fit; those already replaced stay.
-
-    Where MLflow has patched a function, both its patch and the function that it will restore are replaced.
-    """
+    """Replace training functions by functions that report each fit; those already replaced stay."""
     for site in sites:
         _sites[site] = None
         for attribute in _attributes(site):

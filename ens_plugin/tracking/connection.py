@@ -47,12 +47,7 @@ PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
 
 
 def check_server(uri: str) -> None:
-    """Raise TrackingError unless an HTTP tracking server responds, before any real call.
-
-    MLflow's client retries a failing request for about four minutes.  This check makes at most
-    three attempts within seconds.  It is skipped for stores that are not HTTP servers, and where
-    the user has set ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``.
-    """
+    """Raise TrackingError unless an HTTP tracking server responds, before any real call."""
     if not uri.startswith(("http://", "https://")) or RETRIES_VARIABLE in os.environ:
         return
     status = _probe(uri)
@@ -105,11 +100,7 @@ def tracking_errors(uri: str) -> Iterator[None]:
 
 
 def without_credentials(uri: str) -> str:
-    """Return a URI without user, password and query, for logs and messages.
-
-    A password may hold any character, so whatever is before the last ``@`` is left out; where that may be part of a
-    query, nothing but the scheme is shown.
-    """
+    """Return a URI without user, password and query, for logs and messages."""
     scheme, found, rest = uri.partition("://")
     if not found:
         return uri
@@ -172,10 +163,7 @@ _blocks: Counter[str] = Counter()
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Keep MLflow from printing progress bars of artifacts, and addresses of runs with credentials, inside the block.
-
-    Environment variables that the user has set stay as they are.
-    """
+    """Keep MLflow from printing progress bars, and addresses of runs with credentials, inside the block."""
     with _LOCK:
         ours = [name for name in QUIET if _blocks[name] or name not in os.environ]
         for name in ours:
@@ -211,10 +199,7 @@ FITS = ("fit", "fit_transform", "fit_predict", "train")
 
 
 class FitEvents:
-    """Event logger that calls functions before and after each fit that MLflow's autologging handles.
-
-    It replaces MLflow's event logger and passes all events on to that one.
-    """
+    """Event logger that calls functions before and after each fit that MLflow's autologging handles."""
 
     def __init__(self, before: Callable[[], None], after: Callable[[], None], failed: Callable[[], None]) -> None:
         from mlflow.utils.autologging_utils.events import AutologgingEventLogger
@@ -271,10 +256,7 @@ class FitEvents:
 
 
 class MlflowState(NamedTuple):
-    """The MLflow run that is open in a thread, and the run that was closed last in it.
-
-    `is_users` says whether the open run was opened by something other than MLflow's autologging.
-    """
+    """The MLflow run that is open in a thread, and the run that was closed last in it."""
 
     active_run: str | None
     is_users: bool

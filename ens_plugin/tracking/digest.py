@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.judged import JudgedMetric
     from ens_plugin.core.judged_rows import JudgedRows
 
-__all__ = [
-    "DIGEST_TAG",
-    "Measurement",
-    "Rows",
-    "check_digest",
-    "data_digest",
-    "measure",
-    "recorded_digest",
-]
-
 DIGEST_TAG = "ens.data_digest"  # set by autolog on the run of a fit and on its model
 SCHEME = "v1"
 BLOCK_ROWS = 8192  # part of the scheme: each block of a column is digested as numbers or as text
@@ -170,12 +160,7 @@ RowSource = Callable[[Any], tuple[Any, ArrayLike]]
 
 
 class Rows(NamedTuple):
-    """The user's rows to judge models by, in the form that each model takes.
-
-    `source` takes a native model and returns X and y in the form that this model takes.  `other_source` does so for the
-    same rows read from their file in another way, in which they may have been read for training; None where there is
-    none.
-    """
+    """The user's rows to judge models by, in the form that each model takes."""
 
     source: RowSource
     data: Literal["oob", "holdout"]
@@ -193,10 +178,7 @@ class Measurement(NamedTuple):
 def measure(
     client: MlflowClient, version: RegisteredVersion, rows: Rows, metric: Metric | None, *, costs: bool = False
 ) -> Measurement:
-    """Analyse a registered version on `rows`, by a metric if one is named; loading it runs code stored with it.
-
-    Where they are wanted, its bytes and latency are measured too.
-    """
+    """Analyse a registered version on `rows`, by a metric if one is named; loading it runs code stored with it."""
     from ens_plugin.analysis.analyze import analyze_rows
 
     model = load_model(version.uri)

@@ -10,10 +10,6 @@ from typing import Any
 
 from ens_plugin.tracking.trackers import OpenTracker, ReportParts, imported, library_errors, with_slash
 
-__all__ = [
-    "opened",
-]
-
 ADVICE = "Check that its directory can be written, or pass a Live of another directory."
 
 

@@ -85,10 +85,7 @@ class NamedEvaluator(EnsembleEvaluator):
 
 
 def _is_chosen() -> bool:
-    """Return whether MLflow has chosen the evaluator that it asks, and does not look for those that might be.
-
-    The arguments of both questions are the same.  MLflow asks those that it chose in ``_evaluate``.
-    """
+    """Return whether MLflow has chosen the evaluator that it asks, and does not look for those that might be."""
     asking = sys._getframe(2)
     return asking.f_code.co_name == "_evaluate" and asking.f_globals.get("__name__", "").startswith("mlflow.")
 

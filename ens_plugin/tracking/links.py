@@ -46,27 +46,15 @@ MOST_MODELS = 10
 
 @dataclass(frozen=True)
 class ReportLink:
-    """Where the report on a stored model is, and the sums of both.
-
-    Attributes
-    ----------
-    path : str
-        Path of the report's JSON among the artifacts of the run.
-    sha256, rows_sha256 : str
-        Sum of that file, and of the losses of the rows beside it; None without such a file.
-    files : str
-        Sum of the model's files, see :func:`files_digest`.
-    number : int
-        One more than that of the link before.  The clocks of the machines that log reports differ, so the order of
-        reports is not that of their times.
-    """
+    """Where the report on a stored model is, and the sums of both."""
 
     prefix: str
     run_id: str
     path: str
-    sha256: str
-    rows_sha256: str | None
-    files: str
+    sha256: str  # of the report's JSON at `path` among the artifacts of the run
+    rows_sha256: str | None  # of the losses of the rows beside it
+    files: str  # sum of the model's files
+    # One more than that of the link before: the clocks of the machines that log reports differ.
     number: int = 0
 
 
@@ -100,10 +88,7 @@ def find_stored(client: MlflowClient, target: str) -> StoredModel:
 
 
 def stored_models(client: MlflowClient, version: RegisteredVersion) -> Iterator[StoredModel]:
-    """Yield where links to the files of a version may be: its LoggedModel, itself, and the models of its run.
-
-    A link counts by the sum of the files, so it does not matter beside which of them it is found.
-    """
+    """Yield where links to the files of a version may be: its LoggedModel, itself, and the models of its run."""
     place = str(client.get_model_version_download_uri(version.name, version.version))
     copied = MODEL_PLACE.search(place)
     model_id = version.model_id or (None if copied is None else copied["id"])
@@ -149,10 +134,7 @@ def _of_logged_model(model: LoggedModel) -> StoredModel:
 
 
 def prove_stored(client: MlflowClient, stored: StoredModel, report: EnsembleReport) -> str:
-    """Return the sum of a stored model's files, after a proof that it is the one that a report is about.
-
-    Loading it runs code stored with it.
-    """
+    """Return the sum of a stored model's files, after a proof that it is the one that a report is about."""
     proof = report.proof
     if proof is None or proof.rows is None:
         raise InputError(

@@ -23,7 +23,7 @@ from ens_plugin.findings import codes_of
 from ens_plugin.report.answer import headline, markdown_summary
 from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable, recommended_text
-from ens_plugin.tracking.connection import check_server, no_progress_bars, require_mlflow, tracking_errors
+from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
 from ens_plugin.tracking.links import (
     ReportLink,
     StoredModel,
@@ -85,11 +85,7 @@ def label_frame(report: EnsembleReport) -> pd.DataFrame:
 
 
 def write_data(report: EnsembleReport, directory: Path) -> None:
-    """Write the files of a report that need no rendering into a directory.
-
-    That is report.json, curve.csv, for a classifier labels.csv, and the losses of the rows, by which the gate compares
-    two reports on the same rows.
-    """
+    """Write the files of a report that need no rendering into a directory."""
     (directory / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
     report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
     if report.judged_rows is not None and report.judged_rows.losses.nbytes <= LONGEST_REPORT:
@@ -122,10 +118,7 @@ def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
 
 
 def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
-    """Return the error curve and its interval as ``<prefix>/error``, ``/error_lower``, ``/error_upper``.
-
-    A curve of a scorer of scikit-learn has its name in place of "error".
-    """
+    """Return the error curve and its interval as ``<prefix>/error``, ``/error_lower``, ``/error_upper``."""
     curve = report.error_curve
     sizes = charted_sizes(report)
     values = np.array([_value_and_interval(report, int(size)) for size in sizes])
@@ -150,14 +143,7 @@ def _value_and_interval(report: EnsembleReport, size: int) -> tuple[float, float
 
 
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
-    """Return the sizes at which the error curve is logged: about 100, log-spaced, in ascending order.
-
-    The first is 10 for every run, or 5 for a curve that ends below 20, so that the curves of several runs begin
-    together in MLflow's chart, without the steep beginning that would flatten the rest.  The last is
-    the current size, because MLflow shows a curve's last value as the value of the run, which then equals the scalar.
-    All are odd where the current size is odd, and even where it is even, as far as the curve has such sizes: the votes
-    of an even number of members can tie, so that a curve over both would end in a step.
-    """
+    """Return the sizes at which the error curve is logged: about 100, log-spaced, in ascending order."""
     now, curve, sizes = report.n_members, report.error_curve, report.error_curve.sizes
     first = FIRST_SIZE if min(now, int(sizes[-1])) >= 2 * FIRST_SIZE else FIRST_SIZE // 2
     below = sizes[sizes < now] if np.any(sizes < now) else sizes
@@ -303,85 +289,8 @@ def _facts(report: EnsembleReport) -> dict[str, str | int]:
     return {**shown, "n_members": report.n_members, "n_rows": report.n_rows}
 
 
-OTHERS = 4  # whose bands a reader can distinguish
-SEARCHED = 8
 INCHES = (9.0, 5.0)
 LOGGER = logging.getLogger("ens_plugin.tracking")
-
-
-def log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, prefix: str) -> None:
-    """Log the error curves of a run and of up to four earlier ones of its experiment, as ``comparison.png``.
-
-    MLflow draws each metric in a chart of its own, whose axis fits the lines, so that noise looks like a difference
-    and the ends of the intervals are elsewhere.  The picture has the bands on the axes of the curves.  Runs are
-    compared where their metric, its positive label, their level of intervals, the kind and the number of their rows
-    are the same; without another such run there is no picture.  Where the server refuses a call, a warning is logged:
-    the report is there already.
-    """
-    from mlflow.exceptions import MlflowException
-
-    try:
-        _log_comparison(client, run_id, report, prefix)
-    except (MlflowException, OSError) as error:
-        LOGGER.warning("The report was logged to run %s, but no comparison with other runs: %s", run_id, error)
-
-
-def _log_comparison(client: MlflowClient, run_id: str, report: EnsembleReport, prefix: str) -> None:
-    run = client.get_run(run_id)
-    reports = {_name(run): report}
-    for other, found in _alike(client, run, report, prefix):
-        name = _name(other)
-        reports[f"{name} ({other.info.run_id[:6]})" if name in reports else name] = found
-        if len(reports) > OTHERS:
-            break
-    if len(reports) < 2:
-        return
-    from ens_plugin.report.comparison import compare
-
-    with TemporaryDirectory(prefix="ens_plugin-") as directory:
-        picture = Path(directory) / "comparison.png"
-        save_plot(compare(reports).plot, picture)
-        with no_progress_bars():
-            client.log_artifact(run_id, str(picture), artifact_path(prefix))
-
-
-def _name(run: Run) -> str:
-    return str(run.info.run_name or run.info.run_id)
-
-
-def _alike(client: MlflowClient, run: Run, report: EnsembleReport, prefix: str) -> Iterator[tuple[Run, EnsembleReport]]:
-    """Yield other runs of the experiment with their reports, newest first, as far as these can be compared."""
-    found = client.search_runs(
-        [run.info.experiment_id],
-        f"metrics.`{prefix}.n_members` > 0",
-        order_by=["attributes.start_time DESC"],
-        max_results=SEARCHED,
-    )
-    for other in found:
-        if other.info.run_id == run.info.run_id:
-            continue
-        own = _logged_report(other, prefix)
-        if own is not None and _kind(own) == _kind(report):
-            yield other, own
-
-
-def _kind(report: EnsembleReport) -> tuple[object, ...]:
-    curve, basis = report.error_curve, report.error_curve.metric_basis
-    n_rows = report.n_rows + report.rows_without_oob
-    return curve.metric, basis and basis.label, curve.interval_level, report.data, n_rows
-
-
-def _logged_report(run: Run, prefix: str) -> EnsembleReport | None:
-    from mlflow.artifacts import load_text
-    from mlflow.exceptions import MlflowException
-
-    try:
-        with no_progress_bars():
-            text = load_text(f"runs:/{run.info.run_id}/{artifact_path(prefix)}/{REPORT_FILE}")
-        return EnsembleReport.from_json(text)
-    except (MlflowException, OSError, InputError) as error:
-        LOGGER.info("The report of run %s is left out of the comparison: %s", run.info.run_id, error)
-        return None
 
 
 def save_plot(plot: Callable[[Axes], object], path: Path) -> None:
@@ -458,8 +367,7 @@ def log_report(
     In MLflow, scalars are called ``ens.error``, ``ens.recommended_size`` and so on
     (:meth:`EnsembleReport.metrics`); curves ``ens/error``, ``ens/error_lower`` and
     ``ens/error_upper``, whose step is the ensemble size and whose last value is the scalar; artifacts are in
-    ``ensemble/``, or ``ensemble/<prefix>/`` for another prefix.  Where the experiment has other runs with a report on
-    as many rows, ``comparison.png`` there draws the newest of them with their intervals on the same axes.
+    ``ensemble/``, or ``ensemble/<prefix>/`` for another prefix.
     The run's description is written only if it is empty
     or from an earlier report, and only as far as MLflow's limit of 8000 characters allows.
     Without configuration, MLflow decides where runs go: ``sqlite:///mlflow.db`` in its current
@@ -535,7 +443,6 @@ def _log_to_mlflow(
                 link_report(client, stored, content, logged, files)
             elif report.proof is not None and report.proof.rows is not None:
                 _link_models_of_run(client, content, logged)
-            log_comparison(client, target, report, prefix)
             return target
 
 
@@ -623,10 +530,7 @@ def _describe_versions(
 def describe_version(
     client: MlflowClient, name: str, version: str, report: EnsembleReport, address: str, prefix: str
 ) -> None:
-    """Name the newest report in the description of a registered version, as far as no person has written one.
-
-    `address` is that of the report's page, ``runs:/<run>/<path>``.
-    """
+    """Name the newest report in the description of a registered version, as far as no person has written one."""
     with _optional_step(_not_described(name, version)):
         run_id, _, path = address.removeprefix("runs:/").partition("/")
         sentence = _sentence_on_report(client.get_run(run_id), report, path)

@@ -47,22 +47,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-__all__ = [
-    "RegisteredVersion",
-    "VersionAddress",
-    "alias_holder",
-    "baseline_address",
-    "check_alias",
-    "find_version",
-    "is_unchanged",
-    "is_uri",
-    "load_model",
-    "logged_model_id",
-    "open_model_folder",
-    "parse_address",
-    "source_run_id",
-]
-
 
 # Limits of computing time (a busy machine must not make a sound model look damaged) and of waiting time.
 CPU_S = 10
@@ -122,10 +106,7 @@ def refuse_damaged_model(model: object, source: str) -> None:
 
 
 def probe(path: str) -> None:
-    """Read a pickle and check the boosters in it, in a process that a damaged file may end.
-
-    Ordinary errors are raised by the process that reads the file afterwards.
-    """
+    """Read a pickle and check the boosters in it, in a process that a damaged file may end."""
     import joblib
 
     _limit_computing(Path(path))
@@ -265,19 +246,7 @@ class VersionAddress:
 
 @dataclass(frozen=True)
 class RegisteredVersion:
-    """One version of a registered model.
-
-    Attributes
-    ----------
-    run_id : str or None
-        Run that the model was registered from.
-    model_id : str or None
-        LoggedModel behind the version; None for models logged before MLflow 3.
-    source : str or None
-        Location of its files, as given by whoever registered the version; MLflow does not check it.
-    created : int or None
-        Time of its registration, in ms since 1970, by the registry's clock.
-    """
+    """One version of a registered model."""
 
     name: str
     version: str
@@ -428,10 +397,7 @@ def logged_model_id(source: str) -> str | None:
 
 
 def source_run_id(source: str) -> str | None:
-    """Return the id of the run that logged the model of a ``models:/`` or ``runs:/`` URI, if it is known.
-
-    Reports on a model without a LoggedModel, as of MLflow's Spark flavour, are logged to this run.
-    """
+    """Return the id of the run that logged the model of a ``models:/`` or ``runs:/`` URI, if it is known."""
     if source.startswith("runs:/"):
         return source.removeprefix("runs:/").partition("/")[0]
     if ADDRESS.fullmatch(source) is None:
@@ -473,10 +439,7 @@ def _load_with_mlflow(uri: str) -> Any:
 
 
 def open_model_folder(folder: Path, source: str) -> Any:
-    """Load the native model in a folder that MLflow wrote, by its flavour; `source` is its name in messages.
-
-    Loading runs code stored with the model.
-    """
+    """Load the native model in a folder that MLflow wrote, by its flavour; `source` is its name in messages."""
     import mlflow
 
     if _pickles_forbidden() and not hasattr(mlflow.environment_variables, PICKLE_SWITCH):

@@ -11,15 +11,6 @@ from typing import TypeVar
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.tracking.trackers import MLFLOW
 
-__all__ = [
-    "LEAST_SECONDS",
-    "AutologOptions",
-    "attempt",
-    "inform",
-    "warn",
-    "warn_once",
-]
-
 Result = TypeVar("Result")
 
 LEAST_SECONDS = 2.0  # a report may always take this long, however short the fit was
@@ -29,23 +20,7 @@ _logger = logging.getLogger("ens_plugin.autolog")
 
 @dataclass(frozen=True, eq=False)
 class AutologOptions:
-    """The arguments of one call of :func:`ens_plugin.autolog`.
-
-    Attributes
-    ----------
-    max_overhead : float
-        Share of a fit's time that its report may take.
-    prefix : str
-        Start of the first report's names in a run.
-    analysis : AnalysisOptions
-        Of every report, without what differs from fit to fit.
-    trackers : tuple of object
-        What reports are logged to: ``"mlflow"``, other names, and trackers.
-    process : int
-        Process that called :func:`ens_plugin.autolog`; fits in its children are not reported.
-    warned : dict
-        Kinds of problems that a warning was logged for.
-    """
+    """The arguments of one call of :func:`ens_plugin.autolog`."""
 
     silent: bool
     exclusive: bool

@@ -16,10 +16,6 @@ import numpy as np
 from ens_plugin.errors import EnsPluginWarning, InputError, warn_user
 from ens_plugin.tracking.trackers import OpenTracker, ReportParts, imported, library_errors, used_prefixes, with_slash
 
-__all__ = [
-    "opened",
-]
-
 ADVICE = "Check that the log directory can be written, or pass a SummaryWriter of another directory."
 
 

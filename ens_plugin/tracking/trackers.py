@@ -15,23 +15,6 @@ from ens_plugin.errors import EnsPluginError, InputError, TrackingError
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import is_installed, without_secrets
 
-__all__ = [
-    "MLFLOW",
-    "OpenTracker",
-    "ReportParts",
-    "Tracker",
-    "check_tracker",
-    "check_trackers",
-    "free_prefix",
-    "imported",
-    "kind_of",
-    "library_errors",
-    "log_parts",
-    "log_to",
-    "used_prefixes",
-    "with_slash",
-]
-
 
 def imported(module: str, extra: str) -> Any:
     """Import and return a module of a tracking library, or raise TrackingError naming the extra that installs it."""
@@ -46,10 +29,7 @@ def imported(module: str, extra: str) -> Any:
 
 @contextmanager
 def library_errors(title: str, advice: str, *types: type[Exception]) -> Iterator[None]:
-    """Raise TrackingError in place of a library's errors, and of the operating system's, inside the block.
-
-    `title` is the name of the tracker in the message, and `advice` a sentence on what to do.
-    """
+    """Raise TrackingError in place of a library's errors, and of the operating system's, inside the block."""
     caught: tuple[type[Exception], ...] = (OSError, *types)
     try:
         yield
@@ -156,21 +136,7 @@ FIGURE = ".png"
 
 
 class ReportParts(NamedTuple):
-    """The parts of a report, complete before the first call to a tracker; all their names start with `prefix`.
-
-    Attributes
-    ----------
-    scalars : mapping of str to float
-        ``<prefix>.<name>``.
-    curve : mapping of str to mapping of int to float
-        Value by size, for each of the lines ``<prefix>/<name>``.
-    directory : Path or None
-        Folder of the rendered figures and files; None where none are logged.
-    facts : mapping of str to str or int
-        What the report is about: the model, the data, the metric.
-    summary : str
-        Markdown.
-    """
+    """The parts of a report, complete before the first call to a tracker; all their names start with `prefix`."""
 
     prefix: str
     scalars: Mapping[str, float]
@@ -207,10 +173,7 @@ _kept: list[object] = []
 
 
 def used_prefixes(place: object) -> set[str]:
-    """Return the set of prefixes that were logged to an object, for the caller to add to.
-
-    The object, a run, a writer or a tracker, is not kept alive if it can be referenced weakly.
-    """
+    """Return the set of prefixes that were logged to an object, for the caller to add to."""
     if id(place) not in _used:
         _used[id(place)] = set()
         try:
@@ -254,11 +217,7 @@ NAMES = (MLFLOW, *_LIBRARIES)
 
 
 def check_tracker(tracker: object) -> None:
-    """Raise InputError unless reports can be logged to `tracker`; nothing is opened and no library is imported.
-
-    It is the name of a built-in tracker, a run of its library, or an object with the methods of
-    :class:`~ens_plugin.tracking.Tracker`.
-    """
+    """Raise InputError unless reports can be logged to `tracker`; nothing is opened and no library is imported."""
     if isinstance(tracker, str):
         _check_name(tracker)
     elif kind_of(tracker) is None:
@@ -298,12 +257,7 @@ def kind_of(tracker: object) -> str | None:
 
 
 def log_to(tracker: object, parts: ReportParts) -> str:
-    """Log the parts of a report to a tracker other than MLflow, and return the place of the report.
-
-    That is a run's id, a directory, or the name of the tracker's class.  A run that this opens is closed.  An
-    InputError is raised if the run has a report of this prefix already, and its library would draw both as one curve.
-    The exceptions of a tracker of the user's own are raised as they are.
-    """
+    """Log the parts of a report to a tracker other than MLflow, and return the place of the report."""
     kind = kind_of(tracker)
     if kind is None:
         log_parts(cast("Tracker", tracker), parts)

@@ -70,21 +70,7 @@ POLL_S = 0.02
 
 @dataclass(eq=False)
 class Progress:
-    """State of an upload, by which the end of the program decides how long to wait.
-
-    Attributes
-    ----------
-    is_reachable : bool
-        Whether the store was reached.
-    run_id : str or None
-        Run that was made for the upload, once it is not RUNNING any more.
-    makes_run : bool
-        Whether a run is being made.
-    logged : LoggedReport or None
-        Where the report is, once it is logged.
-    prefix : str
-        That the report was logged with.
-    """
+    """State of an upload, by which the end of the program decides how long to wait."""
 
     is_reachable: bool = False
     run_id: str | None = None
@@ -117,10 +103,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """One upload to a store, a tracking URI, and its state.
-
-    `send` sends it and must not raise; `lose` is called at the end of the program if the upload is given up.
-    """
+    """One upload to a store, a tracking URI, and its state."""
 
     store: str
     send: Callable[[], object]
@@ -396,11 +379,7 @@ _avoided: dict[str, tuple[float, str]] = {}
 
 @dataclass(frozen=True, eq=False)
 class ReportUpload:
-    """A report, and the MLflow run that it is uploaded to; a run is made for the report where `run_id` is None.
-
-    All names start with `prefix`; a run that has a report of this name gets the next one under ``<prefix>_2``, and so
-    on.  The digest of the training data is logged as a tag of the run and of the model.
-    """
+    """A report, and the MLflow run that it is uploaded to; a run is made for the report where `run_id` is None."""
 
     report: EnsembleReport
     files: ReportFiles | None
@@ -412,11 +391,7 @@ class ReportUpload:
 
 
 def deliver(upload: ReportUpload) -> str:
-    """Upload a report and return the id of its run.
-
-    A run that is made for the report is ended by this call.  It is FAILED until the report is complete, then
-    FINISHED: a program that is killed meanwhile leaves no run RUNNING.
-    """
+    """Upload a report and return the id of its run."""
     import mlflow
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 
@@ -521,23 +496,7 @@ SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wai
 
 @dataclass(frozen=True, eq=False)
 class Delivery:
-    """The delivery of one report to one destination.
-
-    Attributes
-    ----------
-    model : str
-        Name of the model in messages.
-    store : str
-        Deliveries to one store are made one after the other.
-    place : str
-        Name of the destination in messages, such as ``"tracking server"``.
-    deliver : callable
-        Returns where the report was logged, such as ``"run 0a1b"``.
-    is_awaited : bool
-        Whether the fit waits until the delivery is over, whatever time is left.
-    is_only_one : bool
-        Whether the report has no other destination.
-    """
+    """The delivery of one report to one destination."""
 
     model: str
     store: str

@@ -13,13 +13,6 @@ from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, without_credentials
 from ens_plugin.tracking.trackers import OpenTracker, ReportParts, imported, library_errors, with_slash
 
-__all__ = [
-    "WandbRun",
-    "active_run",
-    "opened",
-    "prefixes_of",
-]
-
 ADVICE = "Log in with `wandb login`, check the connection, or set WANDB_MODE=offline and run `wandb sync` later."
 
 

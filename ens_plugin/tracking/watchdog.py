@@ -42,10 +42,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def watched(seconds: float, folder: Path, give_up: Callable[[], None]) -> Iterator[None]:
-    """Call `give_up`, which ends the process, after so many seconds without progress inside the block.
-
-    Progress is a step that is done, or a file in `folder` that grows, as a download does.
-    """
+    """Call `give_up`, which ends the process, after so many seconds without progress inside the block."""
     is_over = threading.Event()
     watch = threading.Thread(target=_watch, args=(seconds, folder, give_up, is_over), daemon=True)
     watch.start()

@@ -56,7 +56,6 @@ def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "log") -> None:
             write_judged_rows(report.judged_rows, directory / "judged_rows.npz")
 
     monkeypatch.setattr(f"ens_plugin.tracking.{user}.render_artifacts", write)
-    monkeypatch.setattr("ens_plugin.tracking.log.log_comparison", lambda *_: None)
     monkeypatch.setattr("ens_plugin.tracking.log.curve_points", lambda report, prefix: [])
 
 

@@ -52,8 +52,6 @@ def swift(monkeypatch: pytest.MonkeyPatch) -> None:
             (directory / name).write_text(name)
 
     monkeypatch.setattr("ens_plugin.tracking.log.render_artifacts", write)
-    # Runs of other tests would be drawn beside the report.
-    monkeypatch.setattr("ens_plugin.tracking.log.log_comparison", lambda *_: None)
 
 
 def runs(client: mlflow.MlflowClient) -> list[Run]:
@@ -173,7 +171,6 @@ def test_artifacts_come_back_complete_and_figures_are_closed(embedded: mlflow.Ml
     import matplotlib.pyplot as plt
 
     before = plt.get_fignums()
-    # Runs of other tests would be drawn beside the report.
     with mlflow.start_run(experiment_id=embedded.create_experiment("artifacts")):
         run_id = log_report(REPORT)
     assert plt.get_fignums() == before
@@ -185,7 +182,6 @@ def test_artifacts_come_back_complete_and_figures_are_closed(embedded: mlflow.Ml
 
 @pytest.mark.usefixtures("swift", "experiment")
 def test_two_reports_in_one_run_need_two_prefixes(embedded: mlflow.MlflowClient) -> None:
-    # Runs of other tests would be drawn beside the report.
     with mlflow.start_run(experiment_id=embedded.create_experiment("two prefixes")) as run:
         log_report(REPORT)
         log_report(regression_report(), prefix="second")
