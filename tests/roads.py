@@ -346,7 +346,7 @@ DOORS: Mapping[str, Callable[[Walk], str]] = {
 
 
 def walk(road: Road, folder: Path) -> str:
-    """Take a road and return "pass", "fail", or "no verdict" or "no such argument" and the reason."""
+    """Take a road and return "pass", "fail", or "no verdict" and the reason."""
     walked = Walk(road.library, folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -357,5 +357,3 @@ def walk(road: Road, folder: Path) -> str:
             return DOORS[road.door](walked)
         except EnsPluginError as error:
             return f"no verdict: {error}"
-        except TypeError as error:
-            return f"no such argument: {error}"

@@ -192,9 +192,13 @@ def log_cut_model(
             try:
                 # It is loaded back, and has to predict what the smaller model predicts here.
                 log_report(report, run_id=run_id, model_id=model_id)
-            except (InputError, ModelLoadError):
+            except (InputError, ModelLoadError) as error:
                 client.finalize_logged_model(model_id, "FAILED")
-                raise
+                raise ModelLoadError(
+                    f"The smaller model was logged as models:/{model_id}, but it is another one after loading it back, "
+                    f"so no version was registered. {error} Check that the libraries installed here are those in the "
+                    "model's requirements."
+                ) from error
     return LoggedCut(run_id, model_id)
 
 

@@ -533,6 +533,13 @@ def report_later(fit: FinishedFit, settings: AutologOptions) -> bool:
     return True
 
 
+def report_logged(model: object) -> None:
+    """Report an ensemble whose growth is over because it is logged."""
+    for ident, step in list(_last_steps.items()):
+        if step.fit.model is model:
+            report_grown(ident)
+
+
 def report_grown(thread: int | None = None, model: Any = None) -> None:
     """Report the ensembles whose growth is over."""
     for ident in list(_last_steps) if thread is None else [thread]:
@@ -928,7 +935,7 @@ def _enable(settings: AutologOptions) -> None:
     forget_unreachable()
     _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
     start_watching(settings, _events)
-    start_linking(settings)
+    start_linking(settings, report_logged)
     patch(right_sized_sites())
     on_registration(_watch_when_imported)
     for library in libraries():

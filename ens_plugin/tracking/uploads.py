@@ -625,7 +625,8 @@ def link_logged(settings: AutologOptions, *models: object) -> None:
         for model_id in [] if upload is None else _logged.get(model, []):
             if upload is not None and model_id not in posted:
                 posted.add(model_id)
-                _post(upload, model_id, settings)
+                # The object may have grown since, as where a search for its size logs each one.
+                _post(upload, model_id, lambda problem: inform(settings, logging.INFO, problem), settings)
 
 
 def forget_report(model: object) -> None:
@@ -637,14 +638,14 @@ def forget_report(model: object) -> None:
         return
 
 
-def start_linking(settings: AutologOptions) -> None:
-    """Link models from now on, whichever function of MLflow logs them."""
+def start_linking(settings: AutologOptions, report_grown: Callable[[object], object]) -> None:
+    """Link models from now on, whichever function of MLflow logs them; `report_grown` reports one that grows."""
     global _original
     from mlflow.models import Model
 
     if _original is None:
         _original = Model.log.__func__
-        Model.log = classmethod(_linking(_original, settings))  # type: ignore[method-assign]
+        Model.log = classmethod(_linking(_original, settings, report_grown))  # type: ignore[method-assign]
 
 
 def stop_linking() -> None:
@@ -659,10 +660,14 @@ def stop_linking() -> None:
     _logged.clear()
 
 
-def _linking(original: Callable[..., Any], settings: AutologOptions) -> Callable[..., Any]:
+def _linking(
+    original: Callable[..., Any], settings: AutologOptions, report_grown: Callable[[object], object]
+) -> Callable[..., Any]:
     def log(cls: type[Model], *args: Any, **options: Any) -> Any:
         logged = original(cls, *args, **options)
         if settings.process == os.getpid():
+            for value in options.values():
+                report_grown(value)
             attempt(settings, lambda: _link(logged.model_id, options, settings))
         return logged
 
@@ -677,7 +682,7 @@ def _link(model_id: str | None, options: dict[str, Any], settings: AutologOption
         if upload is None:
             _note(value, str(model_id))
         elif upload.tracking_uri == mlflow.get_tracking_uri():
-            _post(upload, str(model_id), settings)
+            _post(upload, str(model_id), lambda problem: warn_once(settings, "link", problem), settings)
 
 
 def _note(model: object, model_id: str) -> None:
@@ -696,8 +701,8 @@ def _upload_of(value: object) -> ReportUpload | None:
         return None
 
 
-def _post(upload: ReportUpload, model_id: str, settings: AutologOptions) -> None:
-    """Queue the link behind the upload of the report itself."""
+def _post(upload: ReportUpload, model_id: str, tell: Callable[[str], object], settings: AutologOptions) -> None:
+    """Queue the link behind the upload of the report itself, and tell where it could not be made."""
 
     def work() -> None:
         try:
@@ -706,10 +711,10 @@ def _post(upload: ReportUpload, model_id: str, settings: AutologOptions) -> None
                 inform(settings, logging.INFO, f"Linked the report of {upload.report.model} to the model {model_id}.")
         except Exception as error:
             # This runs in a worker thread, where a raised exception would be lost.
-            warn_once(settings, "link", _not_linked(upload, model_id, error))
+            tell(_not_linked(upload, model_id, error))
 
     def lose() -> None:
-        warn_once(settings, "link", _not_linked(upload, model_id, "the program ended before"))
+        tell(_not_linked(upload, model_id, "the program ended before"))
 
     post(Upload(upload.tracking_uri, work, lose), LINKING_S)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import inspect
 import json
 import math
 import os
@@ -210,8 +209,7 @@ def from_json(case: Case, subject: Subject) -> None:
     report = EnsembleReport.from_json(subject.report(model).to_json())
     with mlflow.start_run():
         logged = case.log(subject.change(model), subject.flavour)
-    takes_rows = "rows" in inspect.signature(ens_plugin.log_report).parameters
-    case.link(report, logged.model_id, **({"rows": subject.X} if takes_rows else {}))
+    case.link(report, logged.model_id, rows=subject.X)
     case.register(logged)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from ens_plugin.errors import (
     TrackingError,
     UnsupportedModelError,
 )
-from ens_plugin.registry import rightsize, rightsizing
+from ens_plugin.registry import rightsize
 from ens_plugin.registry.rightsizing import ModelSource, rightsize_analysed
 from ens_plugin.sizing.truncate import AnalysedModel
 from tests.registry.rightsizing.cases import CLOUDPICKLE, EASY, XR, YR, Case, Client, X, Y, counts, forest, log
@@ -240,21 +239,15 @@ def lost_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", fail)
 
 
-def load_cut_model_by(load: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load the cut model, which is loaded after the registered one, by another function."""
-    loads: Iterator[Callable[[str], Any]] = chain([rightsizing.load_model], repeat(load))
-    monkeypatch.setattr("ens_plugin.registry.rightsizing.load_model", lambda source: next(loads)(source))
-
-
 def unloadable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(source: str) -> Any:
+    def fail(folder: Path, source: str) -> Any:
         raise ModelLoadError(f"{source} is broken")
 
-    load_cut_model_by(fail, monkeypatch)
+    monkeypatch.setattr("ens_plugin.tracking.links.open_model_folder", fail)
 
 
 def changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    load_cut_model_by(lambda source: forest(), monkeypatch)
+    monkeypatch.setattr("ens_plugin.tracking.links.open_model_folder", lambda folder, source: forest())
 
 
 @pytest.mark.fast_cases("changed-ModelLoadError-FAILED", "lost_report-TrackingError-READY")
