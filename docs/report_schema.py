@@ -69,7 +69,7 @@ def _defined(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if name not in definitions:
         definitions[name] = {}
         hints = get_type_hints(kind)
-        names = [item.name for item in fields(kind) if item.name != "judged_rows"]
+        names = [item.name for item in fields(kind) if item.name not in ("judged_rows", "rows")]
         definitions[name].update(
             type="object",
             properties={each: _of(hints[each], definitions) for each in names},
