@@ -331,7 +331,7 @@ def oob_predictions(
     -----
     WeakEstimateWarning
         If a quarter of the rows or more look like copies of each other: a member that was trained on a copy was
-        trained on the row.  If an earlier step of the pipeline learned much about the target.  With y, also where
+        trained on the row.  If an earlier step of the pipeline has seen the target.  With y, also where
         :func:`ens_plugin.analyze` doubts the rows: nearly copies, rows that belong together with those before and after
         them, bags of unequal size.
     EnsPluginWarning

@@ -74,6 +74,7 @@ __all__ = [
     "PredictedRows",
     "affordable_rows",
     "autolog",
+    "findings_on_steps",
     "metric_seconds_per_row",
     "pass_seconds",
 ]
@@ -447,7 +448,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     allowance = settings.seconds_for(fit.seconds)
     options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
     about_rows: list[Finding] = []
-    about_steps = _findings_on_steps(fit, deadline - time.perf_counter(), settings)
+    about_steps = findings_on_steps(fit, deadline - time.perf_counter(), settings)
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
         predicted = PredictedRows(adapter, features, bags)
@@ -481,7 +482,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     return with_findings(report, (*about_rows, *about_steps))
 
 
-def _findings_on_steps(fit: FinishedFit, left: float, settings: AutologOptions) -> tuple[Finding, ...]:
+def findings_on_steps(fit: FinishedFit, left: float, settings: AutologOptions) -> tuple[Finding, ...]:
     """Return what is found about the steps before the ensemble, each of which is fitted again if there is time."""
     seconds, reason = 2.0 * fit.step_seconds, ""  # for the fit, and to transform the rows
     if seconds > left / 2.0:  # the other half is for the members

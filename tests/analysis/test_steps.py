@@ -336,7 +336,7 @@ def test_a_step_that_cannot_be_fitted_again_is_noted() -> None:
     model = make_pipeline(FitsOnce(), RandomForestClassifier(40, random_state=0)).fit(X, y)
     report = ens_plugin.analyze(model, X, y, max_size=101)
     assert not report.basis.doubts
-    [note] = [text for text in report.basis.warnings if "fitsonce" in text]
+    [note] = [text for text in report.warnings if "fitsonce" in text]
     assert "was not fitted again (RuntimeError: The licence is for one fit)" in note
     with pytest.warns(EnsPluginWarning, match="was not fitted again"):
         ens_plugin.oob_predictions(model, X, y)
