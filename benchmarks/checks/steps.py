@@ -125,7 +125,7 @@ def steps() -> dict[str, tuple[Make, bool, bool]]:
 
 
 def members(n_members: int, seed: int) -> dict[str, Any]:
-    options = {"n_estimators": n_members, "random_state": seed, "n_jobs": 1}
+    options: dict[str, Any] = {"n_estimators": n_members, "random_state": seed, "n_jobs": 1}
     found: dict[str, Any] = {
         "random forest": RandomForestClassifier(**options),
         "extra trees": ExtraTreesClassifier(bootstrap=True, **options),
@@ -294,7 +294,7 @@ def section_of_cost(options: Options) -> tuple[list[Claim], str]:
             None,
             high=5.0,
             digits=1,
-            tried="a step that takes most of the fit itself is fitted once more; of fewer rows, encoders would learn more "
+            tried="a step that takes most of the fit itself is fitted once more; of fewer rows, encoders learn more "
             "by heart than of all.",
         ),
     ]

@@ -97,7 +97,10 @@ def _judged_steps(model: Any, X: Any, y: Any) -> Iterator[_Step]:
     for name, step in steps:
         if _may_read_target(step):
             yield _Step(name, step, X, target)
-        X = step.transform(X)
+        try:
+            X = step.transform(X)
+        except Exception:  # growing and autologging have the rows from fit_transform
+            X = None
 
 
 def _random_target(model: Any, X: Any) -> NDArray[Any]:
@@ -112,8 +115,14 @@ def _may_read_target(step: Any) -> bool:
 
 def _parts(step: Any) -> list[Any]:
     """Return a step and the estimators inside it."""
-    inner = step.get_params().values() if hasattr(step, "get_params") else ()
-    return [step, *(part for part in inner if hasattr(part, "fit") and not isinstance(part, type))]
+    return [step, *(part for part in _parameters(step).values() if hasattr(part, "fit") and not isinstance(part, type))]
+
+
+def _parameters(step: Any) -> dict[str, Any]:
+    try:
+        return dict(step.get_params())
+    except Exception:  # the user's own steps need not have parameters
+        return {}
 
 
 def _is_unknown(part: Any) -> bool:
@@ -222,7 +231,7 @@ def _unfitted(step: Any) -> Any:
     if type(step).__name__ == "FrozenEstimator":
         return _unfitted(step.estimator)
     fresh = clone(step, safe=False)  # a deep copy of what has no parameters
-    for name, value in fresh.get_params().items() if hasattr(fresh, "get_params") else ():
+    for name, value in _parameters(fresh).items():
         own = name.rpartition("__")[2]
         if _is_fixed(value):
             fresh.set_params(**{name: _unfitted(value)})

@@ -342,6 +342,39 @@ def test_a_step_that_cannot_be_fitted_again_is_noted() -> None:
         ens_plugin.oob_predictions(model, X, y)
 
 
+class WithoutParameters:
+    """Has no parameters as scikit-learn's estimators do, and no transform of the rows that it was fitted to."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.n_columns = arguments[0]
+
+    def get_params(self, deep: bool = True) -> Any:
+        raise RuntimeError("no parameters")
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        return X[:, : self.n_columns]
+
+    def fit(self, X: Any, y: Any = None) -> WithoutParameters:
+        return self
+
+    def transform(self, X: Any) -> Any:
+        raise RuntimeError("for new rows only")
+
+
+def test_steps_of_an_unusual_make_are_noted_and_those_after_them() -> None:
+    X, y = noise()
+    model = make_pipeline(SelectKBest(k=5), small_forest()).fit(X, y)
+    model.steps.insert(0, ("own", WithoutParameters(100)))
+    assert codes(model, X, y, as_trained=True) == ["unjudged-steps", "unjudged-steps"]
+
+
+def test_steps_that_cannot_be_fitted_here_are_noted_with_the_reason() -> None:
+    X, y = noise()
+    model = make_pipeline(StandardScaler(), SelectKBest(k=5), small_forest()).fit(X, y)
+    [note] = step_findings(model, None, None, not_judged="its rows are on a cluster")
+    assert "Step 'selectkbest' of the pipeline, a SelectKBest, was not fitted again (its rows are on a" in note.sentence
+
+
 def test_a_step_is_fitted_without_its_store_and_without_the_programs_random_numbers(tmp_path: Any) -> None:
     X, y = noise()
     selection = SelectFromModel(ExtraTreesClassifier(5), max_features=5, threshold=-np.inf)
