@@ -156,7 +156,8 @@ class _Step:
 
         own, targets = self.step.transform(self.rows), _columns_of_target(self.target)
         n_rows, found, share = len(targets[0]), list[list[list[Explained]]](), 0.0
-        while share <= LARGEST_SHARE and len(found) < min(math.ceil(ORDERED_ROWS / n_rows), MOST_ORDERS):
+        n_orders = min(math.ceil(ORDERED_ROWS / n_rows), MOST_ORDERS)
+        while share <= LARGEST_SHARE and len(found) < n_orders:
             rows, known = shuffle(self.rows, own, random_state=len(found))
             if hasattr(rows, "set_axis"):
                 rows = rows.set_axis(self.rows.index)  # libraries match rows and target by index
@@ -179,13 +180,9 @@ class _Step:
     def _is_of_these_rows(self) -> bool:
         """Return whether the step gives what a fit to these rows gives, as far as another such fit gives it."""
         own, again, other = self.step.transform(self.rows), self._given(self.rows), self._given(self.rows, seed=1)
-        n_columns, n_unlike, n_by_chance = (
-            own.shape[1],
-            len(_other_columns(own, again)),
-            len(_other_columns(other, again)),
-        )
-        spread = math.sqrt(n_by_chance * max(n_columns - n_by_chance, 0) / n_columns)
-        return n_unlike < n_columns and n_unlike <= n_by_chance + 2.0 * spread
+        unlike, by_chance = (len(_other_columns(given, again)) / given.shape[1] for given in (own, other))
+        spread = math.sqrt(by_chance * (1.0 - by_chance) / own.shape[1])
+        return bool(unlike < min(1.0, by_chance + 2.0 * spread + 1e-9))
 
     def is_cross_fitted(self) -> bool:
         """Return whether ``fit_transform`` gives the rows other values than ``transform``; False if it fails."""
