@@ -18,7 +18,7 @@ from ens_plugin.adapters.unwrap import inner_ensemble, layers, steps_before
 from ens_plugin.analysis.arguments import target_array
 from ens_plugin.core.explained import Explained, explained
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import FloatArray, one_line, printable, with_article
+from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, one_line, printable, with_article
 from ens_plugin.errors import DataMismatchError, EnsPluginWarning, WeakEstimateWarning, warn_user
 from ens_plugin.findings import Finding, finding
 
@@ -27,7 +27,7 @@ __all__ = ["cross_fitting_explained", "step_findings", "warn_of_steps"]
 # Of the variance of a target that the rows tell nothing of; a smaller share moves an error by less than two points.
 LARGEST_SHARE = 0.02
 # Rows that a step is fitted to, in all orders together: of fewer, chance explains that share too, and more take longer.
-ORDERED_ROWS, MOST_ORDERS, STANDARD_ERRORS = 2000, 3, 3.0
+ORDERED_ROWS, MOST_ORDERS = 2000, 8
 # Values that are compared with the target, which takes time, but those of so many columns at least.
 MOST_VALUES, FEWEST_COLUMNS = 20_000_000, 64
 # Packages of scikit-learn whose transformers read no target, but for two, one of which calls a user's function.

@@ -277,15 +277,15 @@ def test_the_steps_of_each_output_are_doubted() -> None:
 
 @pytest.mark.parametrize("target", ["words", "values", "many labels"])
 def test_targets_of_every_kind_are_compared(target: str) -> None:
-    X, y = noise(400)
+    X, y = noise(300, 1000)
     rng = np.random.default_rng(1)
     values: Any = {
         "words": np.array(["no", "yes"])[y],
-        "values": np.exp(3 * rng.normal(size=400)),
-        "many labels": rng.integers(0, 8, 400),
+        "values": np.exp(rng.normal(size=300)),
+        "many labels": rng.integers(0, 8, 300),
     }[target]
     scores = f_regression if target == "values" else None
-    step = SelectKBest(k=5) if scores is None else SelectKBest(scores, k=5)
+    step = SelectKBest(k=20) if scores is None else SelectKBest(scores, k=20)
     kind = RandomForestRegressor if target == "values" else RandomForestClassifier
     assert codes(make_pipeline(step, kind(5, random_state=0)).fit(X, values), X, values) == ["target-steps"]
 
