@@ -329,7 +329,13 @@ _IN_ORDER = (
     ),
     Check(
         "target-steps", "doubt", "A step of the pipeline was fitted to the target of all rows.",
-        "steps of the pipeline", "training", "Fit the step within each member, or pass held-out rows.",
+        "fits of the step to rows in random order", "training",
+        "Fit the step within each member, or pass held-out rows.",
+    ),
+    Check(
+        "unjudged-steps", "note", "A step of the pipeline could not be fitted again, and may have seen the target.",
+        "fits of the step to rows in random order", "training",
+        "Fit the step within each member if it reads the target, or pass held-out rows.",
     ),
     # Several outputs, and parts of the rows.
     Check(

@@ -36,8 +36,6 @@ from ens_plugin.analysis.arguments import (
     target_array,
 )
 from ens_plugin.analysis.checks import (
-    cross_fitting_explained,
-    doubts_about_transformed_rows,
     order_findings,
     subject_doubts,
     unequal_bag_doubts,
@@ -56,6 +54,7 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import proof_positions, prove_model
 from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, own_prediction_doubts, read_rows
 from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
+from ens_plugin.analysis.steps import cross_fitting_explained, step_findings
 from ens_plugin.analysis.weights import (
     RowShares,
     group_chances,
@@ -715,21 +714,19 @@ def run_analysis(
 
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
-    with model_errors(model), cross_fitting_explained(model):
+    with model_errors(model), cross_fitting_explained(model, X, y):
         if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         if options.unlabelled is not None:
             _refuse_outputs(model, "The agreement on rows without labels")
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
         report, positions = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
-        return _with_doubts_about_steps(replace(report, proof=prove_model(model, X, positions)), model, y)
+        return _with_step_findings(replace(report, proof=prove_model(model, X, positions)), model, X, y)
 
 
-def _with_doubts_about_steps(report: EnsembleReport, model: Any, y: Any) -> EnsembleReport:
-    """Return a report of training rows with doubts about steps that were fitted to the target; others as they are."""
-    if report.data != "oob":
-        return report
-    return with_findings(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
+def _with_step_findings(report: EnsembleReport, model: Any, X: Any, y: Any) -> EnsembleReport:
+    """Return a report of training rows with what is found about the steps before the ensemble; others as they are."""
+    return with_findings(report, step_findings(model, X, y)) if report.data == "oob" else report
 
 
 def _has_columns(y: Any) -> bool:
@@ -741,7 +738,7 @@ def analyze_rows(
     model: Any, X: Any, y: ArrayLike, *, data: Literal["oob", "holdout"], metric: Metric | None = None
 ) -> tuple[EnsembleReport, JudgedRows | JudgedMetric]:
     """Return the report of :func:`analyze`, and the loss of each row or, with a metric, the rows it is computed on."""
-    with model_errors(model), cross_fitting_explained(model):
+    with model_errors(model), cross_fitting_explained(model, X, y):
         _refuse_outputs(model, "The comparison of models row by row")
         report, rows = _analyzed(model, X, y, AnalysisOptions(data=data, metric=metric), judges=True)
     assert rows is not None
@@ -767,7 +764,7 @@ def _analyzed(
         evidence = tally_model_rows(rows, settings, progress)
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings)
-        report = _with_doubts_about_steps(report, model, y)
+        report = _with_step_findings(report, model, X, y)
         report = replace(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
@@ -824,7 +821,7 @@ def in_bag(model: Any, X: Any, y: ArrayLike | None = None) -> NDArray[np.bool_]:
     (10, 150)
     """
     labels = None if y is None else target_array(y)
-    with model_errors(model), cross_fitting_explained(model):
+    with model_errors(model), cross_fitting_explained(model, X, y):
         ensemble, rows = unwrap(model, X)
         if output_count(ensemble) > 1 and not has_own_bags(ensemble):
             ensemble = output_ensemble(ensemble, 0)
@@ -946,7 +943,7 @@ def _analyze_output(
         evidence = tally_model_rows(rows, settings)
         output = _rows_for_stack(rows, settings.metric, rows.place(proof_positions(evidence.sample)))
         rows = with_member_findings(rows, evidence.sample).without_features()
-        report = report_on_rows(rows, evidence, settings)
+        report = _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
     n_used, n_rows = output.rows.size, rows.target.size
     if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):
         raise TooFewMembersError(

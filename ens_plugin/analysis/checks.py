@@ -1,10 +1,9 @@
-"""Checks of training rows: near copies, subjects, their order, bags of unequal size, and steps fitted to the target."""
+"""Checks of training rows: near copies, subjects, their order, and bags of unequal size."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,10 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.unwrap import SupervisedStep, supervised_steps
 from ens_plugin.analysis.copies import FEWEST_REAL, MOST_COLUMNS, NEAREST, QUERIES
 from ens_plugin.core.alike_rows import (
     AdjacentLosses,
@@ -40,18 +37,13 @@ from ens_plugin.core.alike_rows import (
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import RowBlock, member_labels
-from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, counted, printable, with_article
-from ens_plugin.errors import DataMismatchError
+from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, printable
 from ens_plugin.findings import Finding, finding
 
 __all__ = [
     "SEPARATE_CASES",
-    "chance_share",
     "compared_number",
     "compared_rows",
-    "cross_fitting_explained",
-    "doubts_about_training",
-    "doubts_about_transformed_rows",
     "is_sorted",
     "member_losses",
     "near_copy_doubts",
@@ -585,74 +577,3 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[Findin
         "which none was trained on."
     )
     return (finding("unequal-bags", sentence, error_here=counting, error_in_ensemble=all_alike),)
-
-
-# Of the variance of the target.
-MOST_BY_CHANCE = 0.02
-
-
-def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[Finding, ...]:
-    """Return a doubt for each step that may have learned much about the target of the training rows themselves.
-
-    Such a step has seen the target of a row that is out of bag, so the row is not new to the ensemble.
-    """
-    return _doubts(supervised_steps(model), n_rows)
-
-
-def doubts_about_training(model: Any, n_rows: int) -> tuple[Finding, ...]:
-    """Return the doubts about rows as they reached the ensemble in training, where some steps are cross-fitted."""
-    return _doubts([step for step in supervised_steps(model) if not step.is_cross_fitted], n_rows)
-
-
-@contextmanager
-def cross_fitting_explained(model: Any) -> Iterator[None]:
-    """Add to a refusal of the training rows that a cross-fitted step gives them other values than at training."""
-    try:
-        yield
-    except DataMismatchError as error:
-        crossed = [step for step in supervised_steps(model) if step.is_cross_fitted]
-        if not crossed:
-            raise
-        raise DataMismatchError(
-            f"{error.template} Step {printable(crossed[0].name, 60)!r} of the pipeline, "
-            f"{with_article(crossed[0].kind)}, may be the reason: it gives training rows other values in fit_transform "
-            "than in transform. Pass the ensemble, model[-1], with the rows that it was trained on: "
-            "sklearn.base.clone(model[:-1]).fit_transform(X, y), where the step's random_state is a number."
-        ) from error
-
-
-def chance_share(step: SupervisedStep, n_rows: int) -> float:
-    r"""Return the share of the target's variance that a step explains in its own rows if all columns are noise.
-
-    :math:`2 p z \varphi(z) / n` for a selection of k of p columns, :math:`P(|Z| > z) = k/p`; p/n for a projection or an
-    encoder with p parameters (``docs/methods/copies.md``).
-    """
-    if step.n_chosen is None:
-        return min(step.n_parameters / n_rows, 1.0)
-    if step.n_chosen in (0, step.n_parameters):
-        return 0.0
-    z = float(norm.isf(step.n_chosen / step.n_parameters / 2))
-    return min(2 * step.n_parameters * z * float(norm.pdf(z)) / n_rows, 1.0)
-
-
-def _doubts(steps: list[SupervisedStep], n_rows: int) -> tuple[Finding, ...]:
-    return tuple(_doubt_about_steps(step, n_rows) for step in steps if chance_share(step, n_rows) > MOST_BY_CHANCE)
-
-
-def _doubt_about_steps(step: SupervisedStep, n_rows: int) -> Finding:
-    learned = (
-        f"It learned {counted(step.n_parameters, 'number')} from it"
-        if step.n_chosen is None
-        else f"It chose {step.n_chosen} of {counted(step.n_parameters, 'column')}"
-    )
-    share = chance_share(step, n_rows)
-    return finding(
-        "target-steps",
-        f"Step {printable(step.name, 60)!r} of the pipeline, {with_article(printable(step.kind, 60))}, was fitted to "
-        "the target of all rows, so no row is new to the ensemble, and the out-of-bag error may be far too low. "
-        f"{learned}: in {counted(n_rows, 'row')}, that explains {100 * share:.2g} % of the target's variance even "
-        "where all columns are noise. Fit the step within each member, as BaggingClassifier(make_pipeline(step, tree)) "
-        "does, or pass held-out rows.",
-        share=share,
-        n_parameters=step.n_parameters,
-    )

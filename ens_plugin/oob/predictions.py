@@ -20,8 +20,6 @@ from ens_plugin.analysis.analyze import UNCHECKED_ROWS, proof_notes, with_member
 from ens_plugin.analysis.arguments import encode_target, granted_threads, target_array
 from ens_plugin.analysis.checks import (
     compared_number,
-    cross_fitting_explained,
-    doubts_about_transformed_rows,
     is_sorted,
     near_copy_doubts,
     order_findings,
@@ -32,6 +30,7 @@ from ens_plugin.analysis.evidence import block_rows, label_count, row_blocks
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import compare_rows_with_stored, outputs_of_some, read_rows, refuse_other_outputs
+from ens_plugin.analysis.steps import cross_fitting_explained, step_findings, warn_of_steps
 from ens_plugin.analysis.weights import MOST_MISSING_OF_LABEL, encode_groups, refuse_groups_in_bags
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
@@ -151,7 +150,7 @@ def read_training_rows(
             "fitted models: CustomEnsemble.from_estimators(models, row_indices)."
         )
     options, resolved = AnalysisOptions(sample_weight=sample_weight, groups=groups), resolve_metric(metric, adapter, y)
-    with cross_fitting_explained(model):
+    with cross_fitting_explained(model, X, y):
         rows = read_rows(adapter, inner, y, options, resolved)
     assert rows.bags is not None
     if rows.groups is None:
@@ -161,7 +160,7 @@ def read_training_rows(
     assert rows.bags is not None
     labels, features = rows.labels.reshape(-1), rows.features
     findings = (
-        *doubts_about_transformed_rows(model, rows.target.size),
+        *step_findings(model, X, y),
         *rows.findings,
         *proof_notes(rows.bags.proof),
     )
@@ -332,7 +331,7 @@ def oob_predictions(
     -----
     WeakEstimateWarning
         If a quarter of the rows or more look like copies of each other: a member that was trained on a copy was
-        trained on the row.  If an earlier step of the pipeline learned much about the target.  With y, also where
+        trained on the row.  If an earlier step of the pipeline has seen the target.  With y, also where
         :func:`ens_plugin.analyze` doubts the rows: nearly copies, rows that belong together with those before and after
         them, bags of unequal size.
     EnsPluginWarning
@@ -359,7 +358,7 @@ def oob_predictions(
     >>> found.values.shape, found.labels[:3].tolist(), bool(found.n_members.min() > 10)
     ((150, 3), [0, 0, 0], True)
     """
-    with model_errors(model), _remedies_explained(), cross_fitting_explained(model):
+    with model_errors(model), _remedies_explained(), cross_fitting_explained(model, X, y):
         ensemble, rows = unwrap(model, X)
         adapter = find_adapter(ensemble)
         refuse_other_than_means(adapter)
@@ -374,8 +373,7 @@ def oob_predictions(
             values, n_members = _read(adapter, features, bags, group)
             if groups is None and target is not None:
                 _warn_of_doubts(adapter, features, bags, hash_rows(features, rows), target)
-    for doubt in doubts_about_transformed_rows(model, n_members.size):
-        warn_user(doubt.sentence, WeakEstimateWarning)
+    warn_of_steps(model, X, y)
     index = X.index if isinstance(X, pd.DataFrame) else None
     return OobPredictions(values, n_members, adapter.classes, index)
 

@@ -13,6 +13,7 @@ from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import encode_target, refuse_own_loss, refuse_own_weights
+from ens_plugin.analysis.steps import warn_of_steps
 from ens_plugin.core.validation import BoolArray, FloatArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 
@@ -101,6 +102,7 @@ def out_of_bag_members(model: Any, X: Any, y: ArrayLike) -> Members:
     with model_errors(model):
         adapter, rows, features, target = _prepared(model, X, y, are_fresh=False)
         bags = adapter.bags(rows, features, np.asarray(y))
+        warn_of_steps(model, X, y)
         outputs, is_oob = adapter.block(features, bags, slice(0, target.size))
         # Outputs for rows in bag are kept as well, for the papers' E1 and V1.
         everywhere = adapter.block(features, None, slice(0, target.size))[0]

@@ -23,9 +23,9 @@ from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import metric_of_label
-from ens_plugin.analysis.checks import doubts_about_training
 from ens_plugin.analysis.evidence import label_count, row_blocks
 from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.steps import step_findings
 from ens_plugin.core.certificate import as_level, settled_rows
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import (
@@ -560,7 +560,7 @@ def grow(
         # Models before the last one may be of another class.
         report = replace(report, model=type(model).__name__)
         if report.data == "oob":
-            report = with_findings(report, doubts_about_training(grown, report.n_rows))
+            report = with_findings(report, step_findings(grown, X, y, as_trained=True))
     return Growth(
         model=grown,
         n_members=outcome.n_members,

@@ -22,6 +22,7 @@ from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fit
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import encode_target
 from ens_plugin.analysis.evidence import BLOCK_BYTES, tally_rows
+from ens_plugin.analysis.steps import warn_of_steps
 from ens_plugin.core.certificate import RATES, RunningVote
 from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import effective_votes, is_close
@@ -587,6 +588,8 @@ class DynamicPruningClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             refuse_scores(adapter)
         encode_target(adapter, y)
         found = self._out_of_bag_outputs(adapter, rows, features, y)
+        if found is not None and self.data == "oob":
+            warn_of_steps(model, X, y)
         prior = None if found is None else row_prior(found, adapter.output_kind)
         table = make_stopping_rule(adapter, self.rule, self.confidence, prior)
         saving = None if found is None or prior is None else expected_saving(adapter, table, found, prior)

@@ -28,6 +28,7 @@ from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, 
 from ens_plugin.analysis.evidence import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.rows import compare_with_stored
+from ens_plugin.analysis.steps import step_findings
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
@@ -365,6 +366,8 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
         )
         report = build_report(adapter, tallied, settings, known)
     report = with_findings(report, doubts)
+    if data == "oob":
+        report = with_findings(report, step_findings(model, None, None, not_judged="its rows are on a cluster"))
     return replace(report, basis=replace(report.basis, n_repeated=n_repeated))
 
 

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -27,13 +27,13 @@ from ens_plugin.adapters.registry import find_adapter, libraries, offered_adapte
 from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import NO_METRIC, check_options, encode_target, metric_of_label, target_array
-from ens_plugin.analysis.checks import doubts_about_training
 from ens_plugin.analysis.copies import find_repeats, hash_rows, row_cells
 from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader
 from ens_plugin.analysis.metric_rows import metric_rows
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import prove_model
+from ens_plugin.analysis.steps import step_findings
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
@@ -310,6 +310,7 @@ class FinishedFit:
     digest: str | None = None
     destinations: tuple[object, ...] = (MLFLOW,)
     problem: Exception | None = None
+    step_seconds: float = 0.0
 
 
 def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
@@ -411,6 +412,7 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
     allowance = settings.seconds_for(fit.seconds)
     options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
     about_rows: list[Finding] = []
+    about_steps = findings_on_steps(fit, deadline - time.perf_counter(), settings)
 
     def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
         predicted = PredictedRows(adapter, features, bags)
@@ -441,8 +443,20 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             options,
             choose_rows=None if math.isinf(allowance) else choose_rows,
         )
-    report = _with_proof_of_whole(report, fit)
-    return with_findings(report, (*about_rows, *doubts_about_training(fit.model, len(data.y))))
+    return with_findings(_with_proof_of_whole(report, fit), (*about_rows, *about_steps))
+
+
+def findings_on_steps(fit: FinishedFit, left: float, settings: AutologOptions) -> tuple[Finding, ...]:
+    """Return what is found about the steps before the ensemble, each of which is fitted again if there is time."""
+    seconds, reason = 2.0 * fit.step_seconds, ""  # for the fit, and to transform the rows
+    if seconds > left / 2.0:  # the other half is for the members
+        reason = (
+            f"that takes about {seconds:.2g} s, more than autologging may take, max_overhead="
+            f"{settings.max_overhead:g}; raise max_overhead, or call ens_plugin.analyze later"
+        )
+    elif fit.data.X is None:
+        reason = "the rows that were passed to its fit are no longer available"
+    return step_findings(fit.model, fit.data.X, fit.data.y, as_trained=True, not_judged=reason)
 
 
 def _with_proof_of_whole(report: EnsembleReport, fit: FinishedFit) -> EnsembleReport:
@@ -563,6 +577,8 @@ class _Scope:
 
     ensemble: Any = None
     data: TrainingData | None = None
+    step_seconds: float = 0.0
+    ended: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -625,9 +641,10 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
         if scope is None:
             in_mlflow = _module(caller).startswith("mlflow.")
             return _report_after(lambda: original(*args, **kwargs), model, data, problem, watch, in_mlflow)
+        begun = time.perf_counter()
         result = original(*args, **kwargs)
         if problem is None:
-            attempt(watch.settings, lambda: _remember(scope, model, data))
+            attempt(watch.settings, lambda: _remember(scope, model, data, begun))
         return result
 
     return call
@@ -696,6 +713,7 @@ def _report_after(
             run_id=after.active_run or (after.last_run if after.last_run != before.last_run else None),
             destinations=destinations_of_fit(watch.settings, before.is_users),
             problem=problem,
+            step_seconds=scope.step_seconds,
         )
         if noted:
             _thread.pending = _Pending(finished, watch.settings, is_growth)
@@ -711,9 +729,10 @@ def _report_or_wait(fit: FinishedFit, settings: AutologOptions, is_growth: bool)
         report_fit(fit, settings)
 
 
-def _remember(scope: _Scope, model: Any, data: TrainingData) -> None:
+def _remember(scope: _Scope, model: Any, data: TrainingData, begun: float) -> None:
     if inner_ensemble(model) is model:
         scope.ensemble, scope.data = model, data
+        scope.step_seconds, scope.ended = begun - scope.ended, time.perf_counter()
 
 
 def _is_outermost(model: Any, caller: FrameType | None) -> bool:

@@ -71,6 +71,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "checks.links",
         "checks.row_order",
         "checks.shuffled_subjects",
+        "checks.steps",
         "checks.training_rows",
         "coverage.comparisons",
         "coverage.importance",

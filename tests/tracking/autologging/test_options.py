@@ -15,17 +15,24 @@ from typing import Any
 import cloudpickle
 import joblib
 import mlflow
+import numpy as np
 import pytest
 from mlflow.utils.autologging_utils.events import AutologgingEventLogger
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.feature_selection import SelectFromModel, SelectKBest
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from ens_plugin import EnsembleReport, analyze, autolog
 from ens_plugin.adapters import libraries
+from ens_plugin.adapters.library import TrainingData
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import data_digest
+from ens_plugin.tracking.autologging import FinishedFit, findings_on_steps
+from ens_plugin.tracking.settings import AutologOptions
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import INSTALL, lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
@@ -118,6 +125,35 @@ class TestOptions:
     def test_prefix_must_fit_names(self) -> None:
         with pytest.raises(InputError, match="prefix"):
             autolog(prefix="a b")
+
+
+class TestSteps:
+    """Steps before the ensemble are fitted again, which MLflow's autologging does not see."""
+
+    def test_one_that_has_seen_the_target_is_doubted_in_the_only_run(
+        self, embedded: mlflow.MlflowClient, experiment: str, tmp_path: Path
+    ) -> None:
+        mlflow.sklearn.autolog(log_models=False)
+        autolog(max_overhead=PATIENT)
+        rng = np.random.default_rng(0)
+        rows, labels = rng.normal(size=(300, 100)), rng.integers(0, 2, 300)
+        step = SelectFromModel(LogisticRegression(), max_features=5, threshold=-np.inf)
+        make_pipeline(step, classifier()).fit(rows, labels)
+        assert wait_until_sent(60)
+        file = embedded.download_artifacts(
+            only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
+        )
+        report = EnsembleReport.from_json(Path(file).read_text())
+        assert "target-steps" in [found.code for found in report.findings]
+
+    def test_one_that_takes_too_long_is_noted(self) -> None:
+        model = make_pipeline(SelectKBest(k=2), classifier()).fit(X, y)
+        options = AutologOptions(False, False, 0.1, "ens", True, AnalysisOptions())
+        fit = FinishedFit(model, TrainingData(X, y), model[-1], None, 2.0, None, step_seconds=1.0)
+        [note] = findings_on_steps(fit, 3.0, options)
+        assert note.code == "unjudged-steps"
+        assert "that takes about 2 s, more than autologging may take, max_overhead=0.1" in note.sentence
+        assert not findings_on_steps(fit, 4.0, options)
 
 
 class TestBudget:
