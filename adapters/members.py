@@ -342,9 +342,12 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
             f"({reason_of(error)}); it must return one output for each row."
         ) from error
     _check_shape(array, shape, member)
-    if not (np.abs(array) <= LARGEST_VALUE).all():
+    is_number = (np.abs(array) <= LARGEST_VALUE).reshape(shape[0], -1).all(axis=1)
+    if not is_number.all():
         raise InputError(
-            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST_VALUE:g}; remove it from the "
+            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST_VALUE:g} for "
+            f"{np.count_nonzero(~is_number)} of {counted(shape[0], 'row')}. Have it predict a number for every row, also "
+            "for rows unlike its own (such as IsotonicRegression(out_of_bounds='clip')), or remove it from the "
             "ensemble."
         )
     return array

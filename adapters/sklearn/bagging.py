@@ -69,6 +69,7 @@ from ens_plugin.adapters.sklearn.training import (
     training_target,
 )
 from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.adapters.unwrap import output_count
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
@@ -101,8 +102,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         model = self.model
         check_fitted(model)
         check_learner(model, _ENSEMBLES, TRAINING)
-        n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
-        if n_outputs > 1:
+        if (n_outputs := output_count(model)) > 1:
             raise UnsupportedModelError(several_outputs(type(model).__name__, n_outputs))
         is_classifier = isinstance(model, BaggingClassifier)
         aggregation, output_kind = self._voting() if is_classifier else ("mean", "values")

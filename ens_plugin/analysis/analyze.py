@@ -716,7 +716,7 @@ def run_analysis(
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
     with model_errors(model), cross_fitting_explained(model):
-        if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
+        if (n_outputs := output_count(inner_ensemble(model), default=_column_count(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         if options.unlabelled is not None:
             _refuse_outputs(model, "The agreement on rows without labels")
@@ -732,9 +732,9 @@ def _with_doubts_about_steps(report: EnsembleReport, model: Any, y: Any) -> Ense
     return with_findings(report, doubts_about_transformed_rows(model, len(as_array(y, "y"))))
 
 
-def _has_columns(y: Any) -> bool:
+def _column_count(y: Any) -> int:
     target = as_array(y, "y")
-    return target.ndim == 2 and target.shape[1] > 1
+    return target.shape[1] if target.ndim == 2 else 1
 
 
 def analyze_rows(

@@ -297,7 +297,10 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
     if target.ndim != 1:
-        raise InputError(f"y must have one dimension, got shape {target.shape}: this ensemble has one output.")
+        raise InputError(
+            f"y must have one dimension, got shape {target.shape}. Pass one column; if the ensemble was trained on "
+            "several, the k-th of ens_plugin.split_outputs(model) with y[:, k]."
+        )
     if target.size == 0:
         raise InputError("y is empty; pass the true labels or values of the rows.")
     own = adapter.encode_target(target)
