@@ -282,6 +282,7 @@ class EnsembleAdapter(ABC):
     :meth:`stored_oob_outputs`      a comparison with what the library computed at training
     :meth:`inverse_link`            the way from mean scores to what is predicted
     :meth:`combined`                members whose mean is not what is predicted
+    :meth:`other_prediction`        a ``predict`` that returns another number than the figures are of
     :meth:`loss`                    a loss of the ensemble's own, with its :attr:`loss_name`
     :meth:`cautions`                warnings that every report contains
     :meth:`doubts`                  members that are no draws of one learner
@@ -644,6 +645,14 @@ class EnsembleAdapter(ABC):
             Of at least one member; NaN for rows that have fewer members.  Such a row gets NaN.
         """
         return np.asarray(outputs.mean(axis=0))
+
+    def other_prediction(self) -> str | None:
+        """Return what the model's own ``predict`` returns where figures are of another number, and the way to both.
+
+        None, the default, where it returns what :meth:`combined` or the mean of the members, through
+        :meth:`inverse_link`, does.  Functions that return predictions refuse the model with this sentence.
+        """
+        return None
 
     @property
     def loss_name(self) -> str | None:

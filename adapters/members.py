@@ -346,8 +346,8 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
     if not is_number.all():
         raise InputError(
             f"Model {member} returned NaN, infinite values, or values beyond {LARGEST_VALUE:g} for "
-            f"{np.count_nonzero(~is_number)} of {counted(shape[0], 'row')}. Have it predict a number for every row, also "
-            "for rows unlike its own (such as IsotonicRegression(out_of_bounds='clip')), or remove it from the "
+            f"{np.count_nonzero(~is_number)} of {counted(shape[0], 'row')}. Have it predict a number for every row, "
+            "also for rows unlike its own (such as IsotonicRegression(out_of_bounds='clip')), or remove it from the "
             "ensemble."
         )
     return array

@@ -360,8 +360,8 @@ def split_outputs(model: Any) -> list[Any]:
     if not n_outputs:
         raise UnsupportedModelError(
             f"How many outputs this {type(ensemble).__name__} predicts is not known: its members refuse a row of zeros "
-            "as a trial. If it was trained on one column of y, pass it as it is. If on several, ens_plugin.analyze, grow "
-            "and truncate take the whole model; for an ensemble of each column, train a MultiOutputRegressor."
+            "as a trial. If it was trained on one column of y, pass it as it is. If on several, ens_plugin.analyze, "
+            "grow and truncate take the whole model; for an ensemble of each column, train a MultiOutputRegressor."
         )
     if (n_targets := _booster_targets(ensemble)) > 1:
         raise UnsupportedModelError(several_targets(type(ensemble).__name__, n_targets))
