@@ -41,8 +41,9 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import RowBlock, member_labels
 from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, counted, printable, with_article
-from ens_plugin.errors import DataMismatchError
+from ens_plugin.errors import DataMismatchError, WeakEstimateWarning, warn_user
 from ens_plugin.findings import Finding, finding
+from ens_plugin.report.result import EnsembleReport
 
 __all__ = [
     "SEPARATE_CASES",
@@ -60,6 +61,7 @@ __all__ = [
     "order_findings",
     "subject_doubts",
     "unequal_bag_doubts",
+    "warn_of_doubts",
 ]
 
 # Of ordinary tables, an eighth of these rows is enough to see that they are.
@@ -602,6 +604,16 @@ def doubts_about_transformed_rows(model: Any, n_rows: int) -> tuple[Finding, ...
 def doubts_about_training(model: Any, n_rows: int) -> tuple[Finding, ...]:
     """Return the doubts about rows as they reached the ensemble in training, where some steps are cross-fitted."""
     return _doubts([step for step in supervised_steps(model) if not step.is_cross_fitted], n_rows)
+
+
+def warn_of_doubts(report: EnsembleReport, *, but: str = "") -> None:
+    """Warn of each doubt of a report that a function returns inside something else, or not at all.
+
+    A doubt that the text `but` has in it, which the user has been told, is left out.
+    """
+    for doubt in report.basis.doubts:
+        if doubt not in but:
+            warn_user(doubt, WeakEstimateWarning)
 
 
 @contextmanager
