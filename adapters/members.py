@@ -215,8 +215,8 @@ def trained_columns(X: Any, names: Sequence[str]) -> Any:
 def _as_categories(column: Any, trained: list[Any]) -> Any:
     import pandas as pd
 
-    if all(isinstance(category, str) for category in trained) and column.dtype.kind in "iu":
-        # In a csv file, the text "7" and the number look the same.
+    if all(isinstance(category, str) for category in trained) and column.dtype.kind in "iub":
+        # In a csv file, the text "7" and the number look the same, and "True" and the truth value.
         column = column.map(str)
     values = column.dropna().unique().tolist()
     known = set(trained)

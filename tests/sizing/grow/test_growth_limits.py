@@ -240,7 +240,7 @@ def test_every_doubt_of_the_report_is_said() -> None:
     for found, warnings in ((growth, of_estimate), (proved, of_proof)):
         assert found.report is not None
         doubts = found.report.basis.doubts
-        assert len(doubts) == 2
+        assert doubts
         assert all(any(doubt in str(each.message) for each in warnings) for doubt in doubts)
     assert proved.converged
     assert not growth.converged
