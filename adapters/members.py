@@ -376,6 +376,14 @@ def model_errors(model: object) -> Iterator[None]:
     except (EnsPluginError, EnsPluginWarning):  # a warning of ours that a filter turns into an error
         raise
     except Exception as error:  # a model, or a user's object inside it, may raise anything
+        from ens_plugin.adapters.registry import blamed_adapter
+
+        if (adapter := blamed_adapter(model)) is not None:
+            raise UnsupportedModelError(
+                f"{adapter.__name__}, the adapter of this {type(model).__name__}, failed ({reason_of(error)}). It is "
+                f"no part of ens_plugin: report this to the authors of {adapter.__module__}, who can compare it with "
+                "the contract by ens_plugin.testing.check_adapter."
+            ) from error
         raise UnsupportedModelError(
             f"This {type(model).__name__} could not be used on these rows ({reason_of(error)}). If its own predict(X) "
             "fails too, the model is damaged or X has another form than it takes. If not, please report this as a "
@@ -607,10 +615,37 @@ _SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
     "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and "
     "forests of imbalanced-learn, quantile-forest, scikit-survival, EconML and YDF. For yet another library, "
+)
+_OWN_ADAPTER = (
     "write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) describes: register it with "
     "ens_plugin.register_adapter for this Python process, or install it as a package with an entry point of the group "
     "'ens_plugin.adapters' for the command line and every other process."
 )
+_SUPPORTED += _OWN_ADAPTER
+# By the import name of a library of which some models are covered: its name, and which are.
+_COVERED = {
+    "econml": ("EconML", "RegressionForest is; effects of a treatment, which others estimate, are seen in no row"),
+    "imblearn": (
+        "imbalanced-learn",
+        "BalancedRandomForestClassifier, BalancedBaggingClassifier and EasyEnsembleClassifier are",
+    ),
+    "lightgbm": ("LightGBM", "LGBMClassifier, LGBMRegressor and Booster are, trained with boosting_type='rf'"),
+    "pyspark": (
+        "Spark ML",
+        "RandomForestClassificationModel and RandomForestRegressionModel are, alone, as the last stage of a "
+        "PipelineModel, or as the best of a search",
+    ),
+    "quantile_forest": (
+        "quantile-forest",
+        "RandomForestQuantileRegressor and ExtraTreesQuantileRegressor are, and what quantile_at makes of them",
+    ),
+    "sksurv": (
+        "scikit-survival",
+        "RandomSurvivalForest and ExtraSurvivalTrees are, and what survival_at makes of them",
+    ),
+    "xgboost": ("XGBoost", "XGBRFClassifier, XGBRFRegressor and others of parallel trees in one round are"),
+    "ydf": ("YDF", "RandomForestModel is, on held-out rows"),
+}
 _ARRAYS = (
     "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "
     "aggregation=...)."
@@ -727,11 +762,6 @@ def no_adapter(model: object) -> str:
     if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
         return several_outputs(name, len(model.estimators_))
     home = type(model).__module__
-    if home.startswith("ydf."):
-        return (
-            f"{with_article(name, 'A')} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
-            f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
-        )
     library = home.partition(".")[0]
     if library == "h2o":
         return (
@@ -740,14 +770,21 @@ def no_adapter(model: object) -> str:
         )
     if library == "cuml":
         return f"No adapter accepts {with_article(name)} of cuml. {_CUML}"
-    if home.startswith("pyspark.ml."):
+    # Of its class: LightGBM's CVBooster returns a function for every name.  Spark's models transform.
+    is_model = library == "pyspark" or any(callable(getattr(type(model), own, None)) for own in ("predict", "fit"))
+    if library in _COVERED and is_model:
+        title, covered = _COVERED[library]
+        is_boosting = "Boost" in name or name.startswith("GBT")
+        remedy = _NO_SIZE if is_boosting else f"For another, {_OWN_ADAPTER}"
+        return f"{with_article(name, 'A')} of {title} is not covered: of {title}'s models {covered}. {remedy}"
+    # Another object without predict may be a model that an adapter could read.
+    if not is_model and (home == "builtins" or library in _COVERED or hasattr(type(model), "__len__")):
+        origin = "" if home == "builtins" else f" of {library}"
         return (
-            f"{with_article(name, 'A')} of Spark ML is not covered: of Spark ML's models "
-            "RandomForestClassificationModel and RandomForestRegressionModel are, alone, as the last stage of a "
-            f"PipelineModel, or as the best of a search. {_NO_SIZE if name.startswith('GBT') else _SUPPORTED}"
+            f"The model is {with_article(name)}{origin}, which has no predict of its own, so it is no trained "
+            "ensemble. Pass one, such as RandomForestClassifier().fit(X, y) returns."
         )
-    full_name = with_article(f"{home}.{name}")
-    return f"No adapter accepts {full_name}. {_SUPPORTED}"
+    return f"No adapter accepts {with_article(f'{home}.{name}')}. {_SUPPORTED}"
 
 
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
+from inspect import getattr_static
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -221,7 +222,13 @@ def _is_pyfunc(model: Any) -> bool:
 
 def _is_search(model: Any) -> bool:
     # The base class of scikit-learn's searches is private; other libraries derive theirs from it.
-    return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+    # Not hasattr: LightGBM's CVBooster returns a function for every name.
+    return _has_own(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+
+
+def _has_own(model: Any, name: str) -> bool:
+    """Return whether an object or its class defines an attribute, and not a ``__getattr__`` that knows every name."""
+    return getattr_static(model, name, None) is not None and hasattr(model, name)
 
 
 def _is_pipeline(model: Any) -> bool:
@@ -240,7 +247,7 @@ def _raw_model(model: Any) -> Any:
 
 
 def _best_estimator(search: Any) -> Any:
-    if hasattr(search, "best_estimator_"):
+    if _has_own(search, "best_estimator_"):
         return search.best_estimator_
     name = type(search).__name__
     if hasattr(search, "cv_results_"):

@@ -48,6 +48,7 @@ from ens_plugin.adapters.members import (
     first_installed,
     parts,
     several_outputs,
+    shortened,
     unequal_member_doubts,
 )
 from ens_plugin.adapters.sklearn.bags import (
@@ -891,6 +892,15 @@ class IsolationForestAdapter(EnsembleAdapter):
             is_row_independent=True,
             distributions=DISTRIBUTIONS,
         )
+
+    def encode_target(self, y: NDArray[Any]) -> None:
+        """Raise InputError for other labels than 1 and -1, which the forest, trained without labels, does not have."""
+        if y.ndim == 1 and not set(np.unique(y.astype(str)).tolist()) <= {"1", "-1", "1.0", "-1.0"}:
+            shown = shortened(np.unique(y.astype(str)).tolist())
+            raise InputError(
+                f"y holds {shown}, and an IsolationForest predicts 1 for inliers and -1 for outliers. Pass such "
+                "labels: numpy.where(is_outlier, -1, 1)."
+            )
 
     def prepare(self, X: Any) -> Any:
         """Return X as float32, the type the trees compare with their thresholds."""
