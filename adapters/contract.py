@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.members import DrawCounts, in_threads
 from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import IntArray, counted, with_article
 from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.findings import Finding
@@ -271,6 +272,7 @@ class EnsembleAdapter(ABC):
     :meth:`with_training_weight`    bags whose proof needs the weights of training
     :meth:`left_out_chances`        rows that are drawn by weight
     :meth:`verify_rows`             refuses training rows that are passed as held-out rows
+    :meth:`leaf_draws`              recognises some training rows among rows without labels
     :meth:`column_splits`           warns of held-out columns in other units
     :meth:`block`                   members that have another bag for each of their trees
     :attr:`reads_few_rows_fast`     blocks of rows that fit into a cache
@@ -502,6 +504,17 @@ class EnsembleAdapter(ABC):
         'training'
         """
         return "unknown"
+
+    def leaf_draws(self, features: Any) -> LeafDraws | None:
+        """Return how often members drew training rows, and the most that they can have drawn given rows; else None.
+
+        For ensembles of labels whose bags are known without the training rows.  None, the default, where they are not.
+
+        Parameters
+        ----------
+        features : prepared rows
+        """
+        return None
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and columns with the numerical thresholds at which members split them.

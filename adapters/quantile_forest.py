@@ -144,8 +144,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
         if isinstance(default, str) and default == "mean":
             return None
         # The library's own default is the median.
-        quantiles = 0.5 if default is None else default
-        first = quantiles if isinstance(quantiles, Real) else next(iter(quantiles))
+        first = np.atleast_1d(0.5 if default is None else default)[0]
         return (
             f"The predict of this {type(self.model).__name__} returns quantiles (default_quantiles={default!r}), and "
             "its members' mean is another number. For the mean, pass the forest after "

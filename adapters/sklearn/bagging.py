@@ -50,7 +50,12 @@ from ens_plugin.adapters.sklearn.forest import (
     truncated_ensemble,
 )
 from ens_plugin.adapters.sklearn.kept_rows import KnownRows, known_rows
-from ens_plugin.adapters.sklearn.known_rows import are_outputs_of_known_rows, are_shuffled_rows
+from ens_plugin.adapters.sklearn.known_rows import (
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    draws_by_labels,
+    draws_by_leaves,
+)
 from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
@@ -71,6 +76,7 @@ from ens_plugin.adapters.sklearn.training import (
 from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.adapters.unwrap import output_count
 from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding
@@ -245,6 +251,16 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             features.shape[0],
             known.would_show,
         )
+
+    def leaf_draws(self, features: Any) -> LeafDraws | None:
+        """Return how often members drew training rows and what leaves or labels of rows allow; None without seeds."""
+        model = self.model
+        if self.classes is None or len(model._seeds) != self.n_members:
+            return None
+        if not self.grow_as_trees or any(tree.monotonic_cst is not None for tree in model.estimators_):
+            return draws_by_labels(self, features, self._draw, model._n_samples)
+        members = [(tree, self._tree_rows(member, features)) for member, tree in enumerate(model.estimators_)]
+        return draws_by_leaves(members, len(self.classes), self._draw, model._n_samples)
 
     def fingerprint(self) -> tuple[bytes, ...]:
         """Return the roots of three trees."""

@@ -68,6 +68,7 @@ from ens_plugin.adapters.sklearn.bags import (
 from ens_plugin.adapters.sklearn.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
+    draws_by_leaves,
     hold_node_values,
     show_node_values,
 )
@@ -92,6 +93,7 @@ from ens_plugin.adapters.tree_table import LEAF, LEAVES_THAT_TELL, TreeTable, da
 from ens_plugin.adapters.trees import LeafWalk, judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
@@ -646,6 +648,15 @@ class SklearnForestAdapter(EnsembleAdapter):
             (leaf_counts(tree, features, target) for tree in (trees if growth_is_known(features, self.model) else [])),
             n_rows,
             lambda: show_node_values([(tree, features) for tree in trees]),
+        )
+
+    def leaf_draws(self, features: Any) -> LeafDraws | None:
+        """Return how often trees drew training rows and how many draws the leaves of rows hold; None without bags."""
+        model = self.model
+        if not self._grow_as_trees or self.classes is None or not model.bootstrap or model.monotonic_cst is not None:
+            return None
+        return draws_by_leaves(
+            [(tree, features) for tree in model.estimators_], len(self.classes), self._draw, model._n_samples
         )
 
     def fingerprint(self) -> tuple[bytes, ...]:

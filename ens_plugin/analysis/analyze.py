@@ -762,7 +762,7 @@ def _analyzed(
         refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):
         # First, because it refuses rows for less than the time of an analysis.
-        of_others = None if options.unlabelled is None else _agreement_beside(model, options)
+        of_others = None if options.unlabelled is None else _agreement_beside(model, options, X)
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
         rows = with_member_findings(rows, evidence.sample).without_features()
@@ -781,10 +781,10 @@ def _analyzed(
         return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
 
 
-def _agreement_beside(model: Any, options: AnalysisOptions) -> Agreement:
+def _agreement_beside(model: Any, options: AnalysisOptions, X: Any) -> Agreement:
     from ens_plugin.analysis.unlabelled import agreement_beside
 
-    return agreement_beside(model, options)
+    return agreement_beside(model, options, X if options.data == "oob" else None)
 
 
 @ends_at_caller

@@ -369,7 +369,7 @@ def _chosen_names(chosen: Any, names: list[str]) -> list[str]:
         return [chosen]
     if isinstance(chosen, (list, tuple, np.ndarray)) and all(isinstance(own, str) for own in chosen):
         return list(chosen)
-    return np.atleast_1d(np.asarray(names, dtype=object)[chosen]).tolist()
+    return [str(name) for name in np.atleast_1d(np.asarray(names, dtype=object)[chosen])]
 
 
 def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:

@@ -250,7 +250,6 @@ ROWS: dict[str, Any] = {
     "other columns": X[:, :2],
     "infinite in a later row": np.where(np.arange(len(X))[:, None] == 20, np.inf, X),
     "complex": X.astype(complex),
-    "a matrix": np.asmatrix(X),
     "records": pd.DataFrame(X).to_records(),
     "a column": pd.Series(X[:, 0]),
 }
