@@ -53,7 +53,6 @@ from ens_plugin.adapters.sklearn.kept_rows import KnownRows, known_rows
 from ens_plugin.adapters.sklearn.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
-    draws_by_labels,
     draws_by_leaves,
 )
 from ens_plugin.adapters.sklearn.training import (
@@ -253,12 +252,15 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         )
 
     def leaf_draws(self, features: Any) -> LeafDraws | None:
-        """Return how often members drew training rows and what leaves or labels of rows allow; None without seeds."""
+        """Return how often trees drew training rows and how many draws the leaves of rows hold; None of other members.
+
+        Members such as nearest neighbours are also right about fresh rows beside those that they drew.
+        """
         model = self.model
-        if self.classes is None or len(model._seeds) != self.n_members:
+        if self.classes is None or not self.grow_as_trees or len(model._seeds) != self.n_members:
             return None
-        if not self.grow_as_trees or any(tree.monotonic_cst is not None for tree in model.estimators_):
-            return draws_by_labels(self, features, self._draw, model._n_samples)
+        if any(tree.monotonic_cst is not None for tree in model.estimators_):
+            return None
         members = [(tree, self._tree_rows(member, features)) for member, tree in enumerate(model.estimators_)]
         return draws_by_leaves(members, len(self.classes), self._draw, model._n_samples)
 

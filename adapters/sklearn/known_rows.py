@@ -18,7 +18,6 @@ from ens_plugin.core.validation import ROUNDING
 __all__ = [
     "are_outputs_of_known_rows",
     "are_shuffled_rows",
-    "draws_by_labels",
     "draws_by_leaves",
     "hold_node_values",
     "show_node_values",
@@ -108,23 +107,8 @@ def draws_by_leaves(
         draws,
         _as_limits(own[leaf, label] for own, leaf in zip(held, leaves, strict=True)),
         _as_limits(own.sum(axis=1)[leaf] for own, leaf in zip(held, leaves, strict=True)),
+        np.stack(leaves),
     )
-
-
-def draws_by_labels(
-    adapter: EnsembleAdapter, features: Any, draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int
-) -> LeafDraws:
-    """Return how often members of any kind drew training rows; those of another label than most drew no such row.
-
-    Members that err about rows they drew meet no limits, so that nothing is recognised, and nothing is falsely.
-    """
-    chosen = range(min(adapter.n_members, max(MOST_DRAWS // n_trained, 1)))
-    n_labels = 0 if adapter.classes is None else len(adapter.classes)
-    outputs = (adapter.outputs(features, range(member, member + 1))[0] for member in chosen)
-    labels = np.stack([own if own.ndim == 1 else own.argmax(axis=1) for own in outputs])
-    lead = np.argmax([(labels == code).sum(axis=0) for code in range(n_labels)], axis=0)
-    limits = np.where(labels == lead, UNLIMITED, 0).astype(np.uint8)
-    return LeafDraws(_draw_counts(draw, chosen, n_trained), limits, np.full_like(limits, UNLIMITED))
 
 
 def _draw_counts(draw: Callable[[int], NDArray[np.integer[Any]]], members: range, n_trained: int) -> NDArray[np.uint8]:

@@ -93,6 +93,7 @@ NEUTRAL: dict[str, tuple[tuple[Any, ...], Any]] = {
     "cautions": (("oob",), ()),
     "doubts": ((), ()),
     "fingerprint": ((), ()),
+    "leaf_draws": ((FIRST_ROWS,), None),
     "other_prediction": ((), None),
     "settled_sums": ((FIRST_ROWS, None), None),
     "are_training_outputs": ((np.zeros((2, 3)), np.zeros(3)), False),
