@@ -32,7 +32,8 @@ share of the set are training rows, the others fresh. A part: the set has that p
 row. Found: the result has a doubt, or the rows are refused. scikit-learn's forests are asked by agreement(model, X),
 which has no training rows to compare with; LightGBM and XGBoost, whose bags are not drawn without the training rows, by
 analyze(model, X, y, unlabelled=), which compares rows. Sets of wine and iris with a share of 10 % have 6 and 5 training
-rows, of which one or none is disputed among the trees. The standard errors are binomial."""
+rows, of which one or none is disputed among the trees, and 2 of 100 rows of iris are equal by nature. The standard
+errors are binomial."""
 
 
 def load(name: str, rng: np.random.Generator) -> tuple[Array, Array]:

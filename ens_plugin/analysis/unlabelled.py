@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.custom import CustomEnsemble, EstimatorEnsemble
-from ens_plugin.adapters.members import in_threads, model_errors, several_outputs, shortened
+from ens_plugin.adapters.members import in_threads, model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
 from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads, resolve_options
@@ -564,12 +564,12 @@ def _origin_findings(
 
 def _training_finding(share: TrainingShare, index: pd.Index[Any]) -> Finding:
     """Return the doubt about rows of which a part are training rows; refuse them from a half on."""
-    named = shortened([printable(str(name), 40) for name in index[share.rows[:SHOWN_ROWS]]], SHOWN_ROWS)
+    named = ", ".join(printable(str(name), 40) for name in index[share.rows[:SHOWN_ROWS]])
     part = (
         f"An estimated {100 * share.share:.0f} % of these {len(index)} rows (95 % interval up to "
-        f"{100 * share.upper:.0f} %) are rows the model was trained on, such as {named}. Members agree about rows they "
-        "were trained on, so that the agreement is too high. Pass rows none of which was used for training; leaving "
-        "out the recognised ones alone does not help, because they are those that members disagree about."
+        f"{100 * share.upper:.0f} %) are rows the model was trained on, such as row {named}. Members agree about rows "
+        "they were trained on, so that the agreement is too high. Pass rows none of which was used for training; "
+        "leaving out the recognised ones alone does not help, because they are those that members disagree about."
     )
     if share.share >= REFUSED_SHARE:
         raise DataMismatchError(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, betaincinv
 
-from ens_plugin.core.bags import LIKELIER, UNSEEN
+from ens_plugin.core.bags import LIKELIER
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
@@ -136,13 +136,14 @@ def share_of_equal_rows(rows: NDArray[np.uint64], trained: NDArray[np.uint64]) -
     values, counts = np.unique(trained, return_counts=True)
     is_equal = np.isin(rows, values)
     by_nature = float(counts[counts > 1].sum() / trained.size)
-    # Fresh rows may be from a part of the table whose rows are by so much likelier to be equal.
-    odds = LIKELIER * (by_nature * trained.size + UNSEEN) / max((1.0 - by_nature) * trained.size, 1.0)
+    # Fresh rows may be from a part of the table whose rows are by so much likelier to be equal.  Where no training rows
+    # are, one might be.
+    odds = LIKELIER * by_nature / max(1.0 - by_nature, 1.0 / trained.size) + 1.0 / trained.size
     n_equal = int(is_equal.sum())
     if not n_equal or bdtrc(n_equal - 1, rows.size, odds / (1.0 + odds)) >= RECOGNISED_CHANCE:
         return TrainingShare(0.0, 0.0, np.zeros(0, dtype=np.int64))
     share, upper = (
-        max((own - by_nature) / (1.0 - by_nature), 0.0)
+        max((own - by_nature) / max(1.0 - by_nature, 1.0 / trained.size), 0.0)
         for own in (n_equal / rows.size, float(betaincinv(n_equal + 1.0, max(rows.size - n_equal, 1e-9), 0.975)))
     )
     single = np.isin(rows, values[counts == 1])

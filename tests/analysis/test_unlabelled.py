@@ -329,7 +329,9 @@ def test_a_part_of_training_rows_is_doubted_and_a_half_refused(ensemble: Any) ->
     found = ens_plugin.agreement(model, with_training_rows(0.2, X[:1200], X[1200:]))
     assert found.doubts[0].startswith("An estimated ")
     assert found.findings[0].numbers["share"] == pytest.approx(0.2, abs=0.07)
-    with pytest.raises(DataMismatchError, match=r"An estimated \d\d % of these 597 rows .* such as \d+, .*leaving out"):
+    with pytest.raises(
+        DataMismatchError, match=r"An estimated \d\d % of these 597 rows .* such as row \d+, .*leaving out"
+    ):
         ens_plugin.agreement(model, with_training_rows(0.75, X[:1200], X[1200:]))
     with pytest.raises(DataMismatchError, match="rows the model was trained on"):
         ens_plugin.agreement(model, X[:1200:10])
