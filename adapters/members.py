@@ -13,6 +13,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from inspect import signature
 from os import PathLike
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
@@ -376,9 +377,7 @@ def model_errors(model: object) -> Iterator[None]:
     except (EnsPluginError, EnsPluginWarning):  # a warning of ours that a filter turns into an error
         raise
     except Exception as error:  # a model, or a user's object inside it, may raise anything
-        from ens_plugin.adapters.registry import blamed_adapter
-
-        if (adapter := blamed_adapter(model)) is not None:
+        if (adapter := _failed_adapter(error)) is not None:
             raise UnsupportedModelError(
                 f"{adapter.__name__}, the adapter of this {type(model).__name__}, failed ({reason_of(error)}). It is "
                 f"no part of ens_plugin: report this to the authors of {adapter.__module__}, who can compare it with "
@@ -389,6 +388,19 @@ def model_errors(model: object) -> Iterator[None]:
             "fails too, the model is damaged or X has another form than it takes. If not, please report this as a "
             "defect of ens_plugin."
         ) from error
+
+
+def _failed_adapter(error: Exception) -> type | None:
+    """Return the class of the adapter outside of this package in whose code an exception was raised; None without one.
+
+    Recognised by the name of its base class, whose module imports this one.
+    """
+    frames = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
+    for cls in (type(own) for own in frames if own is not None):
+        is_adapter = any(base.__name__ == "EnsembleAdapter" for base in cls.__mro__)
+        if is_adapter and cls.__module__.partition(".")[0] != "ens_plugin":
+            return cls
+    return None
 
 
 @contextmanager

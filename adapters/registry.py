@@ -32,7 +32,6 @@ __all__ = [
     "EconML",
     "Imblearn",
     "QuantileForest",
-    "blamed_adapter",
     "find_adapter",
     "find_library",
     "is_known",
@@ -360,17 +359,6 @@ def is_known(model: object) -> bool:
 def is_registered(model: object) -> bool:
     """Return whether an adapter that a user registered, or a distribution offers, accepts `model`, fitted or not."""
     return any(cls.accepts(model) for cls in _third_party(model))
-
-
-def blamed_adapter(model: object) -> type[EnsembleAdapter] | None:
-    """Return the adapter outside of this package that accepts the ensemble inside a model; None without one."""
-    from ens_plugin.adapters.unwrap import inner_ensemble
-
-    try:
-        ensemble = inner_ensemble(model)
-        return next((cls for cls in _third_party(ensemble) if cls.accepts(ensemble)), None)
-    except Exception:  # called while another error is handled, which is to be told
-        return None
 
 
 def find_adapter(model: object) -> EnsembleAdapter:

@@ -64,7 +64,7 @@ def grown(library: str, X: Array, y: Array, seed: int) -> Any:
     if library == "LightGBM":
         from lightgbm import LGBMClassifier
 
-        rows = {"subsample": 0.632, "subsample_freq": 1, "verbose": -1, "n_jobs": 1}
+        rows: dict[str, Any] = {"subsample": 0.632, "subsample_freq": 1, "verbose": -1, "n_jobs": 1}
         return LGBMClassifier(boosting_type="rf", n_estimators=N_TREES, random_state=seed, **rows).fit(X, y)
     from xgboost import XGBRFClassifier
 
@@ -80,12 +80,12 @@ def is_found(library: str, model: Any, X: Array, y: Array, others: Array) -> boo
         warnings.simplefilter("ignore")
         try:
             if library == "scikit-learn":
-                found = ens_plugin.agreement(model, others, max_size=1001)
+                findings = ens_plugin.agreement(model, others, max_size=1001).findings
             else:
-                found = ens_plugin.analyze(model, X, y, unlabelled=others, max_size=1001)
+                findings = ens_plugin.analyze(model, X, y, unlabelled=others, max_size=1001).findings
         except EnsPluginError as error:
             return isinstance(error, DataMismatchError) and "trained on" in str(error)
-    return any("rows the model was trained on" in each.sentence for each in found.findings if each.kind == "doubt")
+    return any("rows the model was trained on" in each.sentence for each in findings if each.kind == "doubt")
 
 
 def found_sets(library: str, name: str, seed: int, is_only_fresh: bool) -> list[bool]:

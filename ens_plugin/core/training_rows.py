@@ -123,9 +123,9 @@ def _expected_near(found: LeafDraws, telling: NDArray[np.intp], chance: FloatArr
     for row in some:
         told = -chance[np.arange(len(chance)), found.limits[:, row]]
         shared = told @ (found.leaves == found.leaves[:, [row]])
-        n_near += np.count_nonzero(np.delete(shared, row) >= NEARLY_ALL * told.sum()) > 0
+        n_near += bool((np.delete(shared, row) >= NEARLY_ALL * told.sum()).any())
     n_rows = found.limits.shape[1]
-    return n_near / some.size * found.draws.shape[1] / n_rows
+    return float(n_near / some.size * found.draws.shape[1] / n_rows)
 
 
 def share_of_equal_rows(rows: NDArray[np.uint64], trained: NDArray[np.uint64]) -> TrainingShare:
