@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.members import DrawCounts, in_threads
 from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import IntArray, counted, with_article
 from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.findings import Finding
@@ -271,6 +272,7 @@ class EnsembleAdapter(ABC):
     :meth:`with_training_weight`    bags whose proof needs the weights of training
     :meth:`left_out_chances`        rows that are drawn by weight
     :meth:`verify_rows`             refuses training rows that are passed as held-out rows
+    :meth:`leaf_draws`              recognises some training rows among rows without labels
     :meth:`column_splits`           warns of held-out columns in other units
     :meth:`block`                   members that have another bag for each of their trees
     :attr:`reads_few_rows_fast`     blocks of rows that fit into a cache
@@ -282,6 +284,7 @@ class EnsembleAdapter(ABC):
     :meth:`stored_oob_outputs`      a comparison with what the library computed at training
     :meth:`inverse_link`            the way from mean scores to what is predicted
     :meth:`combined`                members whose mean is not what is predicted
+    :meth:`other_prediction`        a ``predict`` that returns another number than the figures are of
     :meth:`loss`                    a loss of the ensemble's own, with its :attr:`loss_name`
     :meth:`cautions`                warnings that every report contains
     :meth:`doubts`                  members that are no draws of one learner
@@ -501,6 +504,17 @@ class EnsembleAdapter(ABC):
         """
         return "unknown"
 
+    def leaf_draws(self, features: Any) -> LeafDraws | None:
+        """Return how often members drew training rows, and the most that they can have drawn given rows; else None.
+
+        For ensembles of labels whose bags are known without the training rows.  None, the default, where they are not.
+
+        Parameters
+        ----------
+        features : prepared rows
+        """
+        return None
+
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and columns with the numerical thresholds at which members split them.
 
@@ -643,6 +657,14 @@ class EnsembleAdapter(ABC):
             Of at least one member; NaN for rows that have fewer members.  Such a row gets NaN.
         """
         return np.asarray(outputs.mean(axis=0))
+
+    def other_prediction(self) -> str | None:
+        """Return what the model's own ``predict`` returns where figures are of another number, and the way to both.
+
+        None, the default, where it returns what :meth:`combined` or the mean of the members, through
+        :meth:`inverse_link`, does.  Functions that return predictions refuse the model with this sentence.
+        """
+        return None
 
     @property
     def loss_name(self) -> str | None:

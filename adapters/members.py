@@ -13,6 +13,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from inspect import signature
 from os import PathLike
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
@@ -215,8 +216,8 @@ def trained_columns(X: Any, names: Sequence[str]) -> Any:
 def _as_categories(column: Any, trained: list[Any]) -> Any:
     import pandas as pd
 
-    if all(isinstance(category, str) for category in trained) and column.dtype.kind in "iu":
-        # In a csv file, the text "7" and the number look the same.
+    if all(isinstance(category, str) for category in trained) and column.dtype.kind in "iub":
+        # In a csv file, the text "7" and the number look the same, and "True" and the truth value.
         column = column.map(str)
     values = column.dropna().unique().tolist()
     known = set(trained)
@@ -342,9 +343,12 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
             f"({reason_of(error)}); it must return one output for each row."
         ) from error
     _check_shape(array, shape, member)
-    if not (np.abs(array) <= LARGEST_VALUE).all():
+    is_number = (np.abs(array) <= LARGEST_VALUE).reshape(shape[0], -1).all(axis=1)
+    if not is_number.all():
         raise InputError(
-            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST_VALUE:g}; remove it from the "
+            f"Model {member} returned NaN, infinite values, or values beyond {LARGEST_VALUE:g} for "
+            f"{np.count_nonzero(~is_number)} of {counted(shape[0], 'row')}. Have it predict a number for every row, "
+            "also for rows unlike its own (such as IsotonicRegression(out_of_bounds='clip')), or remove it from the "
             "ensemble."
         )
     return array
@@ -373,11 +377,30 @@ def model_errors(model: object) -> Iterator[None]:
     except (EnsPluginError, EnsPluginWarning):  # a warning of ours that a filter turns into an error
         raise
     except Exception as error:  # a model, or a user's object inside it, may raise anything
+        if (adapter := _failed_adapter(error)) is not None:
+            raise UnsupportedModelError(
+                f"{adapter.__name__}, the adapter of this {type(model).__name__}, failed ({reason_of(error)}). It is "
+                f"no part of ens_plugin: report this to the authors of {adapter.__module__}, who can compare it with "
+                "the contract by ens_plugin.testing.check_adapter."
+            ) from error
         raise UnsupportedModelError(
             f"This {type(model).__name__} could not be used on these rows ({reason_of(error)}). If its own predict(X) "
             "fails too, the model is damaged or X has another form than it takes. If not, please report this as a "
             "defect of ens_plugin."
         ) from error
+
+
+def _failed_adapter(error: Exception) -> type | None:
+    """Return the class of the adapter outside of this package in whose code an exception was raised; None without one.
+
+    Recognised by the name of its base class, whose module imports this one.
+    """
+    frames = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
+    for cls in (type(own) for own in frames if own is not None):
+        is_adapter = any(base.__name__ == "EnsembleAdapter" for base in cls.__mro__)
+        if is_adapter and cls.__module__.partition(".")[0] != "ens_plugin":
+            return cls
+    return None
 
 
 @contextmanager
@@ -604,10 +627,37 @@ _SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
     "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and "
     "forests of imbalanced-learn, quantile-forest, scikit-survival, EconML and YDF. For yet another library, "
+)
+_OWN_ADAPTER = (
     "write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) describes: register it with "
     "ens_plugin.register_adapter for this Python process, or install it as a package with an entry point of the group "
     "'ens_plugin.adapters' for the command line and every other process."
 )
+_SUPPORTED += _OWN_ADAPTER
+# By the import name of a library of which some models are covered: its name, and which are.
+_COVERED = {
+    "econml": ("EconML", "RegressionForest is; effects of a treatment, which others estimate, are seen in no row"),
+    "imblearn": (
+        "imbalanced-learn",
+        "BalancedRandomForestClassifier, BalancedBaggingClassifier and EasyEnsembleClassifier are",
+    ),
+    "lightgbm": ("LightGBM", "LGBMClassifier, LGBMRegressor and Booster are, trained with boosting_type='rf'"),
+    "pyspark": (
+        "Spark ML",
+        "RandomForestClassificationModel and RandomForestRegressionModel are, alone, as the last stage of a "
+        "PipelineModel, or as the best of a search",
+    ),
+    "quantile_forest": (
+        "quantile-forest",
+        "RandomForestQuantileRegressor and ExtraTreesQuantileRegressor are, and what quantile_at makes of them",
+    ),
+    "sksurv": (
+        "scikit-survival",
+        "RandomSurvivalForest and ExtraSurvivalTrees are, and what survival_at makes of them",
+    ),
+    "xgboost": ("XGBoost", "XGBRFClassifier, XGBRFRegressor and others of parallel trees in one round are"),
+    "ydf": ("YDF", "RandomForestModel is, on held-out rows"),
+}
 _ARRAYS = (
     "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "
     "aggregation=...)."
@@ -724,11 +774,6 @@ def no_adapter(model: object) -> str:
     if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
         return several_outputs(name, len(model.estimators_))
     home = type(model).__module__
-    if home.startswith("ydf."):
-        return (
-            f"{with_article(name, 'A')} of YDF is not covered: of YDF's models RandomForestModel is, on held-out rows. "
-            f"{_NO_SIZE if 'GradientBoosted' in name else _SUPPORTED}"
-        )
     library = home.partition(".")[0]
     if library == "h2o":
         return (
@@ -737,14 +782,21 @@ def no_adapter(model: object) -> str:
         )
     if library == "cuml":
         return f"No adapter accepts {with_article(name)} of cuml. {_CUML}"
-    if home.startswith("pyspark.ml."):
+    # Of its class: LightGBM's CVBooster returns a function for every name.  Spark's models transform.
+    is_model = library == "pyspark" or any(callable(getattr(type(model), own, None)) for own in ("predict", "fit"))
+    if library in _COVERED and is_model:
+        title, covered = _COVERED[library]
+        is_boosting = "Boost" in name or name.startswith("GBT")
+        remedy = _NO_SIZE if is_boosting else f"For another, {_OWN_ADAPTER}"
+        return f"{with_article(name, 'A')} of {title} is not covered: of {title}'s models {covered}. {remedy}"
+    # Another object without predict may be a model that an adapter could read.
+    if not is_model and (home == "builtins" or library in _COVERED or hasattr(type(model), "__len__")):
+        origin = "" if home == "builtins" else f" of {library}"
         return (
-            f"{with_article(name, 'A')} of Spark ML is not covered: of Spark ML's models "
-            "RandomForestClassificationModel and RandomForestRegressionModel are, alone, as the last stage of a "
-            f"PipelineModel, or as the best of a search. {_NO_SIZE if name.startswith('GBT') else _SUPPORTED}"
+            f"The model is {with_article(name)}{origin}, which has no predict of its own, so it is no trained "
+            "ensemble. Pass one, such as RandomForestClassifier().fit(X, y) returns."
         )
-    full_name = with_article(f"{home}.{name}")
-    return f"No adapter accepts {full_name}. {_SUPPORTED}"
+    return f"No adapter accepts {with_article(f'{home}.{name}')}. {_SUPPORTED}"
 
 
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:

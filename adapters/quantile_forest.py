@@ -135,8 +135,23 @@ class QuantileForestAdapter(SklearnForestAdapter):
         check_predictions(self, features, self.known, quantiles="mean")
 
     def cautions(self, data: str) -> tuple[Finding, ...]:
-        """Return a warning that the report is of the mean, not of quantiles."""
-        return (MEAN_ONLY,)
+        """Return a warning that the report is of the mean, where the forest's own ``predict`` returns quantiles."""
+        return () if self.other_prediction() is None else (MEAN_ONLY,)
+
+    def other_prediction(self) -> str | None:
+        """Return which quantiles ``predict`` returns, and the ways to the mean and to a quantile; None of the mean."""
+        default = getattr(self.model, "default_quantiles", None)
+        if isinstance(default, str) and default == "mean":
+            return None
+        # The library's own default is the median.
+        first = np.atleast_1d(0.5 if default is None else default)[0]
+        return (
+            f"The predict of this {type(self.model).__name__} returns quantiles (default_quantiles={default!r}), and "
+            "its members' mean is another number. For the mean, pass the forest after "
+            "forest.set_params(default_quantiles='mean'), which changes no tree. For a quantile, pass "
+            f"ens_plugin.adapters.quantile_forest.quantile_at(forest, {first}) to ens_plugin.oob_predictions or "
+            "ens_plugin.analyze."
+        )
 
     def stored_oob_outputs(self) -> None:
         """Return None: the stored outputs are means of all rows in a leaf, which the forest does not predict."""

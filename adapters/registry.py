@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions, entry_points
-from inspect import getattr_static
+from inspect import getattr_static, signature
 from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
@@ -194,6 +194,8 @@ def _problem(cls: object, library: str) -> str | None:
     missing = _missing_parts(cls)
     if missing:
         return f"{cls.__name__} does not implement {', '.join(missing)}"
+    if unlike := _unlike_signatures(cls):
+        return unlike[0]
     if issubclass(cls, Library) and cls.library != library:
         return f"{cls.__name__}.library is {cls.library!r}, which must be the name of the entry point"
     return None
@@ -217,6 +219,32 @@ def _missing_parts(cls: type) -> list[str]:
         if issubclass(cls, base) and _overrides(cls, base, name):
             missing += [part for part in needed if not _overrides(cls, base, part) and part not in missing]
     return missing
+
+
+def _unlike_signatures(cls: type[EnsembleAdapter]) -> list[str]:
+    """Return in words which methods cannot be called with the arguments that the contract's own method takes."""
+    found = []
+    for base in (EnsembleAdapter, Library):
+        for name in vars(base) if issubclass(cls, base) else ():
+            if name.startswith("_") or not callable(getattr(base, name)) or not _overrides(cls, base, name):
+                continue
+            # Of a class, a method is called with the object as its first argument, a class method without.
+            expected, own = getattr(base, name), getattr(cls, name, None)
+            n_arguments = len(signature(expected).parameters)
+            if not callable(own) or not _takes(own, n_arguments):
+                words = f"{name}{signature(expected)}"
+                found.append(f"{cls.__name__}.{name} cannot be called as {words}, which the contract has it take")
+    return found
+
+
+def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
+    try:
+        signature(function).bind(*range(n_arguments))
+    except TypeError:
+        return False
+    except ValueError:  # of compiled functions, which state none
+        return True
+    return True
 
 
 def _overrides(cls: type, base: type, name: str) -> bool:
@@ -308,6 +336,8 @@ def register_adapter(cls: AdapterClass) -> AdapterClass:
             f"{cls.__name__} does not implement {', '.join(missing)}; implement them before registering it, as "
             "ens_plugin.adapters.contract.EnsembleAdapter and ens_plugin.adapters.Library describe them."
         )
+    if unlike := _unlike_signatures(cls):
+        raise InputError(f"{unlike[0]}. Give it these parameters before registering it.")
     if cls not in _registered:
         _registered.insert(0, cls)
         for observer in _observers:

@@ -152,7 +152,8 @@ def events_and_times(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.flo
     except (TypeError, ValueError) as error:
         raise InputError(
             f"y is no target of scikit-survival ({error}). Pass an array as sksurv.util.Surv.from_arrays(event, time) "
-            "makes it: a field with the event as a boolean, and a field with its time or the time of censoring."
+            "makes it: a field with the event as a boolean, and a field with its time or the time of censoring. Of a "
+            "DataFrame, Surv.from_dataframe(event_column, time_column, frame) makes one."
         ) from error
     return event, times
 

@@ -6,10 +6,12 @@ import json
 import math
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
+from inspect import getattr_static
 from os import PathLike
 from typing import Any
 
@@ -228,7 +230,13 @@ def _is_pyfunc(model: Any) -> bool:
 
 def _is_search(model: Any) -> bool:
     # The base class of scikit-learn's searches is private; other libraries derive theirs from it.
-    return hasattr(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+    # Not hasattr: LightGBM's CVBooster returns a function for every name.
+    return _has_own(model, "best_estimator_") or any(cls.__name__ == "BaseSearchCV" for cls in type(model).__mro__)
+
+
+def _has_own(model: Any, name: str) -> bool:
+    """Return whether an object or its class defines an attribute, and not a ``__getattr__`` that knows every name."""
+    return getattr_static(model, name, None) is not None and hasattr(model, name)
 
 
 def _is_pipeline(model: Any) -> bool:
@@ -250,7 +258,7 @@ def native_model(model: Any) -> Any:
 
 
 def _best_estimator(search: Any) -> Any:
-    if hasattr(search, "best_estimator_"):
+    if _has_own(search, "best_estimator_"):
         return search.best_estimator_
     name = type(search).__name__
     if hasattr(search, "cv_results_"):
@@ -366,7 +374,13 @@ def split_outputs(model: Any) -> list[Any]:
         raise UnsupportedModelError(no_adapter(ensemble))
     if _is_a(ensemble, "sklearn.ensemble", (*_FORESTS, "BaggingRegressor")) and not hasattr(ensemble, "estimators_"):
         raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
-    n_outputs = output_count(ensemble, probe=True)
+    n_outputs = output_count(ensemble, default=0)
+    if not n_outputs:
+        raise UnsupportedModelError(
+            f"How many outputs this {type(ensemble).__name__} predicts is not known: its members refuse a row of zeros "
+            "as a trial. If it was trained on one column of y, pass it as it is. If on several, ens_plugin.analyze, "
+            "grow and truncate take the whole model; for an ensemble of each column, train a MultiOutputRegressor."
+        )
     if (n_targets := _booster_targets(ensemble)) > 1:
         raise UnsupportedModelError(several_targets(type(ensemble).__name__, n_targets))
     if n_outputs < 2:
@@ -374,21 +388,38 @@ def split_outputs(model: Any) -> list[Any]:
     return [replace_ensemble(model, partial(output_ensemble, output=output)) for output in range(n_outputs)]
 
 
-def output_count(ensemble: Any, *, probe: bool = False) -> int:
-    """Return how many outputs an unwrapped ensemble predicts; 1 for what is no ensemble."""
+def output_count(ensemble: Any, *, default: int = 1) -> int:
+    """Return how many outputs an unwrapped ensemble predicts; 1 for what is no ensemble.
+
+    `default` is the number where neither the members' class nor a prediction tells it.
+    """
     if _is_a(ensemble, "sklearn.multioutput", _WRAPPERS):
         if not hasattr(ensemble, "estimators_"):
             raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
         return len(ensemble.estimators_)
     if _is_a(ensemble, "sklearn.ensemble", _FORESTS):
         return int(getattr(ensemble, "n_outputs_", 1))
+    # A BaggingClassifier takes one column of labels only.
     if not _is_a(ensemble, "sklearn.ensemble", ("BaggingRegressor",)) or not hasattr(ensemble, "estimators_"):
         return 1
     member, columns = ensemble.estimators_[0], ensemble.estimators_features_[0]
-    if hasattr(member, "tree_") or not probe:
+    if hasattr(member, "tree_"):
         return int(getattr(member, "n_outputs_", 1))
-    found = np.asarray(member.predict(np.zeros((1, len(columns)))))
-    return 1 if found.ndim == 1 else int(found.shape[1])
+    return _predicted_count(member, len(columns)) or default
+
+
+def _predicted_count(member: Any, n_columns: int) -> int | None:
+    """Return how many values a member predicts for a row; None where it takes no row of zeros.
+
+    What models store as their number of outputs may be another: of a network it is the number of its last units.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = np.asarray(member.predict(np.zeros((1, n_columns))))
+    except Exception:  # a user's model may raise anything
+        return None
+    return 1 if found.ndim < 2 else int(found.shape[1])
 
 
 def has_own_bags(ensemble: Any) -> bool:

@@ -112,6 +112,11 @@ _IN_ORDER = (
         "leaves of all members", "held-out", "Pass rows that were not used for training.",
     ),
     Check(
+        "some-training-rows", "doubt", "A part of the rows without labels are training rows.",
+        "leaves and bags of all members, or the training rows", "held-out",
+        "Pass rows that were not used for training.",
+    ),
+    Check(
         "other-units", "doubt", "Several columns lie outside of the values at which members split.",
         "features and thresholds", "held-out", "Pass the columns in the units of the training.",
     ),

@@ -49,7 +49,11 @@ from ens_plugin.adapters.sklearn.forest import (
     truncated_ensemble,
 )
 from ens_plugin.adapters.sklearn.kept_rows import KnownRows, known_rows
-from ens_plugin.adapters.sklearn.known_rows import are_outputs_of_known_rows, are_shuffled_rows
+from ens_plugin.adapters.sklearn.known_rows import (
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    draws_by_leaves,
+)
 from ens_plugin.adapters.sklearn.training import (
     DISTRIBUTIONS,
     TRAINING,
@@ -68,7 +72,9 @@ from ens_plugin.adapters.sklearn.training import (
     training_target,
 )
 from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.adapters.unwrap import output_count
 from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding
@@ -100,8 +106,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         model = self.model
         check_fitted(model)
         check_learner(model, _ENSEMBLES, TRAINING)
-        n_outputs = max(getattr(member, "n_outputs_", 1) for member in model.estimators_)
-        if n_outputs > 1:
+        if (n_outputs := output_count(model)) > 1:
             raise UnsupportedModelError(several_outputs(type(model).__name__, n_outputs))
         is_classifier = isinstance(model, BaggingClassifier)
         aggregation, output_kind = self._voting() if is_classifier else ("mean", "values")
@@ -244,6 +249,19 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             features.shape[0],
             known.would_show,
         )
+
+    def leaf_draws(self, features: Any) -> LeafDraws | None:
+        """Return how often trees drew training rows and how many draws the leaves of rows hold; None of other members.
+
+        Members such as nearest neighbours are also right about fresh rows beside those that they drew.
+        """
+        model = self.model
+        if self.classes is None or not self.grow_as_trees or len(model._seeds) != self.n_members:
+            return None
+        if any(tree.monotonic_cst is not None for tree in model.estimators_):
+            return None
+        members = [(tree, self._tree_rows(member, features)) for member, tree in enumerate(model.estimators_)]
+        return draws_by_leaves(members, len(self.classes), self._draw, model._n_samples)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""

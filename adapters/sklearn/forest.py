@@ -48,6 +48,7 @@ from ens_plugin.adapters.members import (
     first_installed,
     parts,
     several_outputs,
+    shortened,
     unequal_member_doubts,
 )
 from ens_plugin.adapters.sklearn.bags import (
@@ -67,6 +68,7 @@ from ens_plugin.adapters.sklearn.bags import (
 from ens_plugin.adapters.sklearn.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
+    draws_by_leaves,
     hold_node_values,
     show_node_values,
 )
@@ -91,6 +93,7 @@ from ens_plugin.adapters.tree_table import LEAF, LEAVES_THAT_TELL, TreeTable, da
 from ens_plugin.adapters.trees import LeafWalk, judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
@@ -635,6 +638,15 @@ class SklearnForestAdapter(EnsembleAdapter):
             lambda: show_node_values([(tree, features) for tree in trees]),
         )
 
+    def leaf_draws(self, features: Any) -> LeafDraws | None:
+        """Return how often trees drew training rows and how many draws the leaves of rows hold; None without bags."""
+        model = self.model
+        if not self._grow_as_trees or self.classes is None or not model.bootstrap or model.monotonic_cst is not None:
+            return None
+        return draws_by_leaves(
+            [(tree, features) for tree in model.estimators_], len(self.classes), self._draw, model._n_samples
+        )
+
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features, tree_splits(self.model.estimators_) if self._grow_as_trees else iter(())
@@ -875,6 +887,15 @@ class IsolationForestAdapter(EnsembleAdapter):
             is_row_independent=True,
             distributions=DISTRIBUTIONS,
         )
+
+    def encode_target(self, y: NDArray[Any]) -> None:
+        """Raise InputError for other labels than 1 and -1, which the forest, trained without labels, does not have."""
+        if y.ndim == 1 and not set(np.unique(y.astype(str)).tolist()) <= {"1", "-1", "1.0", "-1.0"}:
+            shown = shortened(np.unique(y.astype(str)).tolist())
+            raise InputError(
+                f"y holds {shown}, and an IsolationForest predicts 1 for inliers and -1 for outliers. Pass such "
+                "labels: numpy.where(is_outlier, -1, 1)."
+            )
 
     def prepare(self, X: Any) -> Any:
         """Return X as float32, the type the trees compare with their thresholds."""

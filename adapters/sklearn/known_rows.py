@@ -12,10 +12,13 @@ from ens_plugin.adapters.contract import EnsembleAdapter, draw_bags
 from ens_plugin.adapters.trees import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
 from ens_plugin.core.bags import are_wrong_too_often, match_training_rows, may_be_known
 from ens_plugin.core.sample import spread_rows
+from ens_plugin.core.training_rows import MOST_DRAWS, UNLIMITED, LeafDraws
+from ens_plugin.core.validation import ROUNDING
 
 __all__ = [
     "are_outputs_of_known_rows",
     "are_shuffled_rows",
+    "draws_by_leaves",
     "hold_node_values",
     "show_node_values",
 ]
@@ -79,6 +82,60 @@ def are_outputs_of_known_rows(
         return False
     wrong = _wrong(adapter, (own[chosen] for own in outputs), target[chosen])
     return _are_left_out(adapter, wrong, left_out, draw, n_trained)
+
+
+def draws_by_leaves(
+    trees: Sequence[tuple[Any, Any]], n_labels: int, draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int
+) -> LeafDraws:
+    """Return how often trees drew training rows, and how many draws of the predicted label the rows' leaves hold.
+
+    Parameters
+    ----------
+    trees : sequence of (tree, features)
+        Fitted classifiers, each with the rows as it takes them, float32.  Their labels are codes from 0 on.
+    n_labels : int
+    draw, n_trained
+        As of :func:`are_shuffled_rows`.
+    """
+    chosen = range(min(len(trees), max(MOST_DRAWS // n_trained, 1)))
+    draws = _draw_counts(draw, chosen, n_trained)
+    leaves = [trees[member][0].apply(trees[member][1], check_input=False) for member in chosen]
+    held = [_draws_in_leaves(trees[member][0], n_labels, int(draws[member].sum())) for member in chosen]
+    total = sum(_shares(own).take(leaf, axis=0) for own, leaf in zip(held, leaves, strict=True))
+    label = np.argmax(total, axis=1)
+    return LeafDraws(
+        draws,
+        _as_limits(own[leaf, label] for own, leaf in zip(held, leaves, strict=True)),
+        _as_limits(own.sum(axis=1)[leaf] for own, leaf in zip(held, leaves, strict=True)),
+        np.stack(leaves),
+    )
+
+
+def _draw_counts(draw: Callable[[int], NDArray[np.integer[Any]]], members: range, n_trained: int) -> NDArray[np.uint8]:
+    counts = (np.bincount(draw(member), minlength=n_trained) for member in members)
+    return np.stack([np.minimum(own, UNLIMITED).astype(np.uint8) for own in counts])
+
+
+def _draws_in_leaves(tree: Any, n_labels: int, n_drawn: int) -> NDArray[np.float64]:
+    """Return how many draws of each label each node holds, shape (n_nodes, n_labels); any number if rows had weights.
+
+    Weights change how much a draw counts: where they were given, a label is held, or it is not.
+    """
+    nodes = tree.tree_
+    held = np.zeros((nodes.node_count, n_labels))
+    held[:, np.asarray(tree.classes_, dtype=np.intp)] = nodes.value[:, 0, :]
+    # Releases before 1.3 store the weights of labels, later ones their shares.
+    held *= (nodes.weighted_n_node_samples / held.sum(axis=1))[:, None]
+    is_counted = abs(nodes.weighted_n_node_samples[0] - n_drawn) <= ROUNDING * n_drawn
+    return held if is_counted else np.where(held > 0.0, float(UNLIMITED), 0.0)
+
+
+def _shares(held: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(held / held.sum(axis=1, keepdims=True))
+
+
+def _as_limits(numbers: Iterable[NDArray[np.float64]]) -> NDArray[np.uint8]:
+    return np.stack([np.minimum(np.rint(own), UNLIMITED).astype(np.uint8) for own in numbers])
 
 
 def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:

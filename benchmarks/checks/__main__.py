@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
-from benchmarks.checks import alike_rows, attacks, copies, links, row_order, shuffled_subjects, steps, training_rows
+from benchmarks.checks import (
+    alike_rows,
+    attacks,
+    copies,
+    links,
+    row_order,
+    shuffled_subjects,
+    steps,
+    training_rows,
+    training_share,
+)
 
 if __name__ == "__main__":
-    for script in (alike_rows, copies, row_order, shuffled_subjects, steps, training_rows, attacks, links):
+    for script in (
+        alike_rows,
+        copies,
+        row_order,
+        shuffled_subjects,
+        steps,
+        training_rows,
+        training_share,
+        attacks,
+        links,
+    ):
         print(script.main())

@@ -715,7 +715,7 @@ def run_analysis(
     ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
     """
     with model_errors(model), cross_fitting_explained(model, X, y):
-        if (n_outputs := output_count(inner_ensemble(model), probe=_has_columns(y))) < 2:
+        if (n_outputs := output_count(inner_ensemble(model), default=_column_count(y))) < 2:
             return _analyzed(model, X, y, options, progress, choose_rows)[0]
         if options.unlabelled is not None:
             _refuse_outputs(model, "The agreement on rows without labels")
@@ -729,9 +729,9 @@ def _with_step_findings(report: EnsembleReport, model: Any, X: Any, y: Any) -> E
     return with_findings(report, step_findings(model, X, y)) if report.data == "oob" else report
 
 
-def _has_columns(y: Any) -> bool:
+def _column_count(y: Any) -> int:
     target = as_array(y, "y")
-    return target.ndim == 2 and target.shape[1] > 1
+    return target.shape[1] if target.ndim == 2 else 1
 
 
 def analyze_rows(
@@ -759,7 +759,7 @@ def _analyzed(
         refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):
         # First, because it refuses rows for less than the time of an analysis.
-        of_others = None if options.unlabelled is None else _agreement_beside(model, options)
+        of_others = None if options.unlabelled is None else _agreement_beside(model, options, X)
         rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
         evidence = tally_model_rows(rows, settings, progress)
         rows = with_member_findings(rows, evidence.sample).without_features()
@@ -779,10 +779,10 @@ def _analyzed(
         return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
 
 
-def _agreement_beside(model: Any, options: AnalysisOptions) -> Agreement:
+def _agreement_beside(model: Any, options: AnalysisOptions, X: Any) -> Agreement:
     from ens_plugin.analysis.unlabelled import agreement_beside
 
-    return agreement_beside(model, options)
+    return agreement_beside(model, options, X if options.data == "oob" else None)
 
 
 @ends_at_caller

@@ -296,11 +296,15 @@ def encode_target(adapter: EnsembleAdapter, y: ArrayLike) -> NDArray[Any]:
         raise UnsupportedModelError(several_targets(type(adapter.model).__name__, adapter.info.n_outputs))
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
-    if target.ndim != 1:
-        raise InputError(f"y must have one dimension, got shape {target.shape}: this ensemble has one output.")
     if target.size == 0:
         raise InputError("y is empty; pass the true labels or values of the rows.")
-    own = adapter.encode_target(target)
+    # First, because a target of the library's own form is not a column of labels or values.
+    own = adapter.encode_target(target) if target.ndim else None
+    if target.ndim != 1:
+        raise InputError(
+            f"y must have one dimension, got shape {target.shape}. Pass one column; if the ensemble was trained on "
+            "several, the k-th of ens_plugin.split_outputs(model) with y[:, k]."
+        )
     if own is not None:
         return np.asarray(own, dtype=np.float64 if adapter.classes is None else np.int64)
     if adapter.classes is None:

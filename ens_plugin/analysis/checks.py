@@ -38,7 +38,9 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import Sample, spread_rows
 from ens_plugin.core.tally import RowBlock, member_labels
 from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, printable
+from ens_plugin.errors import WeakEstimateWarning, warn_user
 from ens_plugin.findings import Finding, finding
+from ens_plugin.report.result import EnsembleReport
 
 __all__ = [
     "SEPARATE_CASES",
@@ -52,6 +54,7 @@ __all__ = [
     "order_findings",
     "subject_doubts",
     "unequal_bag_doubts",
+    "warn_of_doubts",
 ]
 
 # Of ordinary tables, an eighth of these rows is enough to see that they are.
@@ -577,3 +580,13 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[Findin
         "which none was trained on."
     )
     return (finding("unequal-bags", sentence, error_here=counting, error_in_ensemble=all_alike),)
+
+
+def warn_of_doubts(report: EnsembleReport, *, but: str = "") -> None:
+    """Warn of each doubt of a report that a function returns inside something else, or not at all.
+
+    A doubt that the text `but` has in it, which the user has been told, is left out.
+    """
+    for doubt in report.basis.doubts:
+        if doubt not in but:
+            warn_user(doubt, WeakEstimateWarning)

@@ -103,7 +103,7 @@ def member_sums(model: Any, X: Any) -> FloatArray:
     other.
     """
     ensemble, rows = unwrap(model, X, are_fresh=True)
-    n_outputs = output_count(ensemble, probe=True)
+    n_outputs = output_count(ensemble)
     if n_outputs > 1:
         return np.concatenate([member_sums(output_ensemble(ensemble, output), rows) for output in range(n_outputs)])
     adapter = find_adapter(ensemble)

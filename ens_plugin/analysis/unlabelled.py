@@ -21,7 +21,7 @@ from ens_plugin.adapters.members import in_threads, model_errors, several_output
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
 from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads, resolve_options
-from ens_plugin.analysis.copies import hash_rows, row_cells
+from ens_plugin.analysis.copies import HashedRows, hash_rows, row_cells
 from ens_plugin.analysis.curves import signed_outputs, subset_rates
 from ens_plugin.analysis.estimates import ResolvedOptions, row_models
 from ens_plugin.analysis.evidence import Evidence, label_count, row_blocks, tally_rows
@@ -43,6 +43,7 @@ from ens_plugin.core.margins import MarginModel
 from ens_plugin.core.row_model import RowModel
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest_rival
+from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
 from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, with_article
 from ens_plugin.errors import (
     DataMismatchError,
@@ -80,6 +81,9 @@ TRAINING_ROWS = (
     "so that the agreement would be too high. Pass rows that were not used for training. Of training rows, "
     "ens_plugin.analyze(model, X, y, criterion='agreement') has the agreement of out-of-bag members."
 )
+# Shares of training rows among the rows from which the agreement is doubted, and refused.
+DOUBTED_SHARE, REFUSED_SHARE = 0.1, 0.5
+SHOWN_ROWS = 5
 LIKE_TRAINING_ROWS = (
     "These rows may be the ones the model was trained on: every leaf of every tree holds at least as many of them as "
     "of its training rows. If they are, the agreement is far too high. Pass only rows that were not used for training."
@@ -386,7 +390,10 @@ def agreement(
 
     Members agree more about rows they were trained on, so that the agreement of training rows would be too high.
     Without labels they are recognised by the thresholds of trees, which lie between training rows, and by how they fill
-    the leaves.  A few among many other rows are not, nor are those of models that are not trees.
+    the leaves.  Their share among other rows is estimated where the bags can be drawn again without the training rows
+    (scikit-learn's forests and Bagging*): no member that drew a row more often than the row's leaf holds draws of its
+    label can have been trained on it (``docs/methods/held-out-rows.md``).  From 10 % on the result has a doubt, and a
+    half or more are refused.  In ``analyze(unlabelled=)`` rows are compared with the training rows instead.
 
     References
     ----------
@@ -410,20 +417,31 @@ def agreement(
         return agreement_on(model, X, options)
 
 
-def agreement_beside(model: Any, options: AnalysisOptions) -> Agreement:
-    """Return the agreement on the rows without labels of an analysis; errors say that they are about these."""
+def agreement_beside(model: Any, options: AnalysisOptions, trained: Any) -> Agreement:
+    """Return the agreement on the rows without labels of an analysis; errors say that they are about these.
+
+    `trained` are the training rows, with which they are compared; None in an analysis of held-out rows.
+    """
     try:
-        return agreement_on(model, options.unlabelled, options)
+        return agreement_on(model, options.unlabelled, options, trained=trained)
     except EnsPluginError as error:
         raise type(error)(f"Of the rows passed as unlabelled: {error}") from None
 
 
-def agreement_on(model: Any, X: Any, options: AnalysisOptions) -> Agreement:
+def agreement_on(model: Any, X: Any, options: AnalysisOptions, *, trained: Any = None) -> Agreement:
     """Return the agreement on rows without labels, by those options of an analysis that concern it."""
     adapter, inner = _open(model, X)
     features = _checked_rows(adapter, inner)
     index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
-    return agreement_of(adapter, features, options, index, rows=inner)
+    share = None if trained is None else _share_of_equal(model, adapter, hash_rows(features, inner), trained)
+    return agreement_of(adapter, features, options, index, rows=inner, share=share)
+
+
+def _share_of_equal(model: Any, adapter: EnsembleAdapter, own: HashedRows | None, trained: Any) -> TrainingShare | None:
+    """Return the share of rows that equal training rows, more often than by nature; None of rows that are no table."""
+    _, rows = unwrap(model, trained, are_fresh=True)
+    known = hash_rows(adapter.prepare(rows), rows)
+    return None if own is None or known is None else share_of_equal_rows(own.hashes, known.hashes)
 
 
 def agreement_of(
@@ -434,10 +452,12 @@ def agreement_of(
     *,
     rows: Any = None,
     law: SizeLaw | None = None,
+    share: TrainingShare | None = None,
 ) -> Agreement:
     """Return the agreement on prepared rows, which have these names; `rows` are the same as the user gave them.
 
-    `law` is that of the agreement, where the adapter's votes have one of their own.
+    `law` is that of the agreement, where the adapter's votes have one of their own; `share` that of training rows,
+    where they were compared.
     """
     wanted = AnalysisOptions(
         data="holdout",
@@ -449,7 +469,7 @@ def agreement_of(
         random_state=options.random_state,
     )
     settings = resolve_options(adapter, wanted)
-    return _result(adapter, features, features if rows is None else rows, settings, index, law)
+    return _result(adapter, features, features if rows is None else rows, settings, index, law, share)
 
 
 def with_agreement(report: EnsembleReport, found: Agreement, settings: ResolvedOptions) -> EnsembleReport:
@@ -526,14 +546,37 @@ def _checked_rows(adapter: EnsembleAdapter, rows: Any) -> Any:
     return features
 
 
-def _origin_findings(adapter: EnsembleAdapter, features: Any) -> tuple[Finding, ...]:
+def _origin_findings(
+    adapter: EnsembleAdapter, features: Any, index: pd.Index[Any], share: TrainingShare | None
+) -> tuple[Finding, ...]:
     """Return a doubt about rows that may be training rows, a note where no model would show it; refuse proved ones."""
     origin = adapter.verify_rows(features, None)
     if origin == "training":
         raise DataMismatchError(TRAINING_ROWS)
+    if share is None and (draws := adapter.leaf_draws(features)) is not None:
+        share = estimate_training_share(draws)
+    if share is not None and share.upper >= DOUBTED_SHARE:
+        return (_training_finding(share, index),)
     if origin == "like_training":
         return (finding("like-training-rows", LIKE_TRAINING_ROWS),)
     return (finding("unknown-rows", UNKNOWN_ROWS),) if origin == "unknown" else ()
+
+
+def _training_finding(share: TrainingShare, index: pd.Index[Any]) -> Finding:
+    """Return the doubt about rows of which a part are training rows; refuse them from a half on."""
+    named = ", ".join(printable(str(name), 40) for name in index[share.rows[:SHOWN_ROWS]])
+    part = (
+        f"An estimated {100 * share.share:.0f} % of these {len(index)} rows (95 % interval up to "
+        f"{100 * share.upper:.0f} %) are rows the model was trained on, such as row {named}. Members agree about rows "
+        "they were trained on, so that the agreement is too high. Pass rows none of which was used for training; "
+        "leaving out the recognised ones alone does not help, because they are those that members disagree about."
+    )
+    if share.share >= REFUSED_SHARE:
+        raise DataMismatchError(
+            f"{part} Of training rows, ens_plugin.analyze(model, X, y, criterion='agreement') has the agreement of "
+            "out-of-bag members."
+        )
+    return finding("some-training-rows", part, share=share.share, upper=share.upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -666,8 +709,9 @@ def _result(
     settings: ResolvedOptions,
     index: pd.Index[Any],
     own_law: SizeLaw | None,
+    share: TrainingShare | None,
 ) -> Agreement:
-    of_origin = _origin_findings(adapter, features)
+    of_origin = _origin_findings(adapter, features, index, share)
     evidence, contest, margins = _read(adapter, features, settings)
     n_members, n_rows = adapter.n_members, int(margins.shape[1])
     findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))

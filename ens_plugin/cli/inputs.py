@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import wraps
@@ -18,8 +18,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.members import is_text
 from ens_plugin.adapters.registry import find_library
-from ens_plugin.adapters.unwrap import inner_ensemble
+from ens_plugin.adapters.unwrap import inner_ensemble, layers
 from ens_plugin.analysis.options import (
     CLASSIFICATION_ESTIMATORS,
     CRITERIA,
@@ -217,7 +218,7 @@ def rows_for_model(
     if groups is not None:
         together = _column(rest, groups, "group").to_numpy()
         rest = rest.drop(columns=[groups])
-    found = features_for_model(rest, model, drop=drop, features=features)
+    found = features_for_model(rest, model, drop=drop, features=features, path=path)
     return ModelRows(found.X, y, weights, together, found.names, found.left_out)
 
 
@@ -230,7 +231,12 @@ class ModelFeatures(NamedTuple):
 
 
 def features_for_model(
-    frame: pd.DataFrame, model: Any, *, drop: Sequence[str] = (), features: Sequence[str] = ()
+    frame: pd.DataFrame,
+    model: Any,
+    *,
+    drop: Sequence[str] = (),
+    features: Sequence[str] = (),
+    path: str | Path | None = None,
 ) -> ModelFeatures:
     """Return a table without target as the features that `model` was trained on, as :func:`rows_for_model` does."""
     chosen = _chosen(frame, drop, features)
@@ -238,6 +244,8 @@ def features_for_model(
     if known is None:
         return ModelFeatures(_plain_features(chosen, model), [str(name) for name in chosen.columns])
     X, left_out = _named_features(chosen, known)
+    if path is not None:
+        X = _as_written(X, model, path)
     if inner_ensemble(model) is model:
         # The steps of a pipeline take the columns as they are in the file.
         X = find_library(model).with_categories(model, X)
@@ -291,6 +299,77 @@ def _as_trained(labels: pd.Series[Any], model: Any, path: str | None) -> pd.Seri
 
 def _are_among(labels: pd.Series[Any], texts: set[str]) -> bool:
     return labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels) and set(labels) <= texts
+
+
+def _as_written(X: pd.DataFrame, model: Any, path: str | Path) -> pd.DataFrame:
+    """Return features in which the texts of a csv or tsv file stand that the model was trained on, as texts.
+
+    In such a file, the text "NA" and a missing value look the same, as do the text "7" and the number.
+    """
+    trained = _trained_texts(X, model)
+    changed = {}
+    for name in X.columns:
+        texts = trained.get(name)
+        if not (_is_open(X[name]) or (texts and X[name].dtype.kind in "biuf")):
+            continue
+        written = column_texts(path, name)
+        if written is None:
+            break
+        others = set(written[X[name].isna() & (written != "")]) if _is_open(X[name]) else set(written) - {""}
+        if others and texts is None:
+            raise InputError(
+                f"The column {name!r} of {str(path)!r} has the text {sorted(others)[0]!r}, which may be a text or a "
+                "missing value, and nothing in the model shows which of them it was trained on. Leave the cells of "
+                "missing values empty and rename the text, or pass a parquet or feather file, in which they differ."
+            )
+        if others and texts and not others.isdisjoint(texts):
+            changed[name] = written.mask((written == "") | (X[name].isna() & ~written.isin(texts)))
+    return X.assign(**changed)
+
+
+def _is_open(column: pd.Series[Any]) -> bool:
+    """Return whether a column is one of texts, of which some were read as missing."""
+    return bool(is_text(column) and column.isna().any())
+
+
+def _trained_texts(X: pd.DataFrame, model: Any) -> dict[str, set[str]]:
+    """Return the texts that each column had in training, of the columns whose categories the model keeps."""
+    if inner_ensemble(model) is model:
+        table = find_library(model).with_categories(model, X)
+        lists = {name: table[name].dtype.categories for name in X.columns if hasattr(table[name].dtype, "categories")}
+    else:
+        found = (dict(_encoded(layer, list(X.columns))) for layer in layers(model))
+        lists = next(filter(None, found), {})
+    return {name: {value for value in values if isinstance(value, str)} for name, values in lists.items()}
+
+
+def _encoded(step: Any, names: list[str]) -> Iterator[tuple[str, Iterable[Any]]]:
+    """Yield the columns whose categories the encoders of a fitted pipeline keep, with these; `names` enter the step.
+
+    A column that a step drops has none, however it is read.
+    """
+    if isinstance(step, str) and step == "drop":
+        yield from ((name, ()) for name in names)
+    stored = getattr(step, "categories_", None)
+    if isinstance(stored, (list, tuple)) and len(stored) == len(names):
+        yield from zip(names, stored, strict=True)
+    for _, inner, *chosen in (*getattr(step, "transformers_", ()), *getattr(step, "transformer_list", ())):
+        yield from _encoded(inner, _chosen_names(chosen[0], names) if chosen else names)
+    # The first step that keeps categories of as many columns is the one that took these columns.
+    for _, inner in getattr(step, "steps", ()):
+        found = list(_encoded(inner, names))
+        yield from found
+        if found:
+            return
+
+
+def _chosen_names(chosen: Any, names: list[str]) -> list[str]:
+    """Return the names of the columns that a ColumnTransformer stores as names, positions, a slice or a mask."""
+    if isinstance(chosen, str):
+        return [chosen]
+    if isinstance(chosen, (list, tuple, np.ndarray)) and all(isinstance(own, str) for own in chosen):
+        return list(chosen)
+    return [str(name) for name in np.atleast_1d(np.asarray(names, dtype=object)[chosen])]
 
 
 def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:
@@ -624,7 +703,7 @@ def _rows_without_labels(request: AnalysisRequest, path: str, model: Any) -> Any
     known = [request.target, request.sample_weight, request.groups]
     left_out = [*known, *_split_names(names, request.drop)]
     dropped = [name for name in left_out if name in names]
-    return features_for_model(frame, model, drop=dropped, features=request.features).X
+    return features_for_model(frame, model, drop=dropped, features=request.features, path=path).X
 
 
 def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:

@@ -475,7 +475,7 @@ def agreement(
     with only_results_on_stdout():
         frame = read_table(data)
         fitted = load_named(model, tracking_uri)
-        rows = features_for_model(frame, fitted, drop=drop, features=features)
+        rows = features_for_model(frame, fitted, drop=drop, features=features, path=data)
         if rows.left_out:
             paragraph(left_out_note(rows.left_out))
         found = estimated(fitted, rows.X, confidence=confidence, max_size=max_size, n_jobs=n_jobs)

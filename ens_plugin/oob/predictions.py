@@ -57,6 +57,7 @@ __all__ = [
     "mean_outputs",
     "oob_predictions",
     "read_training_rows",
+    "refuse_other_prediction",
     "usable_rows",
 ]
 
@@ -68,13 +69,26 @@ class MeanOutputs(NamedTuple):
     trials: FloatArray
 
 
-def refuse_other_than_means(adapter: EnsembleAdapter) -> None:
+def refuse_other_prediction(adapter: EnsembleAdapter) -> None:
+    """Raise UnsupportedModelError where the model's own ``predict`` returns other numbers than its adapter combines."""
+    sentence = adapter.other_prediction()
+    if sentence is not None:
+        raise UnsupportedModelError(f"This function returns what the model's own predict would. {sentence}")
+
+
+def _of_the_mean(adapter: EnsembleAdapter) -> tuple[Finding, ...]:
+    """Return a note where the model's own ``predict`` returns other numbers than its adapter combines; else none."""
+    sentence = adapter.other_prediction()
+    return () if sentence is None else (finding("mean-only", f"Every figure is of the members' mean. {sentence}"),)
+
+
+def _refuse_other_than_means(adapter: EnsembleAdapter) -> None:
     """Raise UnsupportedModelError for an ensemble that does not predict the mean of its members."""
     if adapter.offers("combined"):
         raise UnsupportedModelError(
             "This function takes the mean of each row's out-of-bag members, and "
             f"{with_article(type(adapter.model).__name__)} does not predict means. Pass the forest itself for its "
-            "mean; ens_plugin.analyze takes both."
+            "mean; ens_plugin.analyze and ens_plugin.oob_predictions take both."
         )
 
 
@@ -143,7 +157,7 @@ def read_training_rows(
     """Return the training rows with the members' bags, after the checks of :func:`ens_plugin.analyze`."""
     ensemble, inner = unwrap(model, X)
     adapter = find_adapter(ensemble)
-    refuse_other_than_means(adapter)
+    _refuse_other_than_means(adapter)
     if isinstance(ensemble, CustomEnsemble) and not isinstance(ensemble, EstimatorEnsemble):
         raise InputError(
             "This CustomEnsemble was made of arrays, so its members cannot predict changed or new rows. Make it of "
@@ -163,6 +177,7 @@ def read_training_rows(
         *step_findings(model, X, y),
         *rows.findings,
         *proof_notes(rows.bags.proof),
+        *_of_the_mean(adapter),
     )
     return TrainingRows(
         adapter, inner, features, labels, rows.target, rows.weight, rows.groups, rows.bags, resolved, findings
@@ -294,7 +309,8 @@ def oob_predictions(
 
     The outputs of a row's out-of-bag members are combined as the model's own ``predict_proba`` or ``predict``
     combines those of all members: votes become shares of votes, probabilities and values are averaged, and mean
-    scores go through the library's inverse link.  Where scikit-learn stores the same
+    scores go through the library's inverse link.  Of a quantile forest pass ``quantile_at(forest, 0.5)``, unless its
+    ``default_quantiles`` is "mean".  Where scikit-learn stores the same
     (``oob_decision_function_``, ``oob_prediction_``), trees and nearest neighbours give its very bits.
 
     Parameters
@@ -361,7 +377,7 @@ def oob_predictions(
     with model_errors(model), _remedies_explained(), cross_fitting_explained(model, X, y):
         ensemble, rows = unwrap(model, X)
         adapter = find_adapter(ensemble)
-        refuse_other_than_means(adapter)
+        refuse_other_prediction(adapter)
         labels = None if y is None else target_array(y)
         target = None if labels is None else encode_target(adapter, labels)
         features = adapter.prepare(rows)
@@ -417,6 +433,8 @@ def _read(
 def _combined_outputs(adapter: EnsembleAdapter, features: Any, bags: Bags) -> tuple[FloatArray, IntArray]:
     def read(rows: slice) -> tuple[FloatArray, IntArray]:
         """Return what the members that count predict together for a block of rows, and how many they are."""
+        if adapter.offers("combined"):
+            return _combined_by_row(adapter, features, bags, rows)
         total, n_members = summed_outputs(adapter, features, bags, rows)
         values = adapter.inverse_link(adapter.mean_of_sum(total, np.maximum(n_members, 1.0)))
         known = (n_members > 0).reshape(-1, *(1,) * (values.ndim - 1))
@@ -424,6 +442,16 @@ def _combined_outputs(adapter: EnsembleAdapter, features: Any, bags: Bags) -> tu
 
     parts = list(in_threads(read, row_blocks(adapter, features.shape[0])))
     return np.concatenate([values for values, _ in parts]), np.concatenate([count for _, count in parts])
+
+
+def _combined_by_row(adapter: EnsembleAdapter, features: Any, bags: Bags, rows: slice) -> tuple[FloatArray, IntArray]:
+    """Return what the members that count predict together where that is no mean, row by row, and how many they are."""
+    outputs, counted = adapter.block(features[rows], bags, rows)
+    found = [
+        adapter.combined(own[is_counted, None])[0] if is_counted.any() else np.nan
+        for own, is_counted in zip(outputs.T, counted.T, strict=True)
+    ]
+    return np.array(found, dtype=np.float64), count_members(counted).astype(np.int64)
 
 
 def _check_row_count(features: Any, target: NDArray[Any] | None) -> None:

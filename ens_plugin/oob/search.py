@@ -13,9 +13,10 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from ens_plugin.analysis.analyze import analyze
 from ens_plugin.analysis.arguments import metric_of_label
+from ens_plugin.analysis.checks import warn_of_doubts
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.validation import as_count
-from ens_plugin.errors import BagError, DataMismatchError, InputError, WeakEstimateWarning, warn_user
+from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.result import EnsembleReport
 
 __all__ = ["OneFold", "OobScorer", "make_oob_scorer"]
@@ -151,8 +152,7 @@ class OobScorer:
                 "are the resource of a halving search, give it an integer random_state too. The analysis of the rows "
                 f"that it was given found: {error}"
             ) from error
-        for doubt in report.basis.doubts:
-            warn_user(doubt, WeakEstimateWarning)
+        warn_of_doubts(report)
         return self._score(report)
 
     def set_score_request(

@@ -19,7 +19,14 @@ from ens_plugin.core.tally import ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, as_chance
 from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.findings import Finding
-from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
+from ens_plugin.oob.predictions import (
+    TrainingRows,
+    left_out_notes,
+    mean_outputs,
+    read_training_rows,
+    refuse_other_prediction,
+    usable_rows,
+)
 from ens_plugin.report.text import first_rows, printable, wrapped
 
 if TYPE_CHECKING:
@@ -178,6 +185,7 @@ def predict_with_uncertainty(
         rows = read_training_rows(model, X_train, y_train, sample_weight, groups)
         adapter = rows.adapter
         refuse_own_loss(adapter, "The interval of a prediction")
+        refuse_other_prediction(adapter)
         if adapter.classes is not None and sample_weight is not None:
             raise InputError(
                 "sample_weight weights the residuals behind the interval of a regression, and this model is a "

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import cycle
 from statistics import median, quantiles
 from typing import Any
 
-from ens_plugin.adapters.members import model_errors
+from ens_plugin.adapters.members import model_errors, reason_of
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, output_ensemble, replace_ensemble
 from ens_plugin.core.validation import with_article
-from ens_plugin.errors import InputError, UnsupportedModelError, ends_at_caller
+from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.budget import check_limits
 from ens_plugin.report.result import Costs, LinearCost
 from ens_plugin.report.text import bytes_text, seconds_text
@@ -48,7 +49,7 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
     Raises
     ------
     InputError
-        If X has no rows, or is of a kind whose rows cannot be taken.
+        If X has no rows, is of a kind whose rows cannot be taken, or the model's ``predict`` or `explain` fails on it.
     UnsupportedModelError
         If no adapter accepts the model, its adapter cannot truncate, or it has no ``predict``.
 
@@ -104,11 +105,25 @@ def _as_cut(model: Any) -> Any:
 def _predicting(one: Any, whole: Any, requests: list[Any], n_rounds: int, n_members: int) -> LinearCost:
     """Return the seconds of ``predict`` for each of some requests, by those of one member and of all."""
     calls = [_calls(model, requests) for model in (one, whole)]
-    for call in calls:
-        # The first call may import modules and start threads.
-        call()
-    of_one, of_all = alternating(calls[0], calls[1], n_rounds)
+    with _refused_rows(f"the predict of this {type(whole).__name__}", "rows in the form that it takes"):
+        for call in calls:
+            # The first call may import modules and start threads.
+            call()
+        of_one, of_all = alternating(calls[0], calls[1], n_rounds)
     return _linear(median(of_one), median(of_all), n_members, _spread(of_all))
+
+
+@contextmanager
+def _refused_rows(what: str, wanted: str) -> Iterator[None]:
+    """Raise InputError in place of any exception of another library that a prediction or explanation raises."""
+    try:
+        yield
+    except EnsPluginError:
+        raise
+    except Exception as error:  # a model or a user's function may raise anything
+        raise InputError(
+            f"The time cannot be measured: {what} failed on X ({reason_of(error)}). Pass {wanted}."
+        ) from error
 
 
 def _calls(model: Any, requests: list[Any]) -> Callable[[], object]:
@@ -117,8 +132,9 @@ def _calls(model: Any, requests: list[Any]) -> Callable[[], object]:
 
 
 def _explaining(explain: Callable[[Any], object], row: Any, n_members: int) -> LinearCost:
-    explain(row)
-    took = [seconds_of(lambda: explain(row)) for _ in range(BATCHES)]
+    with _refused_rows("explain", "a function of one row of X, in the form in which X came"):
+        explain(row)
+        took = [seconds_of(lambda: explain(row)) for _ in range(BATCHES)]
     return LinearCost(0.0, median(took) / n_members, _spread(took))
 
 

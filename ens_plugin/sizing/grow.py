@@ -23,9 +23,9 @@ from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import metric_of_label
+from ens_plugin.analysis.checks import warn_of_doubts
 from ens_plugin.analysis.evidence import label_count, row_blocks
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.analysis.steps import step_findings
 from ens_plugin.core.certificate import as_level, settled_rows
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import (
@@ -46,6 +46,7 @@ from ens_plugin.errors import (
     ends_at_caller,
     warn_user,
 )
+from ens_plugin.findings import Finding
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, with_findings
 from ens_plugin.report.text import criterion_words
 from ens_plugin.sizing.truncate import truncate
@@ -508,10 +509,12 @@ def grow(
 
     Warns
     -----
+    WeakEstimateWarning
+        If the report has doubts, as about near-copies or a step that was fitted to the target.
     NotConvergedWarning
-        If `max_size` is smaller than the estimate or reached before enough rows are settled, or there is no estimate:
-        with fewer than 30 rows, fewer than 5 out-of-bag members per row on average, or a regression error that may be
-        0.  The model then has `max_size` members, or those of the probe.
+        If `max_size` is smaller than the estimate or reached before enough rows are settled, or there is no estimate to
+        rely on: with a doubt about the report, fewer than 30 rows, fewer than 5 out-of-bag members per row on average,
+        or a regression error that may be 0.  The model then has `max_size` members, or those of the probe.
 
     Notes
     -----
@@ -542,25 +545,30 @@ def grow(
     _refuse_other_task(split_pipeline(estimator)[0], confidence, certificate)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
+    of_steps = step_findings(steps.around(ensemble), X, y, as_trained=True)
     with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
         course: _Course
         if level is None:
-            course = _EstimatedCourse(limit=limit, options=options, bar=bar, method=method, rule=rule)
+            course = _EstimatedCourse(
+                limit=limit, options=options, of_steps=of_steps, bar=bar, method=method, rule=rule
+            )
         else:
-            course = _CertifiedCourse(limit=limit, options=options, bar=bar, method="certificate", level=level)
+            course = _CertifiedCourse(
+                limit=limit, options=options, of_steps=of_steps, bar=bar, method="certificate", level=level
+            )
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
     outcome = course.outcome()
     if not outcome.converged:
         warn_user(outcome.reason, NotConvergedWarning)
+    if course.report is not None:
+        warn_of_doubts(course.report, but=outcome.reason)
     if outcome.n_members < course.steps[-1].n_members:
         model = truncate(model, outcome.n_members)
     grown, report = steps.around(model), course.report
     if report is not None:
         # Models before the last one may be of another class.
         report = replace(report, model=type(model).__name__)
-        if report.data == "oob":
-            report = with_findings(report, step_findings(grown, X, y, as_trained=True))
     return Growth(
         model=grown,
         n_members=outcome.n_members,
@@ -692,6 +700,7 @@ class _Course(ABC):
 
     limit: int
     options: AnalysisOptions
+    of_steps: tuple[Finding, ...]
     bar: Any
     method: str
     steps: list[GrowthStep] = field(default_factory=list)
@@ -734,7 +743,7 @@ class _EstimatedCourse(_Course):
     rule: NextWanted
 
     def step(self, evidence: TrainedModel) -> GrowthStep:
-        self.report, problem = _estimate(evidence, self.options)
+        self.report, problem = _estimate(evidence, self.options, self.of_steps)
         return _step(evidence, self.report, problem)
 
     def wanted(self) -> float:
@@ -773,7 +782,7 @@ class _CertifiedCourse(_Course):
         with model_errors(evidence.model):
             settled = _settled_share(evidence, self.level, self.options.sample_weight)
         if settled >= self.share or evidence.n_members >= self.limit:
-            self.report, problem = _estimate(evidence, self.options)
+            self.report, problem = _estimate(evidence, self.options, self.of_steps)
         return replace(_step(evidence, self.report, problem), settled=settled)
 
     def wanted(self) -> float:
@@ -800,12 +809,16 @@ def _settled_share(evidence: TrainedModel, level: float, sample_weight: ArrayLik
     return float(np.average(found, weights=as_weight(sample_weight, found.size, "sample_weight")))
 
 
-def _estimate(evidence: TrainedModel, options: AnalysisOptions) -> tuple[EnsembleReport | None, str]:
+def _estimate(
+    evidence: TrainedModel, options: AnalysisOptions, of_steps: tuple[Finding, ...]
+) -> tuple[EnsembleReport | None, str]:
     """Return the report of a trained ensemble, and why its size cannot be used; an empty string if it can."""
     try:
         report = run_analysis(evidence.model, evidence.X, evidence.y, options)
     except TooFewMembersError as error:
         return None, str(error)
+    if report.data == "oob":
+        report = with_findings(report, of_steps)
     return report, _weakness(report)
 
 

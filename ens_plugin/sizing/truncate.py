@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.members import model_errors
+from ens_plugin.adapters.members import model_errors, reason_of
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import first_members, output_count, replace_ensemble, unwrap
 from ens_plugin.analysis.analyze import run_analysis
@@ -23,7 +23,7 @@ from ens_plugin.analysis.evidence import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
 from ens_plugin.core.validation import MAX_SIZE, counted, refuse_lazy, shown, with_article
-from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
+from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.result import EnsembleReport, SizeRecommendation
 from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
 
@@ -154,13 +154,17 @@ def _truncated(ensemble: Any, size: Any) -> Any:
 def first_rows(X: Any, most: int) -> Any:
     """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR."""
     refuse_lazy(X, "X")
-    if not hasattr(X, "__getitem__") and not hasattr(X, "tocsr"):
+    # Sparse matrices of other formats have no rows to choose.
+    rows = X.tocsr() if hasattr(X, "tocsr") else X
+    try:
+        if isinstance(rows, (str, bytes)):
+            raise TypeError("a text")
+        return rows[:most]
+    except Exception as error:  # an object of a user may raise anything
         raise InputError(
             f"X is {with_article(type(X).__name__)}, whose first rows cannot be taken. Pass the rows as an array, a "
-            "sparse matrix or a data frame."
-        )
-    # Sparse matrices of other formats have no rows to choose.
-    return (X.tocsr() if hasattr(X, "tocsr") else X)[:most]
+            "sparse matrix or a data frame; those of a file, read."
+        ) from error
 
 
 def predicted(model: Any, rows: Any) -> Any:
@@ -316,6 +320,11 @@ def pickled_bytes(model: Any) -> int:
 
         file = _Counter()
         cloudpickle.dump(model, file)
+    except Exception as error:  # a class may have a __getstate__ of its own
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} cannot be pickled ({reason_of(error)}), and its bytes are those of the "
+            "pickle. Mend what its class stores, or leave out limits in bytes."
+        ) from error
     return file.n_bytes
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import ArrayLike, NDArray
 from sklearn import model_selection
@@ -30,10 +31,13 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCo
 from sklearn.multioutput import ClassifierChain, RegressorChain
 from sklearn.semi_supervised import SelfTrainingClassifier
 
+import ens_plugin
 from ens_plugin import CustomEnsemble, analyze, oob_predictions, register_adapter
 from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Library, find_adapter, outputs_by_member
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
+from tests.adapters.cases import X2, Y2
+from tests.extras import lightgbm
 
 
 class Foreign:
@@ -132,6 +136,37 @@ def test_adapter_without_the_name_of_its_library_is_refused(registered_adapters:
 def test_a_loss_of_its_own_needs_a_name_and_members_without_a_mean_need_both(own: dict[str, Any], missing: str) -> None:
     with pytest.raises(InputError, match=f"does not implement {missing};"):
         register_adapter(type("Partial", (ForeignAdapter,), own))
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("bags", lambda self, X: None),
+        ("outputs", lambda self, features: None),
+        ("prepare", lambda self: None),
+        ("truncated", lambda self: None),
+        ("verify_rows", lambda self, features: "unknown"),
+        ("combined", 3),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+@pytest.mark.usefixtures("registered_adapters")
+def test_a_method_that_the_contract_cannot_call_is_refused_at_registration(name: str, own: Any) -> None:
+    methods = {name: own, "loss": lambda self, target, prediction: 0.0, "loss_name": "loss"}
+    with pytest.raises(InputError, match=rf"Partial\.{name} cannot be called as {name}\(self, .* Give it these"):
+        register_adapter(type("Partial", (ForeignAdapter,), methods))
+
+
+@pytest.mark.usefixtures("registered_adapters")
+def test_a_failure_of_an_adapter_of_others_is_no_defect_of_this_package() -> None:
+    def broken(self: Any, X: Any, features: Any, y: Any) -> Any:
+        raise RuntimeError("lost")
+
+    register_adapter(type("Partial", (ForeignAdapter,), {"bags": broken, "accepts": classmethod(lambda cls, m: True)}))
+    with pytest.raises(
+        UnsupportedModelError, match=r"Partial, the adapter of this Foreign, failed \(RuntimeError: lost"
+    ):
+        ens_plugin.in_bag(Foreign(), np.zeros((4, 2)))
 
 
 @pytest.mark.parametrize("place", ["models:/churn/7", Path("model.joblib")], ids=["URI", "path"])
@@ -325,6 +360,40 @@ def test_other_models_of_spark_are_refused(name: str, advice: str) -> None:
     model = type(name, (), {"__module__": "pyspark.ml.classification"})()
     with pytest.raises(UnsupportedModelError, match=f"A {name} of Spark ML is not covered.*{advice}"):
         find_adapter(model)
+
+
+@pytest.mark.parametrize(
+    ("home", "name", "covered"),
+    [
+        ("econml.grf.classes", "CausalForest", "of EconML's models RegressionForest is"),
+        ("sksurv.linear_model", "CoxPHSurvivalAnalysis", "RandomSurvivalForest and ExtraSurvivalTrees are"),
+        ("imblearn.ensemble", "RUSBoostClassifier", "BalancedRandomForestClassifier, .*Members of boosting correct"),
+    ],
+)
+def test_of_a_library_with_covered_models_these_are_named(home: str, name: str, covered: str) -> None:
+    model = type(name, (), {"__module__": home, "predict": lambda self, X: X})()
+    with pytest.raises(UnsupportedModelError, match=f"^A {name} of .* is not covered: .*{covered}"):
+        find_adapter(model)
+
+
+@pytest.mark.parametrize("thing", [None, 3, [1], {}, (1, 2), len, np.zeros(3), pd.DataFrame([1])])
+def test_what_is_no_model_is_called_so(thing: Any) -> None:
+    with pytest.raises(
+        UnsupportedModelError, match=rf"The model is an? {type(thing).__name__}.* no predict of its own"
+    ):
+        ens_plugin.analyze(thing, np.zeros((4, 2)), np.zeros(4))
+
+
+def test_boosters_of_folds_are_named_as_what_they_are() -> None:
+    """LightGBM's CVBooster returns a function for every name, also for that of a search's best model."""
+    found = lightgbm.cv(
+        {"objective": "binary", "verbose": -1},
+        lightgbm.Dataset(X2, Y2),
+        2,
+        return_cvbooster=True,
+    )["cvbooster"]
+    with pytest.raises(UnsupportedModelError, match=r"a CVBooster of lightgbm.*a Booster as model\.boosters\[0\]"):
+        ens_plugin.analyze(found, X2, Y2)
 
 
 def test_an_unknown_model_is_refused_with_what_works_in_this_process_and_at_the_prompt() -> None:

@@ -92,6 +92,8 @@ NEUTRAL: dict[str, tuple[tuple[Any, ...], Any]] = {
     "inverse_link": ((FIRST_ROWS,), FIRST_ROWS),
     "cautions": (("oob",), ()),
     "doubts": ((), ()),
+    "leaf_draws": ((FIRST_ROWS,), None),
+    "other_prediction": ((), None),
     "settled_sums": ((FIRST_ROWS, None), None),
     "are_training_outputs": ((np.zeros((2, 3)), np.zeros(3)), False),
 }

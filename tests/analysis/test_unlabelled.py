@@ -15,11 +15,13 @@ from scipy.special import ndtri
 from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.ensemble import (
     BaggingClassifier,
+    ExtraTreesClassifier,
     GradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
 )
 from sklearn.linear_model import SGDClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -302,12 +304,72 @@ def test_rows_that_tell_nothing_are_refused(rows: Any, error: type[Exception], m
         ens_plugin.agreement(OF_CANCER, rows)
 
 
-def test_training_rows_are_doubted_where_trees_do_not_prove_them() -> None:
+def with_training_rows(share: float, trained: Any, fresh: Any) -> Any:
+    """Return as many rows as there are fresh ones, of which a share are training rows, in random order."""
+    rng, number = np.random.default_rng(0), round(share * len(fresh))
+    return rng.permutation(np.concatenate([rng.permutation(trained)[:number], fresh[number:]]))
+
+
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        RandomForestClassifier(100, random_state=0),
+        RandomForestClassifier(100, max_depth=8, class_weight="balanced", random_state=0),
+        ExtraTreesClassifier(100, bootstrap=True, max_samples=0.8, random_state=0),
+        BaggingClassifier(n_estimators=100, max_features=0.7, random_state=0),
+        make_pipeline(StandardScaler(), RandomForestClassifier(100, random_state=0)),
+    ],
+    ids=["forest", "limited and weighted", "extra trees", "bagging", "pipeline"],
+)
+def test_a_part_of_training_rows_is_doubted_and_a_half_refused(ensemble: Any) -> None:
+    """Without the training rows, by the bags: what is said is what is so, and fresh rows have no doubt."""
     X, y = load_digits(return_X_y=True)
-    model = RandomForestClassifier(30, random_state=0).fit(X[:600], y[:600])
-    shuffled = np.random.default_rng(0).permutation(600)
-    assert "like-training-rows" in [each.code for each in ens_plugin.agreement(model, X[shuffled]).findings]
-    assert ens_plugin.agreement(model, X[600:]).findings == ()
+    model = ensemble.fit(X[:1200], y[:1200])
+    assert not [each for each in ens_plugin.agreement(model, X[1200:]).findings if each.code == "some-training-rows"]
+    found = ens_plugin.agreement(model, with_training_rows(0.2, X[:1200], X[1200:]))
+    assert found.doubts[0].startswith("An estimated ")
+    assert found.findings[0].numbers["share"] == pytest.approx(0.2, abs=0.07)
+    with pytest.raises(
+        DataMismatchError, match=r"An estimated \d\d % of these 597 rows .* such as row \d+, .*leaving out"
+    ):
+        ens_plugin.agreement(model, with_training_rows(0.75, X[:1200], X[1200:]))
+    with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+        ens_plugin.agreement(model, X[:1200:10])
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "own", "networks"])
+def test_an_analysis_compares_rows_without_labels_with_its_training_rows(library: str) -> None:
+    X, y = load_digits(return_X_y=True)
+    X, y, fresh = X[:400], y[:400] % 2, X[400:800]
+    if library == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+        model: Any = lightgbm.LGBMClassifier(
+            boosting_type="rf", n_estimators=30, subsample=0.6, subsample_freq=1, verbose=-1, n_jobs=1
+        ).fit(X, y)
+    elif library == "xgboost":
+        xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+        model = xgboost.XGBRFClassifier(n_estimators=30, n_jobs=1).fit(X, y)
+    else:
+        member = GaussianNB() if library == "networks" else None
+        model = BaggingClassifier(member, n_estimators=30, random_state=0, oob_score=True).fit(X, y)
+        if library == "own":
+            model = ens_plugin.CustomEnsemble.from_estimators(model.estimators_, model.estimators_samples_)
+    report = ens_plugin.analyze(model, X, y, unlabelled=fresh)
+    assert not any("rows the model was trained on, such as" in doubt for doubt in report.basis.doubts)
+    report = ens_plugin.analyze(model, X, y, unlabelled=with_training_rows(0.1, X, fresh))
+    assert any("estimated 10 % of these 400 rows" in doubt for doubt in report.basis.doubts)
+    with pytest.raises(DataMismatchError, match=r"passed as unlabelled: An estimated 60 % of these 400 rows"):
+        ens_plugin.analyze(model, X, y, unlabelled=with_training_rows(0.6, X, fresh))
+
+
+def test_rows_that_are_equal_by_nature_are_no_training_rows() -> None:
+    """Four columns of three values: most fresh rows equal a training row."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (900, 4)).astype(float)
+    y = (X.sum(axis=1) + rng.normal(size=900) > 4).astype(int)
+    model = RandomForestClassifier(60, random_state=0).fit(X[:500], y[:500])
+    report = ens_plugin.analyze(model, X[:500], y[:500], groups=np.arange(500), unlabelled=X[500:])
+    assert not any("were trained on" in doubt or "such as" in doubt for doubt in report.basis.doubts)
 
 
 def test_members_that_are_no_trees_show_nothing_about_rows_without_labels() -> None:

@@ -236,3 +236,35 @@ def test_members_of_very_different_bytes_are_counted_by_their_own() -> None:
         kept = len(small.estimators_)
         assert bytes_of(small) <= limit
         assert kept == 30 or bytes_of(ens_plugin.truncate(model, kept + 1)) > limit
+
+
+ROWS: dict[str, Any] = {
+    "a text": "rows.csv",
+    "bytes": b"rows",
+    "a dict": {"a": [1, 2]},
+    "a set": {1, 2},
+    "one number": np.array(1.0),
+    "one row": X[0],
+    "three dimensions": X[None],
+    "texts": ["a", "b"],
+    "other columns": X[:, :2],
+    "infinite in a later row": np.where(np.arange(len(X))[:, None] == 20, np.inf, X),
+    "complex": X.astype(complex),
+    "records": pd.DataFrame(X).to_records(),
+    "a column": pd.Series(X[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_that_cannot_be_predicted_are_an_input_error(name: str) -> None:
+    reason = r"whose first rows cannot be taken|failed on X \(.* Pass rows in the form"
+    with pytest.raises(InputError, match=reason):
+        ens_plugin.measure_costs(forest(5), ROWS[name])
+    with pytest.raises(InputError, match=reason):
+        ens_plugin.truncate(forest(5), X=ROWS[name], max_latency=1.0)
+
+
+@pytest.mark.parametrize("explain", [lambda row: 1 / 0, lambda: 0, 3])
+def test_an_explanation_that_fails_is_named(explain: Any) -> None:
+    with pytest.raises(InputError, match=r"explain failed on X \(.*Pass a function of one row"):
+        ens_plugin.measure_costs(forest(5), X, explain=explain)

@@ -60,16 +60,33 @@ def test_out_of_bag_predictions_are_those_of_brute_force(name: str) -> None:
         return np.sort(Y)[position - 1]
 
     mean, count = oob_means(forest.estimators_samples_, by_one_tree, X)
-    found = ens_plugin.oob_predictions(forest, X, Y)
+    found = ens_plugin.oob_predictions(forest.set_params(default_quantiles="mean"), X, Y)
     np.testing.assert_array_equal(found.n_members, count)
     np.testing.assert_allclose(found.values, mean, rtol=0, atol=1e-12, equal_nan=True)
     own = forest.predict(X, quantiles="mean", oob_score=True)
     np.testing.assert_allclose(found.values, own, rtol=0, atol=1e-12)
 
 
-def test_the_report_states_that_it_is_of_the_mean() -> None:
-    report = ens_plugin.analyze(FORMS["default"].fit(X, Y), X, Y)
-    assert any("Quantiles are not means over the members" in warning for warning in report.warnings)
+@pytest.mark.parametrize("default", [None, 0.5, [0.5], [0.1, 0.9], "mean"])
+def test_what_is_of_the_mean_is_not_given_as_what_the_forest_predicts(default: Any) -> None:
+    """Predictions are refused with the two ways; figures carry a note; after the mean is chosen, there is neither."""
+    forest = RandomForestQuantileRegressor(default_quantiles=default, **BASE).fit(X, Y)
+    is_mean = default == "mean"
+    report = ens_plugin.analyze(forest, X, Y)
+    assert any("Quantiles are not means over the members" in warning for warning in report.warnings) == (not is_mean)
+    importance = ens_plugin.oob_permutation_importance(forest, X, Y)
+    assert any("returns quantiles" in warning for warning in importance.warnings) == (not is_mean)
+    if not is_mean:
+        ways = r"set_params\(default_quantiles='mean'\).*quantile_at\(forest, 0\.[15]\)"
+        with pytest.raises(UnsupportedModelError, match=ways):
+            ens_plugin.oob_predictions(forest, X, Y)
+        with pytest.raises(UnsupportedModelError, match=ways):
+            ens_plugin.predict_with_uncertainty(forest, X, Y, X[:5])
+        forest.set_params(default_quantiles="mean")
+    own = forest.predict(X, oob_score=True)
+    np.testing.assert_allclose(ens_plugin.oob_predictions(forest, X, Y).values, own, rtol=0, atol=1e-12)
+    found = ens_plugin.predict_with_uncertainty(forest, X, Y, X[:5])
+    np.testing.assert_allclose(found.prediction, forest.predict(X[:5]), rtol=1e-12)
 
 
 def test_pooled_leaves_are_refused() -> None:

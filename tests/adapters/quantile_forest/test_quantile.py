@@ -96,7 +96,14 @@ def test_what_is_refused() -> None:
     with pytest.raises(UnsupportedModelError, match="Refit with max_samples_leaf=1"):
         ens_plugin.analyze(quantile_at(several, 0.9), X, Y)
     model = quantile_at(FOREST.fit(X, Y), 0.9)
-    with pytest.raises(UnsupportedModelError, match="does not predict means"):
-        ens_plugin.oob_predictions(model, X, Y)
+    with pytest.raises(UnsupportedModelError, match=r"does not predict means.*oob_predictions take both"):
+        ens_plugin.predict_with_uncertainty(model, X, Y, X[:5])
     with pytest.raises(InputError, match=r"judged by pinball loss of quantile 0\.9"):
         ens_plugin.analyze(model, X, Y, criterion="error")
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_out_of_bag_quantiles_are_those_of_the_library(quantile: float) -> None:
+    forest = FOREST.fit(X, Y)
+    found = ens_plugin.oob_predictions(quantile_at(forest, quantile), X, Y)
+    np.testing.assert_allclose(found.values, forest.predict(X, quantiles=quantile, oob_score=True), rtol=1e-12)

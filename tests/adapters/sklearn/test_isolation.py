@@ -78,7 +78,7 @@ def test_a_ranking_metric() -> None:
 
 
 def test_labels_of_another_code_and_full_bags_are_refused() -> None:
-    with pytest.raises(InputError, match=r"its labels are \[-1, 1\]"):
+    with pytest.raises(InputError, match="predicts 1 for inliers and -1 for outliers"):
         ens_plugin.analyze(fitted(), X, (Y == -1).astype(int))
     with pytest.raises(BagError, match=r"trained on all 400 rows.*smaller max_samples"):
         ens_plugin.analyze(fitted(max_samples=1.0), X, Y)
@@ -96,3 +96,9 @@ def test_an_odd_part_between_checked_trees_is_found() -> None:
     forest._seeds = np.concatenate([forest._seeds, odd._seeds, last._seeds])
     with pytest.raises(DataMismatchError, match="or not those of all its trees"):
         ens_plugin.in_bag(forest, rows)
+
+
+@pytest.mark.parametrize("labels", [Y < 0, (Y < 0).astype(int), np.where(Y < 0, "out", "in"), np.zeros(400)])
+def test_labels_of_another_form_are_told_those_of_an_isolation_forest(labels: Any) -> None:
+    with pytest.raises(InputError, match=r"predicts 1 for inliers and -1 for outliers.*where\(is_outlier, -1, 1\)"):
+        ens_plugin.analyze(fitted(), X, labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ens_plugin
@@ -208,3 +209,10 @@ def test_an_odd_part_between_checked_trees_is_found() -> None:
     ]
     with pytest.raises(DataMismatchError, match="or not those of all its trees"):
         ens_plugin.in_bag(forest, X)
+
+
+@pytest.mark.parametrize("as_table", [pd.DataFrame, lambda y: pd.DataFrame(y).to_numpy(), lambda y: list(y.tolist())])
+def test_events_and_times_in_two_columns_are_told_how_to_become_a_target(as_table: Any) -> None:
+    forest = FORMS["default"].fit(X, Y)
+    with pytest.raises(InputError, match=r"y is no target of scikit-survival.*Surv\.from_arrays.*Surv\.from_dataframe"):
+        ens_plugin.analyze(forest, X, as_table(Y))

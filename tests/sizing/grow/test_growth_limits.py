@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -15,14 +16,22 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin import grow
-from ens_plugin.errors import BagError, EnsPluginError, InputError, NotConvergedWarning, UnsupportedModelError
+from ens_plugin.errors import (
+    BagError,
+    EnsPluginError,
+    InputError,
+    NotConvergedWarning,
+    UnsupportedModelError,
+    WeakEstimateWarning,
+)
 from tests.sizing.grow.cases import TIGHT, X, Y, forest
 
 # Where it stops short.
@@ -197,3 +206,41 @@ def test_what_the_base_refuses_is_refused_in_its_words() -> None:
     for estimator in (forest(), make_pipeline(StandardScaler(), forest())):
         with pytest.raises(InputError, match="infinity"):
             grow(estimator, broken, Y)
+
+
+def selection_on_noise() -> tuple[Pipeline, NDArray[Any], NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 1000)), rng.integers(0, 2, 100)
+    return make_pipeline(SelectKBest(k=20), RandomForestClassifier(random_state=0)), X, y
+
+
+@pytest.mark.parametrize("method", ["one_shot", "iterative"])
+def test_a_size_from_a_report_with_doubts_about_a_step_is_not_used(method: str) -> None:
+    """The same road as for near-copies: the doubt is the reason, and growth has not converged."""
+    pipeline, X, y = selection_on_noise()
+    with pytest.warns(NotConvergedWarning, match="no size can be estimated from that: Step 'selectkbest'"):
+        growth = ens_plugin.grow(pipeline, X, y, method=method)
+    assert not growth.converged
+    assert growth.report is not None
+    assert growth.history[-1].problem == growth.report.basis.doubts[0]
+    with pytest.warns(NotConvergedWarning, match="Step 'selectkbest'"):
+        assert not ens_plugin.RightSizedClassifier(pipeline).fit(X, y).growth_.converged
+
+
+def test_every_doubt_of_the_report_is_said() -> None:
+    """Settled labels are proved whatever the doubt, so that growth converges, and the doubts are warned of."""
+    rng = np.random.default_rng(0)
+    X, y = np.repeat(rng.normal(size=(60, 5)), 4, axis=0), np.repeat(rng.integers(0, 2, 60), 4)
+    X = X + 1e-9 * rng.normal(size=X.shape)
+    forest = RandomForestClassifier(random_state=0)
+    with pytest.warns() as of_estimate:
+        growth = ens_plugin.grow(forest, X, y)
+    with pytest.warns(WeakEstimateWarning) as of_proof:
+        proved = ens_plugin.grow(forest, X, y, certificate=0.05, confidence=0.6, max_size=300)
+    for found, warnings in ((growth, of_estimate), (proved, of_proof)):
+        assert found.report is not None
+        doubts = found.report.basis.doubts
+        assert doubts
+        assert all(any(doubt in str(each.message) for each in warnings) for doubt in doubts)
+    assert proved.converged
+    assert not growth.converged
