@@ -15,15 +15,6 @@ from benchmarks.checks import (
 )
 
 if __name__ == "__main__":
-    for script in (
-        alike_rows,
-        copies,
-        row_order,
-        shuffled_subjects,
-        steps,
-        training_rows,
-        training_share,
-        attacks,
-        links,
-    ):
+    of_rows = alike_rows, copies, row_order, shuffled_subjects, steps, training_rows, training_share
+    for script in (*of_rows, attacks, links):
         print(script.main())

@@ -26,6 +26,7 @@ from ens_plugin.analysis.arguments import metric_of_label
 from ens_plugin.analysis.checks import warn_of_doubts
 from ens_plugin.analysis.evidence import label_count, row_blocks
 from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.steps import step_findings
 from ens_plugin.core.certificate import as_level, settled_rows
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import (
