@@ -28,14 +28,18 @@ LARGEST_DIFFERENCE, ROUNDING = 1e-5, 2.0 * 10.0 ** (1 - DIGITS)
 
 
 def proof_positions(sample: Sample) -> IntArray:
-    """Return which sampled rows prove a model: those on which the members disagree most, and others, in order."""
-    outputs, counted = sample.block.stored, sample.block.counted
+    """Return which sampled rows prove a model, in order."""
+    return np.unique(sample.rows[_chosen(sample.block.stored, sample.block.counted)])
+
+
+def _chosen(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> IntArray:
+    """Return the rows on which the members that count disagree most, and others."""
     n_searched = min(max(CELLS_AT_ONCE // max(outputs[:, 0].size, 1), DISPUTED_ROWS), outputs.shape[1])
     searched = spread_rows(outputs.shape[1], n_searched)
     spread = _spread(outputs[:, searched], counted[:, searched])
     disputed = np.argsort(-spread, kind="stable")[:DISPUTED_ROWS]
     others = np.random.default_rng(0).permutation(searched.size)[:OTHER_ROWS]
-    return np.unique(sample.rows[searched[np.union1d(disputed, others)]])
+    return np.asarray(searched[np.union1d(disputed, others)])
 
 
 def _spread(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> FloatArray:
@@ -63,6 +67,14 @@ def prove_model(model: Any, X: Any, positions: IntArray) -> ModelProof | None:
     except Exception:  # a user's model may raise anything, and its members are analysed all the same
         return None
     return ModelProof(tuple(map(int, positions)), labels, _rounded(outputs), _rounded(members), rows)
+
+
+def prove_by_rows(model: Any, X: Any) -> ModelProof | None:
+    """Return the proof of a model by those of some rows on which all its members disagree most, and others."""
+    ensemble, rows = unwrap(model, X, are_fresh=True)
+    adapter = find_adapter(ensemble)
+    outputs = adapter.outputs(adapter.prepare(rows))
+    return prove_model(model, X, _chosen(outputs, np.ones(outputs.shape[:2], dtype=bool)))
 
 
 def take_rows(X: Any, positions: Sequence[int] | IntArray) -> Any:

@@ -54,7 +54,7 @@ from ens_plugin.errors import EnsPluginError, InputError, spelled
 from ens_plugin.findings import CHECKS, explain
 from ens_plugin.report.answer import markdown_summary
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
-from ens_plugin.report.text import level_text, wrapped
+from ens_plugin.report.text import level_text, printable, wrapped
 from ens_plugin.tracking.connection import (
     check_server,
     require_mlflow,
@@ -579,13 +579,17 @@ def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | Non
             check_server(uri)
             with tracking_errors(uri):
                 mlflow.set_experiment(experiment)
-        is_version = ADDRESS.fullmatch(request.model) is not None
-        model_id = request.model if is_version else logged_model_id(request.model)
+        model_id = logged_model_id(request.model)
         if model_id is None and run_id is None and experiment is None:
             with tracking_errors(uri):
                 run_id = source_run_id(request.model)
-        logged = log_report(report, run_id=run_id, model_id=model_id)
+        if model_id is None and ADDRESS.fullmatch(request.model):
+            model_id = request.model
+        is_linked = model_id is not None and report.proof is not None
+        logged = log_report(report, run_id=run_id, model_id=model_id if is_linked else None)
     notice(f"Logged to run {logged} at {without_credentials(uri)}.")
+    if model_id is not None and not is_linked:
+        notice(f"The report is not linked to {printable(model_id, 80)}, because Spark's own models are not compared.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -27,6 +27,7 @@ from ens_plugin.analysis.arguments import (
 from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
 from ens_plugin.analysis.evidence import sample_limit, sampling_seed, tally_block
 from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.proof import prove_by_rows
 from ens_plugin.analysis.rows import compare_with_stored
 from ens_plugin.analysis.steps import step_findings
 from ens_plugin.core.bags import BagProof
@@ -198,6 +199,8 @@ def _own_columns(model: Any) -> Sequence[str] | str:
     return list(several) if several else str(model.getOrDefault("featuresCol"))
 
 
+# Of these rows a stored copy of the model is recognised; the driver lets all members predict them.
+PROVED_ROWS = 512
 # With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
 SPARE_DEVIATIONS = 6.0
 LARGEST_KEY = int(np.iinfo(np.uint64).max)
@@ -341,7 +344,7 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
         candidate=0,
     )
     rows = selected(df, columns)
-    part, proof = _proved(rows, content, plan, adapter, counts)
+    part, bag_proof = _proved(rows, content, plan, adapter, counts)
     _refuse_repeated_rows(part, plan, named.row)
     assert part.kept is not None
     n_repeated, doubts = copies_finding(part.marks, counts.all, lambda: _repeats(rows, plan, adapter, counts))
@@ -356,7 +359,7 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
         )
     if adapter.classes is not None:
         kept = in_content_order(adapter, kept)
-    tallied = replace(tallied_rows(adapter, replace(part, kept=kept), plan.grouping), proof=proof)
+    tallied = replace(tallied_rows(adapter, replace(part, kept=kept), plan.grouping), proof=bag_proof)
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, tallied.sample, kept.row)
@@ -368,7 +371,8 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
     report = with_findings(report, doubts)
     if data == "oob":
         report = with_findings(report, step_findings(model, None, None, not_judged="its rows are on a cluster"))
-    return replace(report, basis=replace(report.basis, n_repeated=n_repeated))
+    proof = prove_by_rows(model, rows_of(collected_table(rows.limit(PROVED_ROWS)), plan).features)
+    return replace(report, basis=replace(report.basis, n_repeated=n_repeated), proof=proof)
 
 
 def _proved(
