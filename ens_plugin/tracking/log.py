@@ -395,6 +395,7 @@ def log_report(
     >>> report = ens_plugin.analyze(forest.fit(X, y), X, y)
     >>> ens_plugin.log_report(report, tracker=Printer())
     ens/curve.csv
+    ens/judged_rows.npz
     ens/labels.csv
     ens/report.html
     ens/report.json

@@ -362,6 +362,7 @@ def test_other_models_of_spark_are_refused(name: str, advice: str) -> None:
         find_adapter(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("home", "name", "covered"),
     [
@@ -371,6 +372,7 @@ def test_other_models_of_spark_are_refused(name: str, advice: str) -> None:
     ],
 )
 def test_of_a_library_with_covered_models_these_are_named(home: str, name: str, covered: str) -> None:
+    pytest.importorskip(home.partition(".")[0], reason=f"needs {home.partition('.')[0]}, of which there is an adapter")
     model = type(name, (), {"__module__": home, "predict": lambda self, X: X})()
     with pytest.raises(UnsupportedModelError, match=f"^A {name} of .* is not covered: .*{covered}"):
         find_adapter(model)

@@ -188,7 +188,9 @@ class TestBadInput:
         "model", [SVC().fit(*CANCER), GradientBoostingClassifier(n_estimators=2).fit(*CANCER), "model", None, object()]
     )
     def test_unsupported_model(self, model: Any) -> None:
-        with pytest.raises(UnsupportedModelError, match=r"CustomEnsemble|Supported|Load the model first"):
+        with pytest.raises(
+            UnsupportedModelError, match=r"CustomEnsemble|Supported|Load the model first|is no trained ensemble"
+        ):
             analyze(model, *CANCER)
 
     def test_multi_output(self) -> None:
