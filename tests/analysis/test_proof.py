@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
-import xgboost
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
@@ -37,6 +35,7 @@ import ens_plugin
 from ens_plugin.analysis.proof import find_difference, with_rows
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import ModelProof
+from tests.extras import lightgbm, xgboost
 
 X, Y = load_breast_cancer(return_X_y=True)
 VALUES = load_diabetes(return_X_y=True)
