@@ -503,7 +503,7 @@ class GateDecision:
         MLflow copies tags to copies of a version, and lets anyone register a version with tags.  A tag of another
         version or of other files is no verdict.
         """
-        return f"{self.verdict}, version {self.version} of {self.name}, {self.model_digest}"
+        return f"{self.verdict}, version {self.version} of {printable(self.name, NAME_WIDTH)}, {self.model_digest}"
 
     @property
     def reasons(self) -> tuple[str, ...]:
