@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -645,13 +645,21 @@ def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
 
 
+def in_stores(arrangements: Sequence[Callable[[Case], None]]) -> list[Any]:
+    """Return all arrangements on a database, and some on files: `benchmarks.checks.links` has more of them."""
+    some = [
+        arrange for arrange in arrangements if "logged_over" in arrange.__name__ or "autologged" in arrange.__name__
+    ]
+    pairs = [("embedded", arrange) for arrange in arrangements] + [("files", arrange) for arrange in some]
+    return [pytest.param(store, arrange, id=f"{store}-{arrange.__name__}") for store, arrange in pairs]
+
+
 @pytest.mark.fast_cases(
     "embedded-by_hand_after_the_model", "embedded-autologged_and_logged_outside_of_runs",
     "embedded-two_models_linked_under_two_prefixes", "embedded-two_fits_in_one_run",
     "files-autologged_then_logged",
 )  # fmt: skip
-@pytest.mark.parametrize("arrange", PLAIN, ids=lambda arrange: arrange.__name__)
-@pytest.mark.parametrize("case", ["embedded", "files"], indirect=True)
+@pytest.mark.parametrize(("case", "arrange"), in_stores(PLAIN), indirect=["case"])
 def test_each_version_of_a_plain_arrangement_gets_the_verdict_on_its_own_model(
     case: Case, arrange: Callable[[Case], None]
 ) -> None:
@@ -664,8 +672,7 @@ def test_each_version_of_a_plain_arrangement_gets_the_verdict_on_its_own_model(
     "embedded-the_report_of_a_model_that_was_never_logged", "embedded-tags_of_the_good_one_on_the_bad_one",
     "files-another_model_logged_over_the_first",
 )  # fmt: skip
-@pytest.mark.parametrize("arrange", MIXED, ids=lambda arrange: arrange.__name__)
-@pytest.mark.parametrize("case", ["embedded", "files"], indirect=True)
+@pytest.mark.parametrize(("case", "arrange"), in_stores(MIXED), indirect=["case"])
 def test_no_version_gets_a_verdict_from_the_report_on_another_model(
     case: Case, arrange: Callable[[Case], None]
 ) -> None:
