@@ -94,10 +94,13 @@ def test_reports_are_the_same_with_and_without_the_walk(
     model, rows, y = MODELS[name]()
     model.fit(rows, y)
     with_walk = report(model, rows, y)
-    assert outcomes == [True]
+    # The proof of the model reads a few rows by an adapter of its own.
+    n_compared = len(outcomes)
+    assert outcomes == [True] * n_compared
+    assert n_compared in (1, 2)
     monkeypatch.setattr(_kernel, "is_used", lambda: False)
     assert report(model, rows, y) == with_walk
-    assert len(outcomes) == 1
+    assert len(outcomes) == n_compared
 
 
 SUMMED: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
