@@ -112,14 +112,14 @@ class XGBoost(Library):
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:
         """Return the predictions of a model for rows: of a booster for a DMatrix, or for any table."""
-        rows = as_pandas(rows)
-        is_table = hasattr(rows, "shape") or isinstance(rows, list)
-        return model.inplace_predict(rows) if _is_booster(model) and is_table else model.predict(rows)
+        if not _is_booster(model):
+            return model.predict(_as_table(rows))
+        return model.predict(rows) if hasattr(rows, "get_data") else model.inplace_predict(as_pandas(rows))
 
     @classmethod
     def predict_proba(cls, model: Any, rows: Any) -> Any:
         """Return the probabilities that a classifier predicts for rows, tables of Arrow among them."""
-        return model.predict_proba(as_pandas(rows))
+        return model.predict_proba(_as_table(rows))
 
     @classmethod
     def labels(cls, model: Any, rows: Any) -> NDArray[Any]:
@@ -208,6 +208,11 @@ def _is_booster(model: object) -> bool:
     import xgboost
 
     return isinstance(model, xgboost.Booster)
+
+
+def _as_table(rows: Any) -> Any:
+    """Return rows as an estimator takes them, which refuses a DMatrix."""
+    return rows.get_data() if hasattr(rows, "get_data") else as_pandas(rows)
 
 
 def _is_forest(estimator: object) -> bool:

@@ -72,7 +72,7 @@ from ens_plugin.tracking.models import (
     is_unchanged,
     parse_address,
 )
-from ens_plugin.tracking.uploads import wait_until_sent
+from ens_plugin.tracking.uploads import EXIT_S, wait_until_sent
 from ens_plugin.tracking.watchdog import note_progress, uninterrupted
 
 if TYPE_CHECKING:
@@ -141,7 +141,6 @@ VERDICT_TAG = "ens.gate"
 TAG_LIMIT = 4000  # databases of older servers take 5000
 READ_BACKS = 3
 READ_BACK_PAUSE_S = 0.5
-LINKING_S = 30.0  # as long as the end of a program waits for its reports
 
 
 def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | None) -> None:
@@ -455,7 +454,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
     import mlflow
 
     # Reports that this program logged are linked before it judges by them.
-    wait_until_sent(LINKING_S)
+    wait_until_sent(EXIT_S)
     with no_progress_bars(), audited_errors(request, audit):
         store = mlflow.get_registry_uri()
         for uri in {mlflow.get_tracking_uri(), store}:

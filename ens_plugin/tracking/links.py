@@ -67,6 +67,11 @@ class StoredModel(NamedTuple):
     model_id: str | None = None
     version: RegisteredVersion | None = None
 
+    @property
+    def target(self) -> str:
+        """What :func:`find_stored` finds it by."""
+        return self.name if self.version is None else self.version.uri
+
     def links(self) -> list[ReportLink]:
         """Return the newest link of each prefix, in the order in which they came."""
         found = [_link(match["prefix"], text) for key, text in self.tags.items() if (match := LINK_TAG.fullmatch(key))]
@@ -202,7 +207,7 @@ def _file_sum(path: Path) -> str:
 def write_link(client: MlflowClient, stored: StoredModel, link: ReportLink) -> None:
     """Make a report the newest one on a stored model; written last, when the report is complete."""
     # Read again: other reports may have been linked since.
-    known = find_stored(client, stored.model_id or f"{stored.version and stored.version.uri}").links()
+    known = find_stored(client, stored.target).links()
     if any(replace(link, number=other.number) == other for other in known[-1:]):
         return
     numbered = replace(link, number=1 + max((other.number for other in known), default=0))
