@@ -132,11 +132,12 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
 
     with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder() as folder:
         uri = use_store(setup.tracking_uri)
-        with audited_errors(request, audit):
-            # Called before the retries are limited, which would switch this check off.
-            check_server(uri)
-        with _patience(), watched(setup.timeout, folder, give_up):
-            return run_gate(request, audit)
+        with watched(setup.timeout, folder, give_up):
+            with audited_errors(request, audit):
+                # Called before the retries are limited, which would switch this check off.
+                check_server(uri)
+            with _patience():
+                return run_gate(request, audit)
 
 
 def _audit(audit_log: Path) -> Audit:
