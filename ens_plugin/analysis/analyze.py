@@ -304,8 +304,7 @@ def _common_estimates(
                 _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=is_even
             ),
         )  # fmt: skip
-    n_rows = evidence.weight.select(usable).n_rows
-    return with_criteria(estimates, adapter, evidence.sample, groups, n_rows, settings)
+    return with_criteria(estimates, adapter, evidence.sample, groups, settings)
 
 
 def _copies_findings(
@@ -577,7 +576,6 @@ def analyze(
     metric: Metric | None = AnalysisOptions.metric,
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
-    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
@@ -629,21 +627,19 @@ def analyze(
         The label of two that a scorer is about, such as ``"f1"`` or ``"average_precision"``.  By default 1, as of
         scikit-learn, or the rarer label where neither is 1, which the report states.
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
-        What the recommended size has to meet.  ``"agreement"``: a share `confidence` of the labels are those of the
-        infinite ensemble (2013).  ``"error"``: the error, 0-1 or squared, is at most ``1 + tolerance`` times that of
-        the infinite ensemble.  ``"probability"``: so is the mean Brier score of the probabilities, which keeps
-        rankings and rare labels.  ``"metric"``: `metric` differs from that of the infinite ensemble by at most
-        `tolerance`, at this size and all larger ones.  ``"auto"``: for labels ``"agreement"`` if `confidence` is given;
-        else ``"metric"`` if `metric` is given; else ``"probability"`` for labels, ``"error"`` for values.  The size
-        by each is in ``report.criteria``.
-    confidence : float, optional
-        Classification: wanted mean agreement with the infinite ensemble, in (0.5, 1); 0.99 if only `criterion` is
-        given.
+        In which respect the recommended size has to be enough.  ``"error"``: the error, 0-1 or squared, is within
+        `tolerance` of that of infinitely many members.  ``"probability"``: so is the mean Brier score of the
+        probabilities, which keeps rankings and rare labels.  ``"agreement"``: so many labels are those of the infinite
+        ensemble (2013).  ``"metric"``: `metric` is, at this size and all larger ones.  ``"auto"``: ``"metric"`` if
+        `metric` is given; else error and probabilities both, and of values the error.  The size in each respect is in
+        ``report.criteria``.
     tolerance : float, optional
-        Wanted excess of the error or of the Brier score, relative to that of the infinite ensemble; by default 0.01
-        for an error and 0.005 for a Brier score.  Of a metric: the difference itself for scores with a largest value,
-        such as ``"roc_auc"``, by default 1 % of what the infinite ensemble has above chance; else relative to the value
-        of the infinite ensemble, 0.01 by default.
+        What an ensemble may lose against infinitely many members.  An error, and a Brier score: as a share of that of
+        infinitely many.  An agreement: the share of labels that may differ, 0.01 by default.  A metric: the difference
+        itself for scores with a largest value, such as ``"roc_auc"``, by default 1 % of what the infinite ensemble has
+        above chance; else relative to the value of the infinite ensemble, 0.01 by default.  By default an accuracy may
+        lose the largest of 2 % of the error, 0.2 percentage points and 0.3 of its standard errors; a Brier score the
+        larger of 1 %, and 0.2 % of that of always predicting the base rates; a mean squared error 1 %.
     max_size : int, default=20001
         Largest size to consider.
     interval_level : float, default=0.95
@@ -689,7 +685,6 @@ def analyze(
         groups=groups,
         metric=metric_of_label(metric, positive_label),
         criterion=criterion,
-        confidence=confidence,
         tolerance=tolerance,
         max_size=max_size,
         interval_level=interval_level,
@@ -769,7 +764,7 @@ def _analyzed(
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
 
-            report = with_agreement(report, of_others, settings)
+            report = with_agreement(report, of_others)
         if not judges:
             return report, None
         if settings.metric is None:
@@ -1109,13 +1104,9 @@ def _merged(found: Sequence[tuple[Finding, ...]], names: Sequence[str]) -> list[
 def _size_notes(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> list[Finding]:
     """Return a note on the outputs that need far more members than the mean."""
     size = mean.recommended_size
-    if size is None or not mean.recommendation.is_known:
+    if size is None:
         return []
-    wanted = {
-        name: report.recommended_size or report.recommendation.max_size
-        for name, report in reports.items()
-        if report.recommendation.is_known
-    }
+    wanted = {name: report.recommended_size or report.recommendation.max_size for name, report in reports.items()}
     many = {name: own for name, own in wanted.items() if own > MANY_TIMES * size}
     if not many:
         return []

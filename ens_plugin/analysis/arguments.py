@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any
@@ -68,10 +69,7 @@ NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for exampl
 FEWEST_EFFECTIVE = 1.5
 # Rounding reaches chances nearer to 1, whose quantiles are then infinite.
 MAX_INTERVAL_LEVEL = 1.0 - NEGLIGIBLE
-DEFAULT_CONFIDENCE = 0.99
-DEFAULT_TOLERANCE = 0.01
-# Measured on 14 data sets: rankings, log loss and error are then kept too (benchmarks/accuracy/recommendation.py).
-DEFAULT_PROBABILITY_TOLERANCE = 0.005
+DEFAULT_TOLERANCE = 0.01  # of labels, and of metrics
 
 
 def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: ArrayLike | None = None) -> ResolvedOptions:
@@ -91,16 +89,18 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: Array
     check_options(options)
     if not isinstance(max_size, Real) or not 1 <= max_size <= MAX_SIZE or int(max_size) != max_size:
         raise InputError(f"max_size must be a whole number from 1 to {MAX_SIZE}, got {shown(max_size, 40)}.")
+    if adapter.info.task == "classification" and options.metric == "accuracy":
+        # The accuracy has a curve of its own, which is the default.
+        criterion = "error" if options.criterion in ("auto", "metric") else options.criterion
+        options = replace(options, metric=None, criterion=criterion)
     metric = _resolved_metric(options, adapter, y)
     estimator = _resolve_estimator(options.estimator, adapter.info.task, metric)
     return ResolvedOptions(
         estimator=estimator,
         data=data,
-        criterion=_resolve_criterion(options, adapter, metric),
-        chooses_criterion=options.criterion == "auto" and metric is None and options.confidence is None,
-        confidence=DEFAULT_CONFIDENCE if options.confidence is None else float(options.confidence),
-        tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
-        probability_tolerance=DEFAULT_PROBABILITY_TOLERANCE if options.tolerance is None else float(options.tolerance),
+        respects=_respects(options, adapter, metric),
+        tolerance=None if options.tolerance is None else float(options.tolerance),
+        agreement_tolerance=_agreement_tolerance(options),
         metric_tolerance=DEFAULT_TOLERANCE if options.tolerance is None else float(options.tolerance),
         metric_reference=_metric_reference(options.tolerance, metric),
         interval_level=float(options.interval_level),
@@ -112,17 +112,15 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: Array
 
 
 def check_options(options: AnalysisOptions) -> None:
-    """Raise InputError for a metric, criterion, confidence, tolerance or interval_level that is wrong for any model."""
+    """Raise InputError for a metric, criterion, tolerance or interval_level that is wrong for any model."""
     if options.metric is not None:
         check_metric(options.metric)
     if not isinstance(options.criterion, str) or options.criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {shown(options.criterion)}.")
-    for name in ("confidence", "tolerance", "interval_level"):
+    for name in ("tolerance", "interval_level"):
         given, may_be_none = getattr(options, name), getattr(AnalysisOptions, name) is None
         if not isinstance(given, Real) and not (given is None and may_be_none):
             raise InputError(f"{name} must be a number, got {shown(given)}.")
-    if options.confidence is not None and not 0.5 < options.confidence < 1.0:
-        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {shown(options.confidence)}.")
     if not 0.0 < options.interval_level <= MAX_INTERVAL_LEVEL:
         raise InputError(
             f"interval_level must lie between 0 and 1, and below 1 by at least {NEGLIGIBLE:g}, so that its limits are "
@@ -130,6 +128,11 @@ def check_options(options: AnalysisOptions) -> None:
         )
     if options.tolerance is not None and not ROUNDING <= options.tolerance < np.inf:
         raise InputError(f"tolerance must be finite and at least {ROUNDING:g}, got {shown(options.tolerance)}.")
+    if options.criterion == "agreement" and options.tolerance is not None and options.tolerance >= 0.5:
+        raise InputError(
+            "tolerance is the share of labels that may differ from those of the infinite ensemble, and must be below "
+            f"0.5 for criterion='agreement', got {shown(options.tolerance)}."
+        )
 
 
 def metric_of_label(metric: Metric | None, positive_label: object) -> Metric | None:
@@ -155,29 +158,32 @@ def _resolved_metric(options: AnalysisOptions, adapter: EnsembleAdapter, y: Arra
     return resolve_metric(options.metric, adapter, y)
 
 
-def _resolve_criterion(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> str:
-    """Return the name that reports have for the criterion of the recommended size."""
+def _respects(options: AnalysisOptions, adapter: EnsembleAdapter, metric: ResolvedMetric | None) -> tuple[str, ...]:
+    """Return the respects in which the recommended size has to be enough."""
     criterion, task = options.criterion, adapter.info.task
     if criterion == "metric" and metric is None:
         raise InputError(NO_METRIC)
-    is_about_labels = task == "classification" and options.confidence is not None
-    if criterion == "metric" or (criterion == "auto" and metric is not None and not is_about_labels):
-        return "metric"
+    if criterion == "metric" or (criterion == "auto" and metric is not None):
+        return ("metric",)
     if adapter.loss_name is not None:
         raise InputError(
             f"criterion={criterion!r} is about errors that this {type(adapter.model).__name__} does not have: it is "
             f"judged by {adapter.loss_name}, or by a metric. Leave criterion='auto'."
         )
-    if task == "regression":
-        if criterion in ("agreement", "probability"):
-            raise InputError(
-                f"criterion={criterion!r} is about labels, and this model predicts values. Use criterion='error', with "
-                "tolerance for how far the mean squared error may lie above that of the infinite ensemble."
-            )
-        return "excess_error"
+    if task == "regression" and criterion in ("agreement", "probability"):
+        raise InputError(
+            f"criterion={criterion!r} is about labels, and this model predicts values. Use criterion='error', with "
+            "tolerance for how far the mean squared error may lie above that of the infinite ensemble."
+        )
     if criterion == "auto":
-        return "probability" if options.confidence is None else "agreement"
-    return "excess_error" if criterion == "error" else criterion
+        return ("error", "probability") if task == "classification" else ("error",)
+    return (criterion,)
+
+
+def _agreement_tolerance(options: AnalysisOptions) -> float:
+    """Return the share of labels that may differ: the user's where it is about labels alone."""
+    is_named = options.criterion == "agreement" and options.tolerance is not None
+    return float(options.tolerance) if is_named and options.tolerance is not None else DEFAULT_TOLERANCE
 
 
 def _metric_reference(tolerance: float | None, metric: ResolvedMetric | None) -> float | None:

@@ -27,13 +27,13 @@ from ens_plugin.analysis.estimates import (
 )
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import (
-    agreement_reason,
+    Goal,
     agreement_size,
-    excess_size,
     gap_doubts,
     member_variance,
+    recommendation_reason,
     size_model,
-    without_lower_end,
+    values_size,
 )
 from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests
 from ens_plugin.core.comparison import deconvolution_variance, influence_on_variance, shared_luck_variance
@@ -145,7 +145,6 @@ def estimate_classification(
     luck = SizeLuck(outputs, sample.block.counted, sign * relative, weight.n_rows)
     law = AgreementLaw(agreeing, drawn[0], luck, settings.random_state)
     recommendation = agreement_size(law, n_members, settings)
-    recommendation = without_lower_end(recommendation, sample)
     doubts = rival_doubts(models, int(anchor.sizes[-1]), tally, weight)
     doubts += gap_doubts(models[0], tally, sample, weight, n_members, settings)
     luck_of_rows = shared_luck_variance(outputs, sample.block.counted, slopes * sign, weight.n_rows)
@@ -156,8 +155,16 @@ def estimate_classification(
         sd,
         (*doubts, *notes),
         error_draws=draws,
+        error_sd=_limit_sd(curve),
         seed_variance=luck_of_rows + _extrapolation_variance(models[0], tally, sample, n_members),
     )
+
+
+def _limit_sd(curve: ErrorCurve) -> float:
+    """Return the standard error of the infinite ensemble's error, from its interval; 0 where it is not known."""
+    low, high = curve.asymptote_interval
+    width = 0.0 if math.isnan(high - low) else high - low
+    return width / (2.0 * float(ndtri(0.5 + curve.interval_level / 2.0)))
 
 
 def draw_label_errors(rows: Evidence, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
@@ -400,7 +407,7 @@ def estimate_by_members(rows: Evidence, n_members: int, settings: ResolvedOption
         grid = np.geomspace(1, settings.max_size, N_SIZES).astype(np.int64) // 2 * 2 + 1
         wide = combined(replace(settings, sizes=np.unique(grid), estimator="deconvolved")).recommendation
     return replace(
-        found, recommendation=replace(wide, sizes=found.recommendation.sizes, values=found.recommendation.values)
+        found, recommendation=replace(wide, sizes=found.recommendation.sizes, losses=found.recommendation.losses)
     )
 
 
@@ -452,6 +459,7 @@ def combine_estimates(
         seed_variance=float(share @ [math.sqrt(part.seed_variance) for part in estimates]) ** 2,
         findings=distinct(found for part in estimates for found in part.findings),
         error_draws=combine_draws([part.error_draws for part in estimates if part.error_draws is not None], share),
+        error_sd=_limit_sd(curve),
     )
 
 
@@ -507,24 +515,28 @@ def _bias_variance(parts: list[BiasVariance], share: FloatArray) -> BiasVariance
 def _recommendation(
     parts: list[SizeRecommendation], share: FloatArray, n_members: int, settings: ResolvedOptions
 ) -> SizeRecommendation:
+    """Return the size by the agreement of all rows, whose losses add up by the shares of the parts."""
+    wanted = parts[0].tolerance
     sizes = _tabulated(parts[0].sizes, settings.max_size)
-    wanted = 1.0 - settings.confidence
-    by_part = np.array([1.0 - np.interp(sizes, part.sizes, part.values) for part in parts])
+    by_part = np.array([np.interp(sizes, part.sizes, part.losses) for part in parts])
     disagreement = share @ by_part
-    size = _first_size(sizes, disagreement, wanted, settings.max_size)
     bounds = np.array([_relative_bounds(part, wanted) for part in parts])
     weight = (share[:, None] * by_part) / np.maximum(disagreement, NEGLIGIBLE)
     below, above = (np.sqrt(np.sum((weight.T * (bounds[:, side] - 1.0)) ** 2, axis=1)) for side in (0, 1))
-    low = _first_size(sizes, disagreement * np.maximum(1.0 - below, NEGLIGIBLE), wanted, settings.max_size)
-    high = _first_size(sizes, disagreement * (1.0 + above), wanted, settings.max_size)
-    agreement = float(share @ [np.nan if part.agreement is None else part.agreement for part in parts])
+    # The bound on one side at 95 % is this share of the distance at the level of the interval.
+    one_sided = float(ndtri(0.95) / ndtri(0.5 + settings.interval_level / 2.0))
+    factors = (np.maximum(1.0 - below, NEGLIGIBLE), 1.0 + above, 1.0 + one_sided * above)
+    low, high, promise = (_first_size(sizes, disagreement * by, wanted, settings.max_size) for by in factors)
+    loss = float(share @ [part.loss for part in parts])
+    goal = Goal("agreement", "agreement", wanted, 1.0)
     return replace(
         parts[0],
-        size=size,
-        agreement=agreement,
+        size=promise,
+        loss=loss,
+        agreement=1.0 - loss,
         interval=(settings.max_size if low is None else low, high),
-        reason=agreement_reason(size, agreement, n_members, settings),
-        values=share @ np.array([part.values for part in parts]),
+        reason=recommendation_reason(goal, promise, loss, n_members, settings.max_size),
+        losses=share @ np.array([part.losses for part in parts]),
     )
 
 
@@ -536,7 +548,7 @@ def _tabulated(sizes: NDArray[np.int64], max_size: int) -> FloatArray:
 
 def _relative_bounds(part: SizeRecommendation, wanted: float) -> tuple[float, float]:
     """Return the limits of a part's disagreement, over its estimate, that follow from its interval of the size."""
-    disagreement = 1.0 - np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.values)
+    disagreement = np.interp([part.interval[0], part.interval[1] or part.max_size], part.sizes, part.losses)
     if part.size == 1 and disagreement.max() <= NEGLIGIBLE:
         return 1.0, 1.0
     high, low = wanted / np.maximum(disagreement, NEGLIGIBLE)[::-1]
@@ -589,12 +601,18 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
     )
     return Estimates(
         error_curve=_regression_curve(loss, data.path, settings),
-        recommendation=excess_size(loss, "excess_error", "mean squared error", None, n_members, settings),
+        recommendation=values_size(loss, _target_variance(sample), n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
         seed_variance=luck.seed_variance,
         findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
     )
+
+
+def _target_variance(sample: Sample) -> float:
+    """Return the variance of the target over the sampled rows: the mean squared error of predicting its mean."""
+    target, weight = sample.block.target.astype(np.float64), sample.weight / sample.weight.sum()
+    return float(weight @ (target - weight @ target) ** 2)
 
 
 class _Luck(NamedTuple):

@@ -85,12 +85,13 @@ class ResolvedOptions:
     ----------
     estimator : str
         As the user chose it, ``"auto"`` replaced by a name.
-    criterion : {"agreement", "excess_error", "probability", "metric"}
-        What the recommended size has to meet.
-    chooses_criterion : bool
-        Whether another criterion may take its place where no size is known.
-    probability_tolerance : float
-        The tolerance of the Brier score; `tolerance` is that of the error.
+    respects : tuple of {"agreement", "error", "probability", "metric"}
+        In which the recommended size has to be enough.
+    tolerance : float or None
+        Loss of the error or the Brier score that is allowed, as a share of that of the infinite ensemble, where the
+        user named one.
+    agreement_tolerance : float
+        Share of labels that may differ from those of the infinite ensemble.
     sizes : ndarray of int
         Sizes to tabulate.
     metric_tolerance : float
@@ -102,11 +103,9 @@ class ResolvedOptions:
 
     estimator: str
     data: str
-    criterion: str
-    chooses_criterion: bool
-    confidence: float
-    tolerance: float
-    probability_tolerance: float
+    respects: tuple[str, ...]
+    tolerance: float | None
+    agreement_tolerance: float
     interval_level: float
     max_size: int
     sizes: IntArray
@@ -128,7 +127,8 @@ class Estimates:
     """Error curve, size, bias, variance and deviation of an ensemble, with findings.
 
     `criteria` are the sizes by every criterion, of which `recommendation` is one; `metric_size` is that by a requested
-    metric, and `error_draws` are of a classifier, for the size by its error.
+    metric.  `error_draws` are of a classifier, for the size by its error, and `error_sd` is the standard error of the
+    infinite ensemble's.
     `seed_variance` is that of the mean loss of these rows, as of :class:`ens_plugin.core.judged_rows.JudgedRows`.
     """
 
@@ -139,6 +139,7 @@ class Estimates:
     findings: tuple[Finding, ...] = ()
     criteria: tuple[SizeRecommendation, ...] = ()
     error_draws: ErrorDraws | None = None
+    error_sd: float = math.nan
     metric_size: SizeRecommendation | None = None
     seed_variance: float = math.nan
 

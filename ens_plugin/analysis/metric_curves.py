@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from ens_plugin.analysis.metric_rows import (
     zero_findings,
 )
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
-from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, as_told, metric_reason, recommend
+from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, recommend
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.agreement import LabelChances, chances_of_labels
 from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes, tie_probability
@@ -814,76 +814,58 @@ class MetricChange:
 
 @dataclass(frozen=True, eq=False)
 class MetricLaw:
-    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of a metric's difference from that of the infinite ensemble.
+    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of a metric's distance from that of the infinite ensemble.
 
-    `tolerance` is the difference that the tolerance of the options allows, as it is stated.  The `unit` in which
-    differences are stated is 1 for scores, the value of the infinite ensemble for losses.
+    `tolerance` is the distance that the tolerance of the options allows.
     """
 
     change: MetricChange | LabelMetricCurve
     settings: ResolvedOptions
     tolerance: float
-    unit: float
 
     @cached_property
     def _draws_by_options(self) -> FloatArray:
         return self.change.size_draws(self.settings)
 
-    def size_draws(self, wanted: float) -> FloatArray:
+    def size_draws(self, tolerance: float) -> FloatArray:
         """Return draws of the size, whose tolerance depends on the limit that was drawn with each."""
-        if wanted == self.tolerance:
+        if tolerance == self.tolerance:
             return self._draws_by_options
-        other = self.settings.metric_tolerance * wanted / self.tolerance
+        other = self.settings.metric_tolerance * tolerance / self.tolerance
         return self.change.size_draws(replace(self.settings, metric_tolerance=other))
 
-    def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the signed difference at each size, shape (n_sizes,)."""
-        return np.asarray(self.change.differences(np.asarray(sizes)) / self.unit)
+    def losses(self, sizes: ArrayLike) -> FloatArray:
+        """Return the distance at each size, shape (n_sizes,)."""
+        return np.abs(self.change.differences(np.asarray(sizes)))
 
-    def size_within(self, wanted: float, max_size: int) -> int | None:
+    def size_within(self, tolerance: float, max_size: int) -> int | None:
         """Return the smallest size from which on the metric is within a distance of its limit; None above `max_size`.
 
         Of a metric that both errors of two labels move, the size is the typical one of the draws.
         """
         if isinstance(self.change, MatrixMetricCurve):
-            return typical_size(self.size_draws(wanted), max_size)
-        return self.change.close_size(wanted * self.unit, max_size)
+            return typical_size(self.size_draws(tolerance), max_size)
+        return self.change.close_size(tolerance, max_size)
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the interval of :meth:`size_within` by the draws."""
-        return interval_of_draws(self.size_draws(wanted), self.size_within(wanted, max_size), max_size, level)
+        return interval_of_draws(self.size_draws(tolerance), self.size_within(tolerance, max_size), max_size, level)
 
 
 def metric_size(
     change: MetricChange | LabelMetricCurve, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
-    """Return the smallest size from which on the metric is at most `tolerance` away from its value at infinity.
+    """Return the size by a metric: from it on, the metric is within the tolerance of its value at infinity.
 
     Beyond the largest subset the metric is a line in 1/size; what a draw varies is in
     ``docs/methods/metrics.md``.
     """
     metric = settings.metric
     assert metric is not None
-    is_known, wanted = _is_apart(change, settings), settings.metric_tolerance
-    if metric.is_absolute and is_known:
-        wanted = float(f"{float(settings.metric_distances(change.limit)):.2g}")
-    law: SizeLaw = NoLimit()
-    if is_known:
-        law = MetricLaw(change, settings, wanted, 1.0 if metric.is_absolute else abs(change.limit))
-    reason = partial(
-        metric_reason,
-        allowed=wanted,
-        n_members=n_members,
-        settings=settings,
-        is_typical=isinstance(change, MatrixMetricCurve),
-    )
-    found = recommend(law, Goal("metric", wanted, reason), agreement, n_members, settings)
-    return replace(
-        found,
-        values=np.abs(found.values),
-        of_metric=metric.name,
-        is_absolute=metric.is_absolute and (is_known or settings.metric_reference is None),
-    )
+    tolerance = float(settings.metric_distances(change.limit))
+    law: SizeLaw = MetricLaw(change, settings, tolerance) if _is_apart(change, settings) else NoLimit()
+    goal = Goal("metric", metric.name, tolerance, change.limit)
+    return replace(recommend(law, goal, agreement, n_members, settings), of_metric=metric.name)
 
 
 def _is_apart(change: MetricChange | LabelMetricCurve, settings: ResolvedOptions) -> bool:
@@ -1037,7 +1019,7 @@ def estimate_own_loss(
     found = _subset_road(rows, subsets, groups, wanted, settings, None)
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
-    size = as_told(metric_size(found.change, adapter.n_members, None, settings), settings.interval_level)
+    size = metric_size(found.change, adapter.n_members, None, settings)
     return Estimates(
         error_curve=curve,
         recommendation=size,

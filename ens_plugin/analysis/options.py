@@ -48,7 +48,6 @@ class AnalysisOptions:
     groups: ArrayLike | None = None
     metric: Metric | None = None
     criterion: str = "auto"
-    confidence: float | None = None
     tolerance: float | None = None
     max_size: int = 20001
     interval_level: float = 0.95

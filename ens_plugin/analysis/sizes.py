@@ -1,11 +1,15 @@
-"""Recommended sizes by agreement, error and probabilities, and their reasons in sentences."""
+r"""Recommended sizes: one rule for "enough" in every respect.
+
+A size is enough where its loss against the infinite ensemble is at most the tolerance.  The present size is judged by
+the estimated loss.  The recommended size is a promise: the smallest size at which the upper bound of the loss, one-sided
+at 95 %, is within the tolerance in every respect that was asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,16 +27,15 @@ from ens_plugin.core.agreement import (
     subset_ratio,
 )
 from ens_plugin.core.alike_rows import are_alike, output_cells
-from ens_plugin.core.intervals import ErrorDraws
-from ens_plugin.core.losses import brier_loss
+from ens_plugin.core.losses import SquaredLoss, brier_loss
 from ens_plugin.core.row_model import RowModel, model_agreement
 from ens_plugin.core.sample import Sample, SubsetRates
 from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
 from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
+from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import RARE, LabelBasis, SizeRecommendation, rarest_label
-from ens_plugin.report.text import criterion_words, level_text, size_interval_text
+from ens_plugin.report.result import RARE, Criterion, LabelBasis, SizeRecommendation, rarest_label
 
 if TYPE_CHECKING:
     from ens_plugin.core.weights import RowWeight
@@ -41,28 +44,26 @@ __all__ = [
     "Goal",
     "NoLimit",
     "SizeLaw",
-    "agreement_reason",
     "agreement_size",
-    "as_told",
-    "choose_criterion",
+    "choose_recommendation",
     "count_distinct_rows",
-    "excess_size",
     "gap_doubts",
     "law_of_alike_rows",
     "member_variance",
-    "metric_reason",
     "probability_size",
+    "promised_size",
     "rare_label_notes",
     "recommend",
+    "recommendation_reason",
     "resize_by_distinct_rows",
     "size_model",
+    "values_size",
     "with_criteria",
-    "without_lower_end",
 ]
 
 
 class SizeLaw(Protocol):
-    """How close an ensemble of each size is to the infinite ensemble, in one respect.
+    """How much an ensemble of each size loses against the infinite ensemble, in one respect.
 
     Agreement of labels, error, Brier score and every metric have a law each: the recommended size, its interval and the
     table of a criterion come from these three methods alone (:func:`ens_plugin.analysis.sizes.recommend`).  Another way
@@ -70,167 +71,138 @@ class SizeLaw(Protocol):
     :attr:`ens_plugin.SizeRecommendation.criterion` is read.
     """
 
-    def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the closeness at each size, shape (n_sizes,): an agreement, which grows, or an excess, which falls.
+    def losses(self, sizes: ArrayLike) -> FloatArray:
+        """Return the estimated loss at each size, in the unit of the quantity, shape (n_sizes,).
 
-        An excess is signed where the quantity may lie on either side of its limit.
-
-        NaN where nothing can be relative to the infinite ensemble, whose error is 0.
+        NaN where the limit of the quantity is not known.
         """
         ...
 
-    def size_within(self, wanted: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the closeness is as wanted; None if above `max_size`, or unknown.
+    def size_within(self, tolerance: float, max_size: int) -> int | None:
+        """Return the smallest size from which on the loss is within the tolerance; None if above `max_size`.
 
         Of votes, odd sizes alone are considered: an even one errs as often as the odd one below it.
         """
         ...
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the ends of that size's interval: the lower at most `max_size`, the upper None if above it."""
         ...
 
 
 class NoLimit:
-    """The law of a quantity that cannot be distinguished from 0 for the infinite ensemble: no size is known."""
+    """The law of a quantity whose tolerance is a share of what cannot be distinguished from 0: no size is known."""
 
-    def values(self, sizes: ArrayLike) -> FloatArray:
+    def losses(self, sizes: ArrayLike) -> FloatArray:
         """Return NaN for each size."""
         return np.full(np.shape(sizes), np.nan)
 
-    def size_within(self, wanted: float, max_size: int) -> None:
+    def size_within(self, tolerance: float, max_size: int) -> None:
         """Return None."""
         return
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, None]:
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, None]:
         """Return 1 and no upper end."""
         return 1, None
 
 
-# A size is stated where it is known to a factor of two either way.
-MOST_TIMES = 4.0
-
-
-def as_told(found: SizeRecommendation, level: float) -> SizeRecommendation:
-    """Return a recommendation without its size, and with the reason, if its interval is too wide to tell a size.
-
-    The upper end may be four times the lower one.  A size above all that are considered is told by an interval above
-    them.
-    """
-    low, high = found.interval
-    is_told = high <= MOST_TIMES * low if high is not None else low >= found.max_size
-    if is_told or not found.has_interval:
-        return found
-    interval = size_interval_text(found.interval, found.max_size)
-    reason = (
-        f"How many members are needed for {criterion_words(found)} cannot be told from these rows: {interval} "
-        f"({level_text(level)} interval), and a size is stated only where the upper end is at most {MOST_TIMES:g} "
-        "times the lower one. Pass more rows, or train more members."
-    )
-    return replace(found, size=None, reason=reason)
-
-
-def agreement_reason(size: int | None, agreement: float, n_members: int, settings: ResolvedOptions) -> str:
-    """Return one sentence with the agreement of the members, and the size needed for the wanted agreement."""
-    now = (
-        f"With {counted(n_members, 'member')}, {100 * agreement:.2f} % of the labels are those of the infinite ensemble"
-    )
-    return _with_size(now, f"an agreement of {100 * settings.confidence:.6g} %", size, n_members, settings)
-
-
 class Goal(NamedTuple):
-    """What a size has to reach by one criterion: `wanted` is the agreement, or the excess.
+    """What a size has to reach in one respect.
 
-    ``reason(size, now)`` returns one sentence with the size and the closeness of the current size.
+    Attributes
+    ----------
+    criterion : {"agreement", "error", "probability", "metric"}
+    name : str
+        Of the quantity, in sentences.
+    tolerance : float
+        Loss that is allowed, in the unit of the quantity.
+    limit : float
+        The quantity of the infinite ensemble; 1 for an agreement.
     """
 
-    criterion: Literal["agreement", "excess_error", "probability", "metric"]
-    wanted: float
-    reason: Callable[[int | None, float], str]
+    criterion: Criterion
+    name: str
+    tolerance: float
+    limit: float
+
+
+# Two-sided; the upper end of such an interval is a bound at 95 %.
+PROMISED_LEVEL = 0.9
 
 
 def recommend(
     law: SizeLaw, goal: Goal, agreement: float | None, n_members: int, settings: ResolvedOptions
 ) -> SizeRecommendation:
-    """Return the size at which a law reaches a goal, with its interval and the table of the closeness by size.
+    """Return the size by one respect: the promise, the interval of the size that is needed, and the loss by size.
 
     `agreement` is that of the current size; a law of the agreement has its own in its place.
     """
-    size = law.size_within(goal.wanted, settings.max_size)
-    is_agreement, now = goal.criterion == "agreement", float(law.values([n_members])[0])
+    promise = promised_size(law, goal.tolerance, settings.max_size)
+    low, high = law.size_interval(goal.tolerance, settings.max_size, settings.interval_level)
+    loss = float(law.losses([n_members])[0])
     return SizeRecommendation(
-        size=size,
+        size=promise,
         criterion=goal.criterion,
-        confidence=goal.wanted if is_agreement else None,
-        tolerance=None if is_agreement else goal.wanted,
-        agreement=now if is_agreement else agreement,
-        interval=law.size_interval(goal.wanted, settings.max_size, settings.interval_level),
-        reason=goal.reason(size, now),
+        tolerance=goal.tolerance,
+        loss=loss,
+        limit=goal.limit,
+        agreement=1.0 - loss if goal.criterion == "agreement" else agreement,
+        interval=_around(promise, low, high),
+        reason=recommendation_reason(goal, promise, loss, n_members, settings.max_size),
         max_size=settings.max_size,
+        is_required=goal.criterion in settings.respects,
         sizes=settings.sizes.copy(),
-        values=law.values(settings.sizes),
+        losses=law.losses(settings.sizes),
     )
 
 
-def excess_size(
-    law: SizeLaw,
-    criterion: Literal["excess_error", "probability"],
-    loss: str,
-    agreement: float | None,
-    n_members: int,
-    settings: ResolvedOptions,
-) -> SizeRecommendation:
-    """Return the size by the excess of a loss over that of the infinite ensemble."""
-    wanted = settings.probability_tolerance if criterion == "probability" else settings.tolerance
-    reason = partial(_excess_reason, loss, wanted=wanted, n_members=n_members, settings=settings)
-    return recommend(law, Goal(criterion, wanted, reason), agreement, n_members, settings)
+def promised_size(law: SizeLaw, tolerance: float, max_size: int) -> int | None:
+    """Return the smallest size at which the upper bound of the loss is within the tolerance; None above `max_size`."""
+    return law.size_interval(tolerance, max_size, PROMISED_LEVEL)[1]
 
 
-def metric_reason(
-    size: int | None,
-    difference: float,
-    *,
-    allowed: float,
-    n_members: int,
-    settings: ResolvedOptions,
-    is_typical: bool,
-) -> str:
-    """Return one sentence with the distance of the metric from that of the infinite ensemble, and the size needed."""
-    metric = settings.metric
-    assert metric is not None
-    if np.isnan(difference):
-        nothing = f"{settings.metric_reference:.3g}, that of chance," if metric.is_absolute else "0,"
-        return f"The infinite ensemble's {metric.name} cannot be distinguished from {nothing} so no distance is small."
-    side = "below" if difference < 0 else "above"
-    if metric.is_absolute:
-        distance, wanted = f"{abs(difference):.4f}", f"a difference of {allowed:.6g}"
+def _around(promise: int | None, low: int, high: int | None) -> tuple[int, int | None]:
+    """Return an interval that holds the promise too, which a level below 90 % would leave outside."""
+    if promise is None:
+        return low, None
+    return min(low, promise), None if high is None else max(high, promise)
+
+
+def recommendation_reason(goal: Goal, size: int | None, loss: float, n_members: int, max_size: int) -> str:
+    """Return one sentence with the loss of the present size, what is allowed, and the size that keeps within it."""
+    if np.isnan(loss):
+        return (
+            f"The infinite ensemble's {goal.name} cannot be distinguished from that of chance, or from 0, so no "
+            "difference from it is small."
+        )
+    now, allowed = (_loss_text(goal, value) for value in (abs(loss), goal.tolerance))
+    takes = f"more than {counted(max_size, 'member')}" if size is None else counted(size, "member")
+    if goal.criterion == "agreement":
+        state = f"{now} of the labels of {counted(n_members, 'member')} would change with infinitely many"
     else:
-        distance, wanted = f"{100 * abs(difference):.2f} %", f"a difference of {100 * allowed:.6g} %"
-    state = f"With {counted(n_members, 'member')}, the {metric.name} is {distance} {side} that of the infinite ensemble"
-    reason = _with_size(state, wanted, size, n_members, settings)
-    seems_close = abs(difference) <= allowed
-    if not is_typical or size is None or seems_close == (size <= n_members):
-        return reason
-    return f"{reason} The size is the geometric mean of those of many curves that these rows allow."
+        apart = "from" if goal.criterion == "metric" else "below" if loss < 0 else "above"
+        state = f"With {counted(n_members, 'member')}, the {goal.name} is {now} {apart} that of infinitely many"
+    return f"{state}; {allowed} {'is' if goal.criterion == 'metric' else 'are'} allowed, which takes {takes}."
 
 
-def _excess_reason(
-    loss: str, size: int | None, now: float, *, wanted: float, n_members: int, settings: ResolvedOptions
-) -> str:
-    if np.isnan(now):
-        return f"The infinite ensemble's {loss} cannot be distinguished from 0, so no relative excess exists."
-    below = "below" if now < 0 else "above"
-    distance = f"{100 * abs(now):.2f} % {below}"
-    state = f"With {counted(n_members, 'member')}, the {loss} is {distance} that of the infinite ensemble"
-    return _with_size(state, f"an excess of {100 * wanted:.6g} %", size, n_members, settings)
+def _loss_text(goal: Goal, value: float) -> str:
+    if goal.criterion == "agreement":
+        return f"{100.0 * value:.2g} %"
+    return f"{100.0 * value:.2g} percentage points" if goal.name == "error" else f"{value:.2g}"
 
 
-def _with_size(state: str, wanted: str, size: int | None, n_members: int, settings: ResolvedOptions) -> str:
-    if size is None:
-        return f"{state}; {wanted} takes more than {counted(settings.max_size, 'member')}."
-    if size <= n_members:
-        return f"{state}; {counted(size, 'member is', 'members are')} enough for {wanted}."
-    return f"{state}; {wanted} takes {counted(size, 'member')}."
+# What nobody would notice: of the accuracy this much, or so many of its standard errors; of a Brier score such a share
+# of that of the base rates; of a mean squared error such a share of the variance of the target.
+MATERIAL_ERROR, MATERIAL_ERRORS, MATERIAL_BRIER, MATERIAL_VARIANCE = 0.002, 0.3, 0.002, 1e-4
+# Of the infinite ensemble's.
+RELATIVE_ERROR, RELATIVE_BRIER, RELATIVE_SQUARES = 0.02, 0.01, 0.01
+
+
+def _tolerance(limit: float, relative: float, material: float, settings: ResolvedOptions) -> float:
+    """Return the loss that is allowed: the larger of both parts, or the share of the limit that the user named."""
+    if settings.tolerance is not None:
+        return settings.tolerance * max(limit, 0.0)
+    return max(relative * limit, material)
 
 
 # Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
@@ -251,20 +223,18 @@ def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | 
 
 
 def agreement_size(law: SizeLaw, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
-    """Return the recommended size by agreement, its interval, and the agreement at the current and other sizes."""
-    goal = Goal("agreement", settings.confidence, partial(agreement_reason, n_members=n_members, settings=settings))
+    """Return the recommended size by agreement, and the agreement at the current size."""
+    goal = Goal("agreement", "agreement", settings.agreement_tolerance, 1.0)
     return recommend(law, goal, None, n_members, settings)
 
 
-def without_lower_end(found: SizeRecommendation, sample: Sample) -> SizeRecommendation:
-    """Return a size by labels whose interval begins at 1 where rows of more than two labels have few votes.
-
-    The two labels that lead on a row are then chosen by noise, and seem closer than they are: from 20 trees, sizes were
-    up to four times too large.
-    """
-    if sample.block.n_labels <= 2 or float(sample.block.trials.mean()) >= LEAST_VOTES:
-        return found
-    return replace(found, interval=(1, found.interval[1]))
+def values_size(
+    loss: SquaredLoss, target_variance: float, n_members: int, settings: ResolvedOptions
+) -> SizeRecommendation:
+    """Return the size by the mean squared error."""
+    material = MATERIAL_VARIANCE * target_variance
+    tolerance = _tolerance(loss.asymptote, RELATIVE_SQUARES, material, settings)
+    return recommend(loss, Goal("error", "mean squared error", tolerance, loss.asymptote), None, n_members, settings)
 
 
 def gap_doubts(
@@ -282,7 +252,7 @@ def gap_doubts(
     than two labels, the votes for the true label are compared with all others.
     """
     votes = float(sample.block.trials.mean())
-    if settings.criterion != "agreement" or votes < LEAST_VOTES:
+    if settings.respects != ("agreement",) or votes < LEAST_VOTES:
         return ()
     if isinstance(tally, MarginTally):
         return _gap_doubts_of_labels(tally, sample, weight, n_members, votes)
@@ -346,57 +316,51 @@ def member_variance(
     return float(np.clip(found + of_all - of_sample, 0.0, 1.0))
 
 
-BRIER = "mean Brier score of the probabilities"
-# The order in which criteria replace one whose size is not known.
-INSTEAD = ("probability", "excess_error", "agreement")
-# A row with chances of one half for two labels has this error and, halved for two labels, this Brier score.  Losses of
-# the infinite ensemble below that of one such row are made of rounding and of the tails of the fitted distribution.
-UNDECIDED = 0.5
-
-
 def with_criteria(
     estimates: Estimates,
     adapter: EnsembleAdapter,
     sample: Sample,
     groups: NDArray[np.integer] | None,
-    n_rows: float,
     settings: ResolvedOptions,
 ) -> Estimates:
-    """Return the estimates with the size by every criterion, and the recommendation by the chosen one."""
+    """Return the estimates with the size in every respect, and the recommendation by those that were asked for."""
     own = estimates.recommendation
     of_metric = () if estimates.metric_size is None else (estimates.metric_size,)
     if adapter.info.task == "regression":
-        return _chosen(estimates, (own, *of_metric), settings)
-    assert estimates.error_draws is not None
-    by_error = without_lower_end(
-        _error_size(estimates.error_draws, n_rows, adapter.n_members, own.agreement, settings), sample
-    )
+        return _chosen(estimates, (own, *of_metric))
+    by_error = _error_size(estimates, adapter.n_members, own.agreement, settings)
     by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
+    if by_probability is None and settings.respects == ("probability",):
+        raise InputError(
+            f"criterion='probability' needs probabilities, and this {type(adapter.model).__name__} has none that can "
+            "be judged: its scores are no probabilities, or too few rows have two members. Use criterion='error'."
+        )
     criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
-    return _chosen(estimates, (*criteria, *of_metric), settings)
+    return _chosen(estimates, (*criteria, *of_metric))
 
 
-def _chosen(estimates: Estimates, criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> Estimates:
-    criteria = tuple(as_told(found, settings.interval_level) for found in criteria)
-    return replace(estimates, criteria=criteria, recommendation=choose_criterion(criteria, settings))
+def _chosen(estimates: Estimates, criteria: tuple[SizeRecommendation, ...]) -> Estimates:
+    return replace(estimates, criteria=criteria, recommendation=choose_recommendation(criteria))
 
 
-def choose_criterion(criteria: tuple[SizeRecommendation, ...], settings: ResolvedOptions) -> SizeRecommendation:
-    """Return the recommendation by the chosen criterion, or by another one if that has no size and none was named."""
-    by_name: dict[str, SizeRecommendation] = {found.criterion: found for found in criteria}
-    wanted = by_name.get(settings.criterion)
-    if wanted is not None and (wanted.is_known or not settings.chooses_criterion):
-        return wanted
-    names = [name for name in INSTEAD if name in by_name]
-    return next((by_name[name] for name in names if by_name[name].is_known), criteria[0])
+def choose_recommendation(criteria: Iterable[SizeRecommendation]) -> SizeRecommendation:
+    """Return the largest of the required sizes, at which all of them are kept."""
+    return max(
+        (found for found in criteria if found.is_required),
+        key=lambda found: np.inf if found.size is None else found.size,
+    )
 
 
 def _error_size(
-    found: ErrorDraws, n_rows: float, n_members: int, agreement: float | None, settings: ResolvedOptions
+    estimates: Estimates, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
-    """Return the smallest size from which on the error is at most ``1 + tolerance`` times that of the infinite one."""
-    law: SizeLaw = NoLimit() if found.error[-1] < UNDECIDED / n_rows else found
-    return excess_size(law, "excess_error", "error", agreement, n_members, settings)
+    """Return the size by the error, and so by the accuracy."""
+    law = estimates.error_draws
+    assert law is not None
+    limit = float(law.error[-1])
+    material = max(MATERIAL_ERROR, MATERIAL_ERRORS * estimates.error_sd)
+    goal = Goal("error", "error", _tolerance(limit, RELATIVE_ERROR, material, settings), limit)
+    return recommend(law, goal, agreement, n_members, settings)
 
 
 def rare_label_notes(
@@ -404,14 +368,14 @@ def rare_label_notes(
 ) -> tuple[Finding, ...]:
     """Return a note where the wanted agreement hardly depends on the rarest label."""
     rarest = rarest_label(labels)
-    if found.confidence is None or rarest is None or rarest.share >= RARE * (1.0 - found.confidence):
+    if found.criterion != "agreement" or rarest is None or rarest.share >= RARE * found.tolerance:
         return ()
-    has_better = any(other.criterion == "probability" and other.is_known for other in criteria)
+    has_better = any(other.criterion == "probability" for other in criteria)
     advice = " Use criterion='probability'." if has_better else ""
     sentence = (
         f"Only {100 * rarest.share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
-        f"{100 * found.confidence:.4g} % hardly depends on it: the recommended size may be far too small for this "
-        f"label, for rankings and for probabilities.{advice}"
+        f"{100 * (1.0 - found.tolerance):.4g} % hardly depends on it: the recommended size may be far too small for "
+        f"this label, for rankings and for probabilities.{advice}"
     )
     return (finding("rare-label", sentence, share=rarest.share),)
 
@@ -423,10 +387,9 @@ def probability_size(
     agreement: float | None,
     settings: ResolvedOptions,
 ) -> SizeRecommendation | None:
-    """Return the smallest size whose Brier score is at most ``1 + tolerance`` times that of the infinite ensemble.
+    """Return the size by the mean Brier score of the probabilities.
 
-    None where the model's scores are no probabilities, or too few rows have two members.  Without a size where the
-    infinite ensemble's Brier score is below that of one undecided row among them: nothing is relative to it.
+    None where the model's scores are no probabilities, or too few rows have two members.
     """
     inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
     if inverse_link is not None and not _are_shares(inverse_link(sample.mean_outputs())):
@@ -434,10 +397,16 @@ def probability_size(
     loss = brier_loss(sample, inverse_link, groups)
     if loss is None:
         return None
-    assert loss.moments is not None
-    of_one_row = UNDECIDED / loss.moments.n_rows / (2.0 if sample.block.n_labels == 2 else 1.0)
-    is_known = loss.asymptote >= of_one_row and (loss.member_variance > 0 or inverse_link is None)
-    return excess_size(loss if is_known else NoLimit(), "probability", BRIER, agreement, adapter.n_members, settings)
+    material = MATERIAL_BRIER * _brier_of_base_rates(sample)
+    tolerance = _tolerance(loss.asymptote, RELATIVE_BRIER, material, settings)
+    goal = Goal("probability", "Brier score", tolerance, loss.asymptote)
+    return recommend(loss, goal, agreement, adapter.n_members, settings)
+
+
+def _brier_of_base_rates(sample: Sample) -> float:
+    """Return the Brier score of always predicting how often each label occurs; of two labels that of one."""
+    shares = np.bincount(sample.block.target, sample.weight, sample.block.n_labels) / sample.weight.sum()
+    return float(shares @ (1.0 - shares)) / (2.0 if shares.size == 2 else 1.0)
 
 
 def _are_shares(values: NDArray[np.float64]) -> bool:
@@ -480,11 +449,11 @@ def resize_by_distinct_rows(
         f"among {cell.size}."
     )
     found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
-    by_name = {found.criterion: _with_note(as_told(found, settings.interval_level), note) for found in found_sizes}
+    by_name = {found.criterion: _with_note(found, note) for found in found_sizes}
     criteria = tuple(
         replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in estimates.criteria
     )
-    advice = choose_criterion(criteria, settings)
+    advice = choose_recommendation(criteria)
     findings = estimates.findings
     if advice.criterion == "agreement" and advice.interval[1] is None:
         findings = (*findings, _doubt_about_distinct_rows(advice, n_distinct))
@@ -505,12 +474,12 @@ def _resized_by_alike_rows(
         return estimates
     by_agreement = agreement_size(kinds, adapter.n_members, settings)
     note = f"The size rests on the members' outputs for {counted(kinds.share.size, 'kind')} of rows."
-    by_agreement = _with_note(as_told(by_agreement, settings.interval_level), note)
+    by_agreement = _with_note(by_agreement, note)
     criteria = tuple(
         replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
         for found in estimates.criteria
     )
-    return replace(estimates, recommendation=choose_criterion(criteria, settings), criteria=criteria)
+    return replace(estimates, recommendation=choose_recommendation(criteria), criteria=criteria)
 
 
 def law_of_alike_rows(sample: Sample, n_effective: float, settings: ResolvedOptions) -> CellVotes | None:

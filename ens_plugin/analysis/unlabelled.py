@@ -20,7 +20,7 @@ from ens_plugin.adapters.custom import CustomEnsemble, EstimatorEnsemble
 from ens_plugin.adapters.members import in_threads, model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
-from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads, resolve_options
+from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE, granted_threads, resolve_options
 from ens_plugin.analysis.copies import HashedRows, hash_rows, row_cells
 from ens_plugin.analysis.curves import signed_outputs, subset_rates
 from ens_plugin.analysis.estimates import ResolvedOptions, row_models
@@ -30,12 +30,10 @@ from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import (
     SizeLaw,
     agreement_size,
-    as_told,
-    choose_criterion,
+    choose_recommendation,
     gap_doubts,
     law_of_alike_rows,
     size_model,
-    without_lower_end,
 )
 from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests, gather_cells, has_few_cells
 from ens_plugin.core.intervals import draw_posteriors
@@ -166,7 +164,7 @@ class Agreement:
             Column ``agreement``; the index is the number of members.
         """
         index = pd.Index(self.recommendation.sizes, name="n_members")
-        return pd.DataFrame({"agreement": self.recommendation.values}, index=index)
+        return pd.DataFrame({"agreement": 1.0 - self.recommendation.losses}, index=index)
 
     def to_json(self) -> str:
         """Return the result as JSON.
@@ -174,7 +172,7 @@ class Agreement:
         Returns
         -------
         str
-            ``schema_version``, the attributes by name, ``sizes`` and ``values`` of the recommendation, and the
+            ``schema_version``, the attributes by name, ``sizes`` and ``losses`` of the recommendation, and the
             undecided rows as a list with their ``row`` in the index; a number that is not finite is null.
         """
         advice = self.recommendation
@@ -184,7 +182,7 @@ class Agreement:
             "n_members": self.n_members,
             "n_rows": self.n_rows,
             "agreement": self.agreement,
-            "confidence": advice.confidence,
+            "tolerance": advice.tolerance,
             "recommended_size": advice.size,
             "interval": list(advice.interval),
             "interval_level": self.interval_level,
@@ -192,7 +190,7 @@ class Agreement:
             "reason": advice.reason,
             "probability_sd": self.probability_sd,
             "sizes": advice.sizes.tolist(),
-            "values": advice.values.tolist(),
+            "losses": advice.losses.tolist(),
             "undecided": [_undecided_as_dict(row) for row in self.undecided.itertuples()],
             "doubts": list(self.doubts),
             "warnings": [found.sentence for found in self.findings if found.kind != "doubt"],
@@ -291,12 +289,8 @@ def _summary_lines(found: Agreement) -> list[str]:
 def _sentences(found: Agreement) -> list[str]:
     """Return the agreement, the size for the wanted one, the spread of probabilities and the undecided rows."""
     noun, advice = noun_of(found.model), found.recommendation
-    assert advice.confidence is not None
-    wanted, level = level_text(advice.confidence), level_text(found.interval_level)
-    if advice.is_known:
-        takes = f"{wanted} takes {recommended_text(advice)} {noun}{'s' * (advice.size != 1)}"
-    else:
-        takes = f"How many {noun}s {wanted} takes cannot be told from these rows"
+    wanted, level = level_text(1.0 - advice.tolerance), level_text(found.interval_level)
+    takes = f"{wanted} takes {recommended_text(advice)} {noun}{'s' * (advice.size != 1)}"
     sentences = [
         f"On these {counted(found.n_rows, 'row')}, {counted(found.n_members, noun)} predict the label that infinitely "
         f"many would for {100 * found.agreement:.4g} %.",
@@ -309,7 +303,7 @@ def _sentences(found: Agreement) -> list[str]:
 
 
 def _undecided_sentence(found: Agreement) -> str:
-    wanted = level_text(found.recommendation.confidence or DEFAULT_CONFIDENCE)
+    wanted = level_text(1.0 - found.recommendation.tolerance)
     if found.undecided.empty:
         return f"No row is undecided: each has its label with a chance of {wanted} or more."
     rows = counted(len(found.undecided), "row is undecided: its", "rows are undecided: their")
@@ -322,7 +316,7 @@ def _undecided_sentence(found: Agreement) -> str:
 
 def _table_lines(found: Agreement, noun: str) -> list[str]:
     """Return the agreement at a few sizes around the present one, as two lines."""
-    sizes, values = found.recommendation.sizes, found.recommendation.values
+    sizes, values = found.recommendation.sizes, 1.0 - found.recommendation.losses
     wanted = [max(round(times * found.n_members), 1) for times in SHOWN_TIMES]
     shown_sizes = [size for size in dict.fromkeys(wanted) if size <= sizes[-1]]
     shares = [100.0 * float(np.interp(size, sizes, values)) for size in shown_sizes]
@@ -335,7 +329,7 @@ def agreement(
     model: Any,
     X: Any,
     *,
-    confidence: float = DEFAULT_CONFIDENCE,
+    tolerance: float = DEFAULT_TOLERANCE,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
     random_state: int | None = AnalysisOptions.random_state,
@@ -352,8 +346,9 @@ def agreement(
         A classifier, as for :func:`ens_plugin.analyze`, but no CustomEnsemble of arrays.
     X : array-like of shape (n_rows, n_features)
         Rows that the model was not trained on, without labels; at least two, better a thousand.
-    confidence : float, default=0.99
-        Wanted mean agreement with the infinite ensemble, in (0.5, 1), and the chance below which a row is undecided.
+    tolerance : float, default=0.01
+        Share of labels that may differ from those of the infinite ensemble, below 0.5.  A row is undecided where the
+        chance of another label is larger.
     max_size : int, default=20001
         Largest size to consider.
     interval_level : float, default=0.95
@@ -411,7 +406,11 @@ def agreement(
     True
     """
     options = AnalysisOptions(
-        confidence=confidence, max_size=max_size, interval_level=interval_level, random_state=random_state
+        criterion="agreement",
+        tolerance=tolerance,
+        max_size=max_size,
+        interval_level=interval_level,
+        random_state=random_state,
     )
     with model_errors(model), granted_threads(n_jobs):
         return agreement_on(model, X, options)
@@ -462,7 +461,7 @@ def agreement_of(
     wanted = AnalysisOptions(
         data="holdout",
         criterion="agreement",
-        confidence=DEFAULT_CONFIDENCE if options.confidence is None else options.confidence,
+        tolerance=options.tolerance if options.criterion == "agreement" else None,
         max_size=options.max_size,
         interval_level=options.interval_level,
         sizes=options.sizes,
@@ -472,14 +471,17 @@ def agreement_of(
     return _result(adapter, features, features if rows is None else rows, settings, index, law, share)
 
 
-def with_agreement(report: EnsembleReport, found: Agreement, settings: ResolvedOptions) -> EnsembleReport:
+def with_agreement(report: EnsembleReport, found: Agreement) -> EnsembleReport:
     """Return a report whose agreement, and size by it, are those found on rows without labels."""
     own = next(each for each in report.criteria if each.criterion == "agreement")
     criteria = tuple(
-        found.recommendation if each is own else replace(each, agreement=found.agreement) for each in report.criteria
+        replace(found.recommendation, is_required=own.is_required)
+        if each is own
+        else replace(each, agreement=found.agreement)
+        for each in report.criteria
     )
     basis = replace(report.basis, n_unlabelled=found.n_rows)
-    chosen = choose_criterion(criteria, settings)
+    chosen = choose_recommendation(criteria)
     changed = replace(report, criteria=criteria, recommendation=chosen, basis=basis)
     return with_findings(changed, (*_other_agreement(own, found), *_of_other_rows(found.findings)))
 
@@ -724,9 +726,6 @@ def _result(
         law = _law_of_distribution(model, evidence, settings)
         findings = (*findings, *_gap_doubts(model, evidence, n_members, settings))
     found = agreement_size(law, n_members, settings)
-    if own_law is None:
-        found = without_lower_end(found, evidence.sample)
-    found = as_told(found, settings.interval_level)
     assert found.agreement is not None
     return Agreement(
         model=type(adapter.model).__name__,
@@ -736,7 +735,7 @@ def _result(
         recommendation=found,
         interval_level=settings.interval_level,
         probability_sd=_probability_sd(adapter, evidence.sample),
-        undecided=_undecided_rows(adapter, contest, margins, settings.confidence, index),
+        undecided=_undecided_rows(adapter, contest, margins, 1.0 - settings.agreement_tolerance, index),
         findings=findings,
     )
 

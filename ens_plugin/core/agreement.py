@@ -151,20 +151,20 @@ class AgreementLaw:
     luck: SizeLuck
     random_state: int
 
-    def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the mean agreement at each size, shape (n_sizes,)."""
-        return model_agreement(self.model, sizes)
+    def losses(self, sizes: ArrayLike) -> FloatArray:
+        """Return the share of labels that are not the infinite ensemble's at each size, shape (n_sizes,)."""
+        return 1.0 - model_agreement(self.model, sizes)
 
-    def size_within(self, wanted: float, max_size: int) -> int | None:
-        """Return the smallest odd size whose mean agreement is at least `wanted`; None if above `max_size`."""
-        return smallest_odd_size(lambda size: float(self.values([size])[0]), wanted, max_size)
+    def size_within(self, tolerance: float, max_size: int) -> int | None:
+        """Return the smallest odd size with at most so large a share of other labels; None if above `max_size`."""
+        return smallest_odd_size(lambda size: 1.0 - float(self.losses([size])[0]), 1.0 - tolerance, max_size)
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the interval of :meth:`size_within`, over samples of the rows and seeds of the members."""
-        draws = size_draws(self.model, wanted, max_size, self.random_state, drawn=self.drawn)
-        known, size = draws[np.isfinite(draws)], self.size_within(wanted, max_size)
+        draws = size_draws(self.model, 1.0 - tolerance, max_size, self.random_state, drawn=self.drawn)
+        known, size = draws[np.isfinite(draws)], self.size_within(tolerance, max_size)
         if known.size:
-            of_seeds = 0.0 if size is None else self.luck.log_sd(self.model, size, wanted)
+            of_seeds = 0.0 if size is None else self.luck.log_sd(self.model, size, 1.0 - tolerance)
             log_sd = float(np.hypot(self._ratio_sd(float(np.median(known))), of_seeds))
             draws = spread_sizes(draws, log_sd, self.random_state)
         return size_interval(draws, level, max_size)
@@ -326,21 +326,21 @@ class CellVotes:
     votes: bool
     random_state: int = 0
 
-    def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the expected agreement with the infinite ensemble at each size, given the votes, shape (n_sizes,)."""
+    def losses(self, sizes: ArrayLike) -> FloatArray:
+        """Return the expected share of labels other than the infinite ensemble's at each size, shape (n_sizes,)."""
         mean = _quantiles(self)
-        return np.asarray([1.0 - _disagreement(self, mean, size).mean() for size in as_sizes(sizes)])
+        return np.asarray([_disagreement(self, mean, size).mean() for size in as_sizes(sizes)])
 
-    def size_within(self, wanted: float, max_size: int) -> int | None:
-        """Return the smallest odd size whose expected agreement is at least `wanted`; None if above `max_size`."""
+    def size_within(self, tolerance: float, max_size: int) -> int | None:
+        """Return the smallest odd size with at most so large a share of other labels; None if above `max_size`."""
         mean = _quantiles(self)
 
         def mean_agreement(size: float) -> float:
             return float(1.0 - _disagreement(self, mean, size).mean())
 
-        return smallest_odd_size(mean_agreement, wanted, max_size)
+        return smallest_odd_size(mean_agreement, 1.0 - tolerance, max_size)
 
-    def size_draws(self, wanted: float, max_size: int) -> FloatArray:
+    def size_draws(self, tolerance: float, max_size: int) -> FloatArray:
         """Return draws of the size from its posterior, shape (400,); infinity where above `max_size`.
 
         For each, the cells' leads are drawn given the members' votes (from a beta distribution for votes on two labels,
@@ -351,18 +351,18 @@ class CellVotes:
         shares = rng.standard_gamma(np.broadcast_to(np.maximum(self.rows, 1e-3), mean.shape))
         shares /= shares.sum(axis=1, keepdims=True)
         low, high = np.zeros(N_DRAWS, dtype=np.int64), np.full(N_DRAWS, (int(max_size) - 1) // 2)
-        above = _disagreement(self, mean, 2.0 * high + 1.0, shares) > 1.0 - wanted
+        above = _disagreement(self, mean, 2.0 * high + 1.0, shares) > tolerance
         while (low < high).any():
             middle = (low + high) // 2
-            enough = _disagreement(self, mean, 2.0 * middle + 1.0, shares) <= 1.0 - wanted
+            enough = _disagreement(self, mean, 2.0 * middle + 1.0, shares) <= tolerance
             high = np.where(enough, middle, high)
             low = np.where(enough | (low >= high), low, middle + 1)
         return np.where(above, np.inf, 2.0 * high + 1.0)
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the interval of :meth:`size_within` by the draws."""
-        draws = self.size_draws(wanted, max_size)
-        return interval_of_draws(draws, self.size_within(wanted, max_size), max_size, level)
+        draws = self.size_draws(tolerance, max_size)
+        return interval_of_draws(draws, self.size_within(tolerance, max_size), max_size, level)
 
 
 def has_few_cells(cell: NDArray[np.integer]) -> bool:

@@ -299,7 +299,7 @@ def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[Floa
 class ErrorDraws:
     """The error at a grid of odd sizes, and draws of it from its posterior.
 
-    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of the error relative to that of the infinite ensemble.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of the error.
 
     Attributes
     ----------
@@ -316,36 +316,23 @@ class ErrorDraws:
     draws: FloatArray
     even_shift: FloatArray | None = None
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the error of the infinite ensemble is above 0, so that an excess relative to it exists."""
-        return bool(self.error[-1] > 0)
-
-    def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
+    def losses(self, sizes: ArrayLike) -> FloatArray:
+        """Return the error at each size less that of the infinite ensemble, shape (n_sizes,)."""
         wanted = 1.0 / np.asarray(sizes, dtype=np.float64)
-        if not self.is_known:
-            return np.full(wanted.shape, np.nan)
-        relative = self.error / self.error[-1] - 1.0
-        return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], relative[::-1]))
+        return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], (self.error - self.error[-1])[::-1]))
 
-    def size_within(self, wanted: float, max_size: int) -> int | None:
-        """Return the odd size from which on the error is at most ``1 + wanted`` times its limit.
-
-        None if the error is above that at every size up to `max_size`, or if the limit is 0.
-        """
-        if not self.is_known:
-            return None
-        size = float(_first_close(self.sizes, self.error[None], wanted)[0])
+    def size_within(self, tolerance: float, max_size: int) -> int | None:
+        """Return the odd size from which on the error is at most so far above its limit; None if above `max_size`."""
+        size = float(_first_close(self.sizes, self.error[None], tolerance)[0])
         return int(size) if size <= max_size else None
 
-    def size_draws(self, wanted: float) -> FloatArray:
+    def size_draws(self, tolerance: float) -> FloatArray:
         """Return :meth:`size_within` of each draw, shape (n_draws,); infinity where there is none."""
-        return _first_close(self.sizes, self.draws, wanted)
+        return _first_close(self.sizes, self.draws, tolerance)
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the interval of :meth:`size_within` by the draws."""
-        return interval_of_draws(self.size_draws(wanted), self.size_within(wanted, max_size), max_size, level)
+        return interval_of_draws(self.size_draws(tolerance), self.size_within(tolerance, max_size), max_size, level)
 
     def spread(self, errors: FloatArray, random_state: int) -> ErrorDraws:
         """Return the draws spread further by errors of the curve that a jackknife found, shape (n_groups, n_sizes).
@@ -406,7 +393,7 @@ def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> Flo
 
     The errors of the curves have shape (n_curves, n_sizes).
     """
-    close = sizes_of_approach(sizes, errors[:, :-1] - (1.0 + tolerance) * np.maximum(errors[:, -1:], 0.0))
+    close = sizes_of_approach(sizes, errors[:, :-1] - errors[:, -1:] - tolerance)
     return np.asarray(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
 
 

@@ -55,7 +55,7 @@ TINY = 1e-200
 class SquaredLoss:
     r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
 
-    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of this error relative to that of the infinite ensemble.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of this error.
 
     Attributes
     ----------
@@ -123,44 +123,30 @@ class SquaredLoss:
             distances.append((below, above if tail is None else max(above, tail.upper_limit(level) - value)))
         return distances
 
-    def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the error relative to that of the infinite ensemble, less 1; NaN where that is 0."""
-        wanted = as_sizes(sizes)
-        if self.asymptote <= 0:
-            return np.full(wanted.shape, np.nan)
-        return np.asarray(self.member_variance / wanted / self.asymptote)
+    def losses(self, sizes: ArrayLike) -> FloatArray:
+        """Return the error at each size less that of the infinite ensemble, shape (n_sizes,)."""
+        return np.asarray(max(self.member_variance, 0.0) / as_sizes(sizes))
 
-    def size_within(self, wanted: float, max_size: int) -> int | None:
-        """Return the smallest size with an excess error of at most `wanted` times the asymptote, or None."""
-        if not wanted > 0:
-            raise InputError(f"tolerance must be positive, got {wanted}.")
-        if self.member_variance <= 0:
-            return 1
-        if self.asymptote <= 0:
-            return None
-        size = int(np.ceil(self.member_variance / (wanted * self.asymptote) * (1.0 - 1e-12)))
-        return max(size, 1) if size <= max_size else None
+    def size_within(self, tolerance: float, max_size: int) -> int | None:
+        """Return the smallest size whose error is at most so far above its limit; None if above `max_size`."""
+        return _smallest_size(self.member_variance, tolerance, max_size)
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Return the interval of :meth:`size_within`, from the limits of both terms on the scale of logarithms."""
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
+        """Return the interval of :meth:`size_within`, from the limits of the variance of one member."""
         if self.member_variance <= 0:
             return 1, 1
-        if self.asymptote <= 0:
-            return 1, None
-        distances = np.array(self.distances(level))
-        estimates = np.array([self.asymptote, self.member_variance])
-        with np.errstate(divide="ignore"):
-            down = np.log(estimates) - np.log(np.maximum(estimates - distances[:, 0], 0.0))
-        up = np.log1p(distances[:, 1] / estimates)
-        centre = float(np.log(self.member_variance / (wanted * self.asymptote)))
-        luck = self.luck / self.member_variance * float(norm.ppf(0.5 + level / 2.0))
-        low = centre - float(np.hypot(_combined(up[0], down[1], -self._correlation), luck))
-        high = centre + float(np.hypot(_combined(down[0], up[1], -self._correlation), luck))
-        smallest, largest = np.exp(np.clip([low, high], -LARGEST_LOG, LARGEST_LOG))
-        return (
-            int(np.clip(np.floor(smallest), 1, max_size)),
-            max(int(np.ceil(largest)), 1) if largest <= max_size else None,
-        )
+        luck = self.luck * float(norm.ppf(0.5 + level / 2.0))
+        _, (below, above) = self.distances(level)
+        low = _smallest_size(self.member_variance - math.hypot(below, luck), tolerance, max_size)
+        high = _smallest_size(self.member_variance + math.hypot(above, luck), tolerance, max_size)
+        return max_size if low is None else low, high
+
+
+def _smallest_size(variance: float, tolerance: float, max_size: int) -> int | None:
+    """Return the smallest size of which a variance divided by it is within the tolerance; None if above `max_size`."""
+    # A quotient that is whole but for rounding is taken as whole.
+    size = max(variance, 0.0) / tolerance * (1.0 - 1e-12) if tolerance > 0 else math.inf
+    return max(math.ceil(size), 1) if size <= max_size else None
 
 
 def _combined(first: ArrayLike, second: ArrayLike, correlation: float) -> FloatArray:

@@ -82,22 +82,22 @@ class PartitionLaw:
         even = np.full((1, self.likelihood.shape[1]), 1.0 / self.likelihood.shape[1])
         return _fitted(self.likelihood, self.counts[None], even)
 
-    def values(self, sizes: ArrayLike) -> FloatArray:
-        """Return the mean agreement at each size, shape (n_sizes,)."""
-        values: FloatArray = _agreement(self._weights, as_sizes(sizes))[0]
-        return values
+    def losses(self, sizes: ArrayLike) -> FloatArray:
+        """Return the share of majorities other than that of infinitely many answers at each size, shape (n_sizes,)."""
+        return np.asarray(1.0 - _agreement(self._weights, as_sizes(sizes))[0])
 
-    def size_within(self, wanted: float, max_size: int) -> int | None:
-        """Return the smallest odd size whose mean agreement is at least `wanted`; None if above `max_size`."""
-        return smallest_odd_size(lambda size: float(self.values([size])[0]), wanted, max_size)
+    def size_within(self, tolerance: float, max_size: int) -> int | None:
+        """Return the smallest odd size with at most so large a share of other majorities; None if above `max_size`."""
+        return smallest_odd_size(lambda size: 1.0 - float(self.losses([size])[0]), 1.0 - tolerance, max_size)
 
-    def size_interval(self, wanted: float, max_size: int, level: float) -> tuple[int, int | None]:
+    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the interval of :meth:`size_within`, over other questions and other samples of them."""
+        wanted = 1.0 - tolerance
         agreement = _agreement(_fitted(self.likelihood, self.drawn, self.starts), SIZES)
         sizes = np.array([np.interp(wanted, values, np.log(SIZES)) for values in agreement])
         draws = np.where(agreement[:, -1] < wanted, np.inf, np.ceil(np.exp(sizes)))
         draws[draws > max_size] = np.inf
-        return interval_of_draws(draws, self.size_within(wanted, max_size), max_size, level)
+        return interval_of_draws(draws, self.size_within(tolerance, max_size), max_size, level)
 
 
 def fit_partitions(codes: IntArray, groups: NDArray[np.integer] | None, random_state: int | None) -> PartitionLaw:

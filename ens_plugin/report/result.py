@@ -44,6 +44,7 @@ __all__ = [
     "ZERO_ONE",
     "BiasVariance",
     "Costs",
+    "Criterion",
     "EnsembleReport",
     "ErrorCurve",
     "EstimateBasis",
@@ -462,43 +463,45 @@ class ErrorCurve:
         return plot_error_curve(self, label=label, ax=ax)
 
 
+# What a recommended size has to be enough for.
+Criterion = Literal["error", "probability", "agreement", "metric"]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SizeRecommendation:
-    """Recommended number of members of an ensemble, with its interval and its criterion.
+    """Recommended number of members of an ensemble in one respect, with what each size loses.
 
     Attributes
     ----------
     size : int or None
-        Smallest size that satisfies the criterion; None if it is above `max_size`, or not `is_known`: a size whose
-        interval ends above 4 times its beginning is not stated.
-    criterion : {"agreement", "excess_error", "probability", "metric"}
-        Condition on `size`.  ``"agreement"``: the mean probability that an ensemble of that size
-        predicts the same label as the infinite ensemble is at least `confidence`.  ``"excess_error"``: the
-        error, 0-1 or mean squared, is at most ``1 + tolerance`` times that of the infinite ensemble.
-        ``"probability"``: the mean Brier score of the probabilities is.  ``"metric"``: the metric differs from that
-        of the infinite ensemble by at most `tolerance`, from `size` on.
-    confidence : float or None
-        The wanted agreement; None for the other criteria.
-    tolerance : float or None
-        The wanted relative excess, or distance of the metric; None for an agreement.
+        A promise: the smallest size at which the upper bound of the loss against infinitely many members, one-sided at
+        95 %, is at most `tolerance`.  None if it is above `max_size`.
+    criterion : {"error", "probability", "agreement", "metric"}
+        What is lost: of the error, 0-1 or mean squared; of the mean Brier score of the probabilities; of the labels,
+        which are others than those of the infinite ensemble; of the metric.
+    tolerance : float
+        Loss that is allowed, in the unit of the quantity.
+    loss : float
+        Estimated loss of the current size, in that unit; NaN where the limit of a metric is not known.
+    limit : float
+        The quantity of the infinite ensemble; 1 for an agreement.
     agreement : float or None
         Agreement of the current size with the infinite ensemble; None for regression.
     interval : tuple of (int, int or None)
-        Interval of the size at the report's `interval_level`, over samples of the rows and seeds of the members; an
-        upper end of None is above `max_size`.  It holds where `has_interval`, even if no size is stated.
+        Interval, at the report's `interval_level`, of the size that is needed for the loss itself to be within the
+        tolerance, over samples of the rows and seeds of the members; an upper end of None is above `max_size`.
     reason : str
         Explanation of the size, one sentence.
     max_size : int
         Largest size considered.
+    is_required : bool
+        Whether the recommended size of the report has to be enough in this respect.
     sizes : ndarray of int64, shape (n_sizes,)
-        Sizes at which the criterion is tabulated.
-    values : ndarray of float64, shape (n_sizes,)
-        Agreement, or relative excess of the error or the Brier score, or distance of the metric, at `sizes`.
+        Sizes at which the loss is tabulated.
+    losses : ndarray of float64, shape (n_sizes,)
+        Estimated loss at `sizes`.
     of_metric : str or None
         Name of the metric, for the criterion ``"metric"``.
-    is_absolute : bool or None
-        Whether `tolerance` and `values` are differences in the unit of the metric; else they are relative to its
-        value for the infinite ensemble.  None for the other criteria.
 
     Examples
     --------
@@ -509,39 +512,38 @@ class SizeRecommendation:
     >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
     >>> report = ens_plugin.analyze(forest, X, y)
     >>> found = report.recommendation
-    >>> found.criterion, found.tolerance, found.interval[0] <= found.size
-    ('probability', 0.005, True)
+    >>> found.is_enough, found.loss <= found.tolerance, found.interval[0] <= found.size
+    (True, True, True)
     """
 
     size: int | None
-    criterion: Literal["agreement", "excess_error", "probability", "metric"]
-    confidence: float | None
-    tolerance: float | None
+    criterion: Criterion
+    tolerance: float
+    loss: float
+    limit: float
     agreement: float | None
     interval: tuple[int, int | None]
     reason: str
     max_size: int
+    is_required: bool
     sizes: IntArray
-    values: FloatArray
+    losses: FloatArray
     of_metric: str | None = None
-    is_absolute: bool | None = None
 
     def __repr__(self) -> str:
-        names = ("size", "interval", "criterion", "confidence", "tolerance", "of_metric", "agreement", "max_size")
+        names = ("size", "interval", "criterion", "tolerance", "loss", "of_metric", "agreement", "max_size")
         return brief(self, *names, always="size")
 
     @property
-    def is_known(self) -> bool:
-        """Return whether a size is stated, or that it is above `max_size`.
+    def is_enough(self) -> bool:
+        """Return whether the estimated loss of the current size is within the tolerance."""
+        return self.loss <= self.tolerance
 
-        False where the infinite ensemble's error may be 0, and where the interval is too wide to tell a size.
-        """
-        return self.size is not None or (self.has_interval and self.interval[0] >= self.max_size)
-
-    @property
-    def has_interval(self) -> bool:
-        """Return whether the interval holds the size; False where the infinite ensemble's error may be 0."""
-        return self.size is not None or not np.isnan(self.values).all()
+    def loss_at(self, size: float) -> float:
+        """Return the estimated loss at a size, interpolated linearly in 1/size; 0 at infinity."""
+        return float(
+            np.interp(1.0 / size, 1.0 / np.append(np.inf, self.sizes[::-1]), np.append(0.0, self.losses[::-1]))
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -763,13 +765,19 @@ class ReportContent:
 
     @property
     def recommended_size(self) -> int | None:
-        """Return the recommended number of members; None if above the largest size considered, or not estimated."""
+        """Return the recommended number of members; None if above the largest size considered."""
         return self.recommendation.size
 
     @property
     def is_actionable(self) -> bool:
-        """Return whether the report supports a decision on size: 30 rows or more, a recommended size and no doubts."""
-        return self.recommendation.is_known and self.has_enough_rows and not self.basis.doubts
+        """Return whether the report supports a decision on size: 30 rows or more and no doubts."""
+        return self.has_enough_rows and not self.basis.doubts
+
+    @property
+    def is_enough(self) -> bool:
+        """Return whether the current size is enough: its estimated loss is within the tolerance in every respect."""
+        found = [each for each in self.criteria if each.is_required] or [self.recommendation]
+        return all(each.is_enough for each in found)
 
     @property
     def size_name(self) -> str:
@@ -797,10 +805,8 @@ class ReportContent:
         return is_weighted and self.basis.n_effective < FEWEST_ROWS
 
     @property
-    def size_ratio(self) -> float | None:
-        """Return n_members over the recommended size, at most `max_size`; None if no size could be estimated."""
-        if not self.recommendation.is_known:
-            return None
+    def size_ratio(self) -> float:
+        """Return n_members over the recommended size, at most `max_size`."""
         return self.n_members / (self.recommended_size or self.recommendation.max_size)
 
     @property
@@ -879,8 +885,6 @@ class ReportContent:
             **self._rmse_metrics(),
             **self._cost_metrics(),
         }
-        if not self.recommendation.is_known:
-            values["recommended_size"] = values["size_capped"] = None
         return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
 
 
@@ -996,24 +1000,13 @@ def _check_recommendation(found: SizeRecommendation, name: str) -> None:
     if high is not None:
         _in_order(low, high, f"{name}.interval[0]", f"{name}.interval[1]")
     _check_sizes(found.sizes, f"{name}.sizes")
-    share = found.criterion == "agreement"
-    if share != (found.confidence is not None):
-        _refuse(f"{name}.confidence", found.confidence, f"a value that fits criterion {found.criterion!r}")
-    if share == (found.tolerance is not None):
-        _refuse(f"{name}.tolerance", found.tolerance, f"a value that fits criterion {found.criterion!r}")
-    of_metric = found.criterion == "metric"
-    if of_metric != (found.of_metric is not None):
+    if (found.criterion == "metric") != (found.of_metric is not None):
         _refuse(f"{name}.of_metric", found.of_metric, f"a value that fits criterion {found.criterion!r}")
-    if of_metric != (found.is_absolute is not None):
-        _refuse(f"{name}.is_absolute", found.is_absolute, f"a value that fits criterion {found.criterion!r}")
-    if found.confidence is not None and not 0.0 < found.confidence < 1.0:
-        _refuse(f"{name}.confidence", found.confidence, "a number between 0 and 1")
-    if found.tolerance is not None and not 0.0 < found.tolerance < math.inf:
-        _refuse(f"{name}.tolerance", found.tolerance, "a number above 0")
+    _within(found.tolerance, 0.0, math.inf, f"{name}.tolerance")
     if found.agreement is not None:
         _within(found.agreement, 0.0, 1.0, f"{name}.agreement")
-    if share:
-        _within(found.values, 0.0, 1.0, f"{name}.values")
+    if found.criterion == "agreement":
+        _within(found.losses, 0.0, 1.0, f"{name}.losses")
 
 
 def _check_bias_variance(found: BiasVariance) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ens_plugin.adapters.answers import MISSING, AnswerAdapter, AnswerEnsemble
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.arguments import DEFAULT_CONFIDENCE, granted_threads
+from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.unlabelled import Agreement, agreement_of
 from ens_plugin.core.partitions import fit_partitions
@@ -143,7 +143,7 @@ class VoteReport:
         """Return the agreement, interpolated in the logarithm of the size; the majority of two is that of one."""
         advice = self.agreement.recommendation
         place = np.log(previous_odd_size(sizes, self.ties_to))
-        values = np.interp(place, np.log(advice.sizes), advice.values, right=math.nan)
+        values = 1.0 - np.interp(place, np.log(advice.sizes), advice.losses, right=math.nan)
         return np.where(np.isinf(sizes), 1.0, values)
 
     def to_json(self) -> str:
@@ -164,7 +164,7 @@ class VoteReport:
             "fewest_samples": self.fewest_samples,
             "criterion": advice.criterion,
             "recommended_size": advice.size,
-            "interval": list(advice.interval) if advice.has_interval else None,
+            "interval": list(advice.interval),
             "curves": {
                 str(name): [value if math.isfinite(value) else None for value in frame[name].tolist()] for name in frame
             },
@@ -191,7 +191,6 @@ def analyze_votes(
     normalize: Normalize | None = None,
     unparsed: Literal["wrong", "ignored"] = "wrong",
     criterion: Literal["error", "agreement"] = "error",
-    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
@@ -227,10 +226,10 @@ def analyze_votes(
         could be read.
     criterion : {"error", "agreement"}, default="error"
         By which the recommended number of samples is chosen; without truth, by agreement.
-    confidence : float, default=0.99
-        Wanted share of majority answers that are those of infinitely many samples.
-    tolerance : float, default=0.01
-        Wanted excess of the error, relative to that of infinitely many samples.
+    tolerance : float, optional
+        What majorities may lose against those of infinitely many samples.  By ``"error"``: a share of their error, by
+        default the largest of 2 % of it, 0.2 percentage points and 0.3 standard errors; by ``"agreement"``: the share
+        of other answers, 0.01 by default.
     max_size : int, default=20001
         Largest number of samples to consider.
     interval_level : float, default=0.95
@@ -271,7 +270,7 @@ def analyze_votes(
     coded = code_answers(table, normalize, ignores_unparsed=unparsed == "ignored", random_state=random_state)
     coded, notes = _answered(coded)
     options = AnalysisOptions(
-        data="holdout", criterion=criterion, confidence=confidence, tolerance=tolerance, max_size=max_size,
+        data="holdout", criterion=criterion, tolerance=tolerance, max_size=max_size,
         interval_level=interval_level, random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
     with granted_threads(n_jobs), warnings.catch_warnings():
@@ -357,12 +356,11 @@ def _ensemble(coded: CodedAnswers) -> AnswerEnsemble:
 def _agreement(coded: CodedAnswers, options: AnalysisOptions) -> Agreement:
     """Return the agreement of all questions, with the answers in the place of their codes."""
     adapter = AnswerAdapter(_ensemble(coded))
-    wanted = replace(options, confidence=DEFAULT_CONFIDENCE if options.confidence is None else options.confidence)
     law = None
     # Votes on two answers are those of two labels, whose distribution needs no model of rivals.
     if coded.weight is None and coded.names.shape[1] > 2:
         law = fit_partitions(coded.codes, coded.groups, options.random_state)
-    found = agreement_of(adapter, np.arange(coded.questions.size)[:, None], wanted, coded.questions, law=law)
+    found = agreement_of(adapter, np.arange(coded.questions.size)[:, None], options, coded.questions, law=law)
     place = coded.questions.get_indexer(found.undecided.index)
     columns = {name: coded.names[place, found.undecided[name]] for name in ("label", "runner_up")}
     return replace(found, undecided=found.undecided.assign(**columns))
@@ -490,7 +488,7 @@ def _needs(found: VoteReport) -> list[list[str]]:
     report = found.report
     advices: list[SizeRecommendation] = [found.agreement.recommendation]
     if report is not None:
-        advices = [each for each in report.criteria if each.criterion == "excess_error"] + advices
+        advices = [each for each in report.criteria if each.criterion == "error"] + advices
     level = level_text(found.agreement.interval_level)
     rows = [["needed for", "samples", f"{level} interval"]]
     for advice in advices:
@@ -499,6 +497,6 @@ def _needs(found: VoteReport) -> list[list[str]]:
 
 
 def _purpose(advice: SizeRecommendation) -> str:
-    if advice.confidence is not None:
-        return f"{level_text(advice.confidence)} of answers as infinitely many"
-    return f"an error {level_text(advice.tolerance or math.nan)} above that of infinitely many"
+    if advice.criterion == "agreement":
+        return f"{level_text(1.0 - advice.tolerance)} of answers as infinitely many"
+    return f"an accuracy within {100 * advice.tolerance:.2g} points of that of infinitely many"
