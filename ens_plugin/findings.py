@@ -74,6 +74,8 @@ class Check:
         The rows it runs on.
     remedy : str
         What to do about its findings.
+    condition : str
+        Of a note that the trust in all figures depends on: what has to be true, as words after "if".
     """
 
     code: str
@@ -82,9 +84,10 @@ class Check:
     reads: str
     rows: Literal["training", "held-out", "all"]
     remedy: str
+    condition: str = ""
 
 
-_NAME_GROUPS = "Name what belongs together with groups=."
+_NAME_GROUPS = "Name what belongs together: analyze(..., groups=...)."
 _MORE_MEMBERS = "Train more members."
 _TRAIN_ALIKE = "Train all members with the same parameters, in one call of fit."
 _MORE_ROWS = "Pass more rows."
@@ -127,6 +130,7 @@ _IN_ORDER = (
     Check(
         "unknown-rows", "note", "Nothing in the model shows whether it was trained on these rows.",
         "the model", "held-out", "Make sure that none of them was used for training.",
+        "none of these rows was used for training",
     ),
     Check(
         "other-agreement", "note", "Rows without labels are closer to call than those with labels, or less close.",
@@ -141,7 +145,8 @@ _IN_ORDER = (
         "answers", "held-out", "Draw as many samples of each question.",
     ),
     Check(
-        "near-copies", "doubt", "Many rows lie far closer to a few others than to all the rest.",
+        "near-copies", "doubt",
+        "Many rows look like a few things measured several times; a tree that did not see a row has seen its twins.",
         "features and target", "training", _NAME_GROUPS,
     ),
     Check(
@@ -154,15 +159,18 @@ _IN_ORDER = (
         "bags and errors of members", "training", "Train all members on as many rows.",
     ),
     Check(
-        "neighbouring-rows", "doubt", "Rows that follow each other belong together.",
+        "neighbouring-rows", "doubt",
+        "Rows that follow each other belong together; a tree that did not see a row has seen its neighbours.",
         "bags and errors of members", "training", _NAME_GROUPS,
     ),
     Check(
         "sorted-rows", "note", "Rows that follow each other belong together, and the rows are sorted.",
         "bags and errors of members", "training", "Pass later rows as held-out rows if the model is used for them.",
+        "new rows are like these and not later ones",
     ),
     Check(
-        "subjects", "doubt", "Several rows seem to belong to one subject, or to one series over time.",
+        "subjects", "doubt",
+        "Several rows seem to belong to one subject or series; a tree that did not see a row has seen its twins.",
         "features, target, bags and errors of members", "training", _NAME_GROUPS,
     ),
     # The members.
@@ -233,10 +241,12 @@ _IN_ORDER = (
     Check(
         "unproved-rows", "note", "Nothing in the model shows whether these are its training rows, in their order.",
         "bags", "training", "Fit with oob_score=True where the model takes it.",
+        "X and y are the training rows in their order",
     ),
     Check(
         "unproved-target", "note", "The model keeps too little of its target to prove y.",
         "bags", "training", "Make sure that y is the training target, in training order.",
+        "y is the training target in its order",
     ),
     Check("few-rows", "note", "There are so few rows that every estimate is imprecise.", "rows", "all", _MORE_ROWS),
     Check(

@@ -207,6 +207,7 @@ def build_report(
             n_effective=used.n_effective,
             n_distinct=None if known.likeness is None else count_distinct_rows(tallied, known.likeness),
             n_repeated=_count_repeated(known, evidence, usable),
+            baseline_error=estimates.baseline_error,
             n_groups=None if used.groups is None else int(np.unique(used.groups).size),
             findings=findings,
         ),

@@ -33,6 +33,7 @@ from ens_plugin.analysis.sizes import (
     member_variance,
     recommendation_reason,
     size_model,
+    target_variance,
     values_size,
 )
 from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests
@@ -601,18 +602,12 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
     )
     return Estimates(
         error_curve=_regression_curve(loss, data.path, settings),
-        recommendation=values_size(loss, _target_variance(sample), n_members, settings),
+        recommendation=values_size(loss, target_variance(sample), n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
         seed_variance=luck.seed_variance,
         findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
     )
-
-
-def _target_variance(sample: Sample) -> float:
-    """Return the variance of the target over the sampled rows: the mean squared error of predicting its mean."""
-    target, weight = sample.block.target.astype(np.float64), sample.weight / sample.weight.sum()
-    return float(weight @ (target - weight @ target) ** 2)
 
 
 class _Luck(NamedTuple):

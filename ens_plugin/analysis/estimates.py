@@ -128,7 +128,7 @@ class Estimates:
 
     `criteria` are the sizes by every criterion, of which `recommendation` is one; `metric_size` is that by a requested
     metric.  `error_draws` are of a classifier, for the size by its error, and `error_sd` is the standard error of the
-    infinite ensemble's.
+    infinite ensemble's.  `baseline_error` is that of always predicting the commonest label, or the mean.
     `seed_variance` is that of the mean loss of these rows, as of :class:`ens_plugin.core.judged_rows.JudgedRows`.
     """
 
@@ -140,6 +140,7 @@ class Estimates:
     criteria: tuple[SizeRecommendation, ...] = ()
     error_draws: ErrorDraws | None = None
     error_sd: float = math.nan
+    baseline_error: float = math.nan
     metric_size: SizeRecommendation | None = None
     seed_variance: float = math.nan
 

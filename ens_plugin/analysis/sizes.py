@@ -1,8 +1,8 @@
 r"""Recommended sizes: one rule for "enough" in every respect.
 
 A size is enough where its loss against the infinite ensemble is at most the tolerance.  The present size is judged by
-the estimated loss.  The recommended size is a promise: the smallest size at which the upper bound of the loss, one-sided
-at 95 %, is within the tolerance in every respect that was asked for.
+the estimated loss.  The recommended size is a promise: the smallest size at which the upper bound of the loss,
+one-sided at 95 %, is within the tolerance in every respect that was asked for.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ __all__ = [
     "recommendation_reason",
     "resize_by_distinct_rows",
     "size_model",
+    "target_variance",
     "values_size",
     "with_criteria",
 ]
@@ -325,6 +326,7 @@ def with_criteria(
 ) -> Estimates:
     """Return the estimates with the size in every respect, and the recommendation by those that were asked for."""
     own = estimates.recommendation
+    estimates = replace(estimates, baseline_error=_baseline_error(adapter, sample))
     of_metric = () if estimates.metric_size is None else (estimates.metric_size,)
     if adapter.info.task == "regression":
         return _chosen(estimates, (own, *of_metric))
@@ -403,9 +405,27 @@ def probability_size(
     return recommend(loss, goal, agreement, adapter.n_members, settings)
 
 
+def _baseline_error(adapter: EnsembleAdapter, sample: Sample) -> float:
+    """Return the error of always predicting the commonest label, or the mean squared error of the mean."""
+    if adapter.info.task == "regression":
+        return target_variance(sample)
+    return float(1.0 - _label_shares(sample).max())
+
+
+def target_variance(sample: Sample) -> float:
+    """Return the variance of the target over the sampled rows."""
+    target, weight = sample.block.target.astype(np.float64), sample.weight / sample.weight.sum()
+    return float(weight @ (target - weight @ target) ** 2)
+
+
+def _label_shares(sample: Sample) -> FloatArray:
+    shares: FloatArray = np.bincount(sample.block.target, sample.weight, sample.block.n_labels) / sample.weight.sum()
+    return shares
+
+
 def _brier_of_base_rates(sample: Sample) -> float:
     """Return the Brier score of always predicting how often each label occurs; of two labels that of one."""
-    shares = np.bincount(sample.block.target, sample.weight, sample.block.n_labels) / sample.weight.sum()
+    shares = _label_shares(sample)
     return float(shares @ (1.0 - shares)) / (2.0 if shares.size == 2 else 1.0)
 
 

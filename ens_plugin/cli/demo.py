@@ -8,28 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.cli.console import only_results_on_stdout, quiet_libraries
+from ens_plugin.report.answers import answer_lines
 from ens_plugin.report.result import EnsembleReport
-from ens_plugin.report.text import aligned, error_text, interval_text, level_text, recommended_text
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.connection import check_server, tracking_errors
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["demo_experiments", "demonstrations", "log_demonstrations", "results_table"]
+__all__ = ["demo_experiments", "demonstrated", "demonstrations", "log_demonstrations"]
 
 # An experiment for each data set, because errors on different data cannot be read off the same chart.
 EXPERIMENTS = {name: f"ens-plugin demo: {name}" for name in ("breast cancer", "digits", "diabetes")}
-
-EXPLANATION = """\
-Error        at the current number of trees, from the out-of-bag rows of each
-             tree: share of wrong labels; diabetes: mean squared error, in
-             squared points of disease progression (root: {rmse}).
-             In brackets its {level} interval.
-Infinite     the same error with infinitely many trees.
-Needed       trees until the probabilities (mean Brier score) are within 0.5 %
-             of the infinite forest's; diabetes: until the error is within 1 %.
-Agreement    with the infinite forest's predictions, at the current size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,25 +88,10 @@ def _log(demonstration: Demonstration, experiment_id: str) -> None:
         log_report(demonstration.report, model_id=logged.model_id)
 
 
-def results_table(shown: Sequence[Demonstration]) -> str:
-    """Return a table of the reports as text, at most 80 columns wide, and an explanation of its columns."""
-    header = ("Data", "Trees", "Error", "", "Infinite", "Needed", "Agreement")
-    rows = [header, *(_row(demonstration.name, demonstration.report) for demonstration in shown)]
-    lines = aligned(rows)
-    lines.insert(1, "-" * len(lines[0]))
-    rmse = next((f"{one.report.rmse:.3g} points" for one in shown if one.report.is_squared), "-")
-    level = level_text(shown[0].report.error_curve.interval_level)
-    return "\n".join([*lines, "", EXPLANATION.format(level=level, rmse=rmse)])
+def demonstrated(shown: Sequence[Demonstration]) -> str:
+    """Return the answers of each report below the name of its data set, at most 80 columns wide."""
+    return "\n\n".join("\n".join([_title(each), *answer_lines(each.report)]) for each in shown)
 
 
-def _row(name: str, report: EnsembleReport) -> tuple[str, ...]:
-    curve, recommendation = report.error_curve, report.recommendation
-    return (
-        name,
-        str(report.n_members),
-        error_text(report.error, curve.metric),
-        f"({interval_text(report.error_interval, curve.metric)})",
-        error_text(curve.asymptote, curve.metric),
-        recommended_text(recommendation),
-        "-" if recommendation.agreement is None else f"{100 * recommendation.agreement:.1f} %",
-    )
+def _title(shown: Demonstration) -> str:
+    return f"{shown.name.capitalize()}: {type(shown.forest).__name__} of {shown.report.n_members} trees"

@@ -52,7 +52,7 @@ from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError, spelled
 from ens_plugin.findings import CHECKS, explain
-from ens_plugin.report.answer import markdown_summary
+from ens_plugin.report.answers import markdown_summary
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import level_text, printable, wrapped
 from ens_plugin.tracking.connection import (
@@ -136,12 +136,12 @@ def demo(tracking_uri: str | None) -> None:
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
     """
-    from ens_plugin.cli.demo import demo_experiments, demonstrations, log_demonstrations, results_table
+    from ens_plugin.cli.demo import demo_experiments, demonstrated, demonstrations, log_demonstrations
 
     uri = use_store(tracking_uri)
     experiments = demo_experiments(uri)
     shown = demonstrations()
-    click.echo(results_table(shown))
+    click.echo(demonstrated(shown))
     log_demonstrations(shown, uri, experiments)
     click.echo(f"\nLogged {len(shown)} runs to MLflow, each to an experiment of its own.\nTo see the first curve:\n")
     click.echo(browse_hint(uri, next(iter(experiments.values()))))

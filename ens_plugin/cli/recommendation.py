@@ -14,21 +14,15 @@ from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
-from ens_plugin.report.answer import markdown_verdict, verdict
+from ens_plugin.report.answers import answer_lines, markdown_answers
 from ens_plugin.report.budget import NO_LIMITS, Budget, CostLimits
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
-    level_text,
     member_noun,
     number_text,
     printable,
-    reason_sentence,
-    recommended_interval_text,
-    recommended_text,
-    root_sentence,
-    size_label,
     wrapped,
 )
 from ens_plugin.sizing.budget import measure_costs
@@ -42,7 +36,6 @@ __all__ = [
     "as_text",
     "budget_checks",
     "checks_of",
-    "is_decided",
     "recommended",
     "savings_lines",
     "savings_markdown_lines",
@@ -75,7 +68,7 @@ class Recommendation:
     picture : str or None
         Path of the picture of the error curve.
     is_decided : bool
-        Whether the rows tell if the demands are met: by the recommended size, or else by both ends of its interval.
+        Whether the rows tell if the demands are met: there are enough of them, and no doubts.
     budget : Budget or None
         What the limits on bytes and latency allow; None without such limits.
     """
@@ -102,28 +95,13 @@ def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture
     if picture is not None:
         write_bytes(picture, _error_curve_png(found.report))
     shown = None if picture is None else str(picture)
-    return Recommendation(found.report, checks, savings, shown, is_decided(found.report, limits), budget)
+    return Recommendation(found.report, checks, savings, shown, found.report.is_actionable, budget)
 
 
 def _budget(found: Analysis, limits: CostLimits) -> Budget:
     with only_results_on_stdout():
         costs = measure_costs(found.model, found.rows.X)
     return found.report.budget(costs, **limits._asdict())
-
-
-def is_decided(report: EnsembleReport, limits: Limits) -> bool:
-    """Return whether the demands have one answer for all sizes in the interval, where no size is stated."""
-    if report.is_actionable or not report.has_enough_rows or report.basis.doubts:
-        return report.is_actionable
-    fewest, most = _ratios(report)
-    limit = math.inf if limits.max_size_ratio is None else limits.max_size_ratio
-    return report.recommendation.interval[1] is not None and not fewest <= limit < most
-
-
-def _ratios(report: EnsembleReport) -> tuple[float, float]:
-    """Return the smallest and the largest ratio of the number of members to a size within the interval."""
-    low, high = report.recommendation.interval
-    return 0.0 if high is None else report.n_members / high, report.n_members / low
 
 
 def _savings(found: Analysis) -> Savings | None:
@@ -160,12 +138,6 @@ def _size_check(report: EnsembleReport) -> Check:
     if report.basis.doubts:
         return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
     noun = member_noun(report)
-    if not found.is_known:
-        most = found.interval[1] if found.has_interval else None
-        if most is None:
-            return Check("recommended_size", False, None, found.max_size, reason_sentence(report))
-        sentence = f"At most {counted(most, f'{noun} is', f'{noun}s are')} enough for {criterion_words(found)}."
-        return Check("recommended_size", True, None, found.max_size, sentence)
     reached = (
         f"{counted(found.size, f'{noun} is', f'{noun}s are')} enough"
         if found.size
@@ -181,20 +153,13 @@ def _ratio_check(report: EnsembleReport, limit: float) -> Check:
         return Check("max_size_ratio", False, None, limit, sentence)
     if report.basis.doubts:
         return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
-    if not report.recommendation.is_known and report.recommendation.has_interval:
-        fewest, most = _ratios(report)
-        sentence = (
-            f"{number_text(report, report.n_members)}: {fewest:.2f} to {most:.2f} times as many as needed; at most "
-            f"{limit:g} wanted."
-        )
-        return Check("max_size_ratio", most <= limit, None, limit, sentence)
     size, ratio = report.recommended_size, report.size_ratio
-    if size is None and ratio is not None and ratio > 1.0:
+    if size is None and ratio > 1.0:
         # The ratio to the largest size considered; more members than that are needed.
         now, most = number_text(report, report.n_members), report.recommendation.max_size
         sentence = f"{now}: less than {ratio:.2f} times as many as needed, which are more than {most}."
         return Check("max_size_ratio", ratio <= limit, ratio, limit, sentence)
-    if size is None or ratio is None:
+    if size is None:
         # The demand is on ensembles larger than needed; one for which no size is large enough meets it.
         return Check("max_size_ratio", True, None, limit, "The ensemble is not larger than recommended.")
     return Check(
@@ -240,11 +205,12 @@ def budget_checks(budget: Budget) -> tuple[Check, ...]:
 def as_json(found: Recommendation) -> str:
     """Return a recommendation as JSON; its fields are described in ``docs/reference/json.md``."""
     recommendation = found.report.to_dict()["recommendation"]
-    brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "values")}
+    brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "losses")}
     content: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "model": found.report.model,
         "n_members": found.report.n_members,
+        "accuracy": _known(found.report.accuracy),
         "error": _known(found.report.error),
         "rmse": _known(found.report.rmse),
         **brief,
@@ -269,11 +235,7 @@ def _known(value: float) -> float | None:
 
 def as_text(found: Recommendation) -> str:
     """Return a recommendation as text, at most 80 columns wide."""
-    report = found.report
-    lines = [_size_line(report, ""), *wrapped(reason_sentence(report))]
-    lines += wrapped(root_sentence(report))
-    if not report.has_enough_rows or report.basis.doubts:
-        lines = [*wrapped(f"Warning: {verdict(report)}"), *lines]
+    lines = answer_lines(found.report)
     lines += savings_lines(found.savings)
     lines += [] if found.budget is None else ["", *found.budget.lines()]
     demands = [line for check in found.checks[1:] for line in wrapped(check.text, later="  ")]
@@ -284,15 +246,7 @@ def as_markdown(found: Recommendation) -> str:
     """Return a recommendation in Markdown, with all text of the report escaped."""
     report = found.report
     failed = [f"**{escaped_markdown(check.text, 400)}**\n" for check in found.checks if not check.passed]
-    lines = [
-        *failed,
-        markdown_verdict(report),
-        "",
-        _size_line(report, "**"),
-        escaped_markdown(reason_sentence(report), 400),
-    ]
-    if report.is_squared:
-        lines += ["", escaped_markdown(root_sentence(report), 400)]
+    lines = [*failed, markdown_answers(report)]
     lines += savings_markdown_lines(found.savings)
     lines += [] if found.budget is None else ["", *_budget_markdown_lines(found.budget)]
     demands = [f"- {escaped_markdown(check.text, 400)}" for check in found.checks[1:] if check.passed]
@@ -328,14 +282,6 @@ def _markdown_table(table: Sequence[Sequence[str]]) -> list[str]:
 
 def _table_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _size_line(report: EnsembleReport, emphasis: str) -> str:
-    size = recommended_text(report.recommendation)
-    level = level_text(report.error_curve.interval_level)
-    interval = recommended_interval_text(report.recommendation)
-    members = f"{emphasis}{size}{emphasis} {member_noun(report)}{'s' * (size != '1')}"
-    return f"{size_label(report)}: {members} ({level} interval {interval}); now {report.n_members}."
 
 
 def _link_target(target: str) -> str:

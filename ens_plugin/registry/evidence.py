@@ -584,8 +584,6 @@ def scalar_tables(
 
 
 def _report_scalars(report: EnsembleReport) -> dict[str, float]:
-    scalars = {name: value for name, value in report.metrics().items() if math.isfinite(value)}
-    if report.size_ratio is not None:
-        # An upper bound where the recommended size was capped, because that size is then a lower bound.
-        scalars["size_ratio"] = report.size_ratio
-    return scalars
+    scalars = {name: value for name, value in report.scalars().items() if math.isfinite(value)}
+    # The ratio is an upper bound where the recommended size was capped, because that size is then a lower bound.
+    return {**scalars, "size_ratio": report.size_ratio}

@@ -29,10 +29,13 @@ else:
 Table = Literal["report", "baseline", "metrics"]
 Bound = Literal["max", "min"]
 
+ACCURACY_SCALARS = ("accuracy", "accuracy_lower", "accuracy_upper", "asymptotic_accuracy")
+ERROR_SCALARS = ("error", "error_lower", "error_upper", "asymptotic_error")
+RMSE_SCALARS = ("rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse")
 REPORT_SCALARS = (
-    "error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd", "n_members",
+    *ACCURACY_SCALARS, *ERROR_SCALARS, "excess_error", "algorithmic_sd", "n_members",
     "recommended_size", "size_capped", "agreement", "member_error", "member_variance", "bias", "size_ratio",
-    "megabytes", "latency_ms", "rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse",
+    "megabytes", "latency_ms", *RMSE_SCALARS,
 )  # fmt: skip
 COSTS = ("megabytes", "latency_ms")
 # Of the curve of a scorer of scikit-learn, which has its name in place of "error".
@@ -54,14 +57,14 @@ OF_THE_SIZE = {
     **{("report", name): AMOUNT for name in ("size_ratio", *COSTS)},
 }
 OF_THE_ERROR = {
-    **{("report", name): SHARE for name in (*REPORT_SCALARS[:4], "algorithmic_sd")},
+    **{("report", name): SHARE for name in (*ACCURACY_SCALARS, *ERROR_SCALARS, "algorithmic_sd")},
     ("report", "excess_error"): DIFFERENCE,
     **{("baseline", name): DIFFERENCE for name in BASELINE_SCALARS},
 }
 OF_THE_LABELS = {("report", name): SHARE for name in ("agreement", "member_error", "member_variance", "bias")}
 OF_SQUARES = {
     ("report", name): AMOUNT
-    for name in (*REPORT_SCALARS[:4], "algorithmic_sd", "member_error", "member_variance", "bias", *REPORT_SCALARS[-4:])
+    for name in (*ERROR_SCALARS, "algorithmic_sd", "member_error", "member_variance", "bias", *RMSE_SCALARS)
 }
 # Of the scorers of scikit-learn, all others but negated errors are from 0 to 1.
 SCORES_TO_1 = ("r2", "explained_variance", "d2_absolute_error_score", "d2_brier_score", "d2_log_loss_score")
@@ -69,7 +72,7 @@ SCORES_FROM_MINUS_1 = ("matthews_corrcoef", "adjusted_rand_score", "adjusted_mut
 SCORES_WITHOUT_END = ("mutual_info_score", "positive_likelihood_ratio")
 FILE_LIMIT = 1_000_000
 _EXAMPLE = (
-    f"A policy is two lines at least, [report] and error_upper.max = 0.08 for example. Under [report] are bounds on "
+    f"A policy is two lines at least, [report] and accuracy_lower.min = 0.92 for example. Under [report] are bounds on "
     f"{', '.join(REPORT_SCALARS)}; under [baseline] {', '.join((NO_WORSE, *BASELINE_SCALARS))}."
 )
 DOTTED = " Names of metrics with dots go into quotes."
@@ -590,6 +593,7 @@ _BY_SIZE = {
     **{(name, "max"): _FEWER for name in COSTS},
 }
 _FALL_WITH_SIZE = ("error", "error_upper", "error_lower")
+_RISE_WITH_SIZE = ("accuracy", "accuracy_lower", "accuracy_upper")
 _OTHER = {"max": "min", "min": "max"}
 _ENDS, _SHORTFALL, _LIMIT = ("_lower", "_upper"), "_shortfall", "asymptotic_"
 _OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
@@ -620,7 +624,10 @@ def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str
     excess = scalars.get("excess_error")
     if excess is None:
         return _BETTER_SCORE.format(score) if f"{_LIMIT}{score}" in scalars else f"{_BETTER}."
-    if bound == "max" and name in _FALL_WITH_SIZE and scalars.get(name, math.inf) - excess <= requirement.threshold:
+    value = scalars.get(name, math.nan)
+    if bound == "max" and name in _FALL_WITH_SIZE and value - excess <= requirement.threshold:
+        return _MORE
+    if bound == "min" and name in _RISE_WITH_SIZE and value + excess >= requirement.threshold:
         return _MORE
     return f"{_BETTER}: infinitely many members would lower the error by no more than {max(excess, 0.0):.2g}."
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ens_plugin.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ens_plugin.report.answer import markdown_summary, summarize, verdict
+    from ens_plugin.report.answers import headline, markdown_summary, summarize, three_answers
     from ens_plugin.report.html import render_page, write_page
     from ens_plugin.report.plots import (
         default_style,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from ens_plugin.report.result import EstimateBasis, LabelErrors, MetricBasis
     from ens_plugin.report.serialization import report_from_dict
-    from ens_plugin.report.text import error_text, gain_sentence, interval_text, label_notes, label_rows, printable
+    from ens_plugin.report.text import error_text, interval_text, label_notes, label_rows, printable
 
 __all__ = [
     "EstimateBasis",
@@ -26,7 +26,7 @@ __all__ = [
     "MetricBasis",
     "default_style",
     "error_text",
-    "gain_sentence",
+    "headline",
     "interval_text",
     "label_notes",
     "label_rows",
@@ -39,7 +39,7 @@ __all__ = [
     "report_figures",
     "report_from_dict",
     "summarize",
-    "verdict",
+    "three_answers",
     "write_page",
 ]
 
@@ -49,11 +49,11 @@ _HOME_OF = {
     "MetricBasis": "ens_plugin.report.result",
     "default_style": "ens_plugin.report.plots",
     "error_text": "ens_plugin.report.text",
-    "gain_sentence": "ens_plugin.report.text",
+    "headline": "ens_plugin.report.answers",
     "interval_text": "ens_plugin.report.text",
     "label_notes": "ens_plugin.report.text",
     "label_rows": "ens_plugin.report.text",
-    "markdown_summary": "ens_plugin.report.answer",
+    "markdown_summary": "ens_plugin.report.answers",
     "plot_agreement": "ens_plugin.report.plots",
     "plot_bias_variance": "ens_plugin.report.plots",
     "plot_error_curve": "ens_plugin.report.plots",
@@ -61,8 +61,8 @@ _HOME_OF = {
     "render_page": "ens_plugin.report.html",
     "report_figures": "ens_plugin.report.plots",
     "report_from_dict": "ens_plugin.report.serialization",
-    "summarize": "ens_plugin.report.answer",
-    "verdict": "ens_plugin.report.answer",
+    "summarize": "ens_plugin.report.answers",
+    "three_answers": "ens_plugin.report.answers",
     "write_page": "ens_plugin.report.html",
 }
 

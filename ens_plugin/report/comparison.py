@@ -15,7 +15,7 @@ from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_differen
 from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, printable, with_article
 from ens_plugin.errors import InputError, ends_at_caller
-from ens_plugin.report.answer import DOUBTED
+from ens_plugin.report.answers import DOUBTED
 from ens_plugin.report.result import EnsembleReport, ErrorCurve
 from ens_plugin.report.text import (
     SHARES,
@@ -420,8 +420,8 @@ def _row(report: EnsembleReport, difference: ReportDifference | None) -> dict[st
         "difference_lower": math.nan if difference is None else difference.lower,
         "difference_upper": math.nan if difference is None else difference.upper,
         "recommended_size": size,
-        "recommended_lower": low if advice.has_interval else None,
-        "recommended_upper": high if advice.has_interval else None,
+        "recommended_lower": low,
+        "recommended_upper": high,
         f"recommended_{key}": curve.at(size) if size is not None and curve.reaches(size) else float("nan"),
         "n_rows": report.n_rows,
         "doubts": " ".join(report.basis.doubts),

@@ -189,6 +189,8 @@ class EstimateBasis:
         Rows whose features and target occur in the data more than once.
     n_groups : int or None
         Number of groups of dependent rows; None where no groups were given.
+    baseline_error : float
+        Error, 0-1 or mean squared, of always predicting the commonest label, or the mean; NaN where it is not known.
     n_unlabelled : int or None
         Number of other rows, without labels, that the agreement is from; None where it is from the rows with labels.
     findings : tuple of Finding
@@ -202,6 +204,7 @@ class EstimateBasis:
     n_distinct: int | None = None
     n_repeated: int = 0
     n_groups: int | None = None
+    baseline_error: float = math.nan
     n_unlabelled: int | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -836,18 +839,34 @@ class ReportContent:
         """Return whether the error is the mean squared error, of which the root is shown too."""
         return self.error_curve.metric == SQUARED
 
-    def _rmse_metrics(self) -> dict[str, float]:
-        if not self.is_squared:
-            return {}
-        squares = dict(zip(("rmse", "rmse_lower", "rmse_upper"), (self.error, *self.error_interval), strict=True))
-        squares["asymptotic_rmse"] = self.error_curve.asymptote
-        return {name: math.sqrt(max(value, 0.0)) for name, value in squares.items()}
-
     def _cost_metrics(self) -> dict[str, float]:
         if self.costs is None:
             return {}
         size = self.n_members
         return {"megabytes": self.costs.bytes.at(size) / 1e6, "latency_ms": 1e3 * self.costs.latency.at(size)}
+
+    @property
+    def measure_key(self) -> str:
+        """The name under which the everyday measure is logged: accuracy, rmse, a scorer's name, or error."""
+        if self.error_curve.metric == ZERO_ONE:
+            return "accuracy"
+        return "rmse" if self.is_squared else self.error_curve.key
+
+    def measured(self, error: float, interval: tuple[float, float]) -> tuple[float, float, float]:
+        """Return an error and the ends of its interval, from the lower one on, as values of the everyday measure."""
+        low, high = interval
+        if self.error_curve.metric == ZERO_ONE:
+            return 1.0 - error, 1.0 - high, 1.0 - low
+        if not self.is_squared:
+            return error, low, high
+        root, lower, upper = (math.sqrt(max(value, 0.0)) if value == value else value for value in (error, low, high))
+        return root, lower, upper
+
+    def _measure_metrics(self) -> dict[str, float]:
+        """Return the everyday measure at the current size, its interval, and that of infinitely many members."""
+        curve = self.error_curve
+        limit, *_ = self.measured(curve.asymptote, curve.asymptote_interval)
+        return _named(self.measure_key, *self.measured(self.error, self.error_interval), limit)
 
     def metrics(self) -> dict[str, float]:
         """Return the scalars of the report that are logged to MLflow, by name without a prefix.
@@ -855,37 +874,51 @@ class ReportContent:
         Returns
         -------
         dict of str to float
-            Keys such as ``"error"``, ``"asymptotic_error"``, ``"recommended_size"``.  A curve of a scorer of
-            scikit-learn has its name in place of "error": ``"roc_auc"``, ``"roc_auc_lower"``, ``"roc_auc_upper"``,
-            ``"asymptotic_roc_auc"``, and ``"roc_auc_shortfall"``, by how much the infinite ensemble's is greater, in
-            place of ``"excess_error"``.  Values that
-            this report does not define (``"agreement"`` for regression, the asymptote of the path
-            estimator) are missing.  A mean squared error has its root beside it: ``"rmse"``, ``"rmse_lower"``,
-            ``"rmse_upper"``, ``"asymptotic_rmse"``.  ``"recommended_size"`` is `max_size` when the recommendation
-            is above it, and ``"size_capped"`` is then 1; without a recommendation both are missing.  ``"megabytes"``
-            and ``"latency_ms"`` are there where the report keeps measured costs.
+            Each is one that a person compares over runs: ``"accuracy"``, ``"accuracy_lower"``, ``"accuracy_upper"``
+            and ``"asymptotic_accuracy"``, that of infinitely many members; of values ``"rmse"`` in place of
+            "accuracy", and with a metric its name, or ``"error"`` where it has no name that can be logged.
+            ``"recommended_size"``, `max_size` where the recommendation is above it, ``"n_members"``, ``"agreement"``,
+            ``"bias"`` and ``"member_variance"``.  Values that this report does not define (``"agreement"`` for
+            regression) are missing.  ``"megabytes"`` and ``"latency_ms"`` are there where the report keeps measured
+            costs.
         """
-        lower, upper = self.error_interval
         recommended = self.recommendation.size
-        key, limit, is_score = self.error_curve.key, self.error_curve.asymptote, self.error_curve.greater_is_better
         values: dict[str, float | None] = {
-            key: self.error,
-            f"{key}_lower": lower,
-            f"{key}_upper": upper,
-            f"asymptotic_{key}": limit,
-            **({f"{key}_shortfall": limit - self.error} if is_score else {"excess_error": self.error - limit}),
-            "algorithmic_sd": self.algorithmic_sd,
-            "n_members": float(self.n_members),
+            **self._measure_metrics(),
             "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),
-            "size_capped": float(recommended is None),
+            "n_members": float(self.n_members),
             "agreement": self.recommendation.agreement,
-            "member_error": self.bias_variance.member_error,
-            "member_variance": self.bias_variance.member_variance,
             "bias": self.bias_variance.bias,
-            **self._rmse_metrics(),
+            "member_variance": self.bias_variance.member_variance,
             **self._cost_metrics(),
         }
-        return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
+        return _known(values)
+
+    def scalars(self) -> dict[str, float]:
+        """Return every scalar that a policy of the gate may name: those of :meth:`metrics`, and further ones.
+
+        ``"error"`` with its ends, ``"asymptotic_error"`` and ``"excess_error"`` of an error; of a score the shortfall
+        against infinitely many members; ``"algorithmic_sd"``, ``"member_error"`` and ``"size_capped"``, which is 1
+        where the recommended size is above `max_size`.
+        """
+        lower, upper = self.error_interval
+        key, limit, is_score = self.error_curve.key, self.error_curve.asymptote, self.error_curve.greater_is_better
+        further: dict[str, float | None] = {
+            **_named(key, self.error, lower, upper, limit),
+            **({f"{key}_shortfall": limit - self.error} if is_score else {"excess_error": self.error - limit}),
+            "algorithmic_sd": self.algorithmic_sd,
+            "size_capped": float(self.recommendation.size is None),
+            "member_error": self.bias_variance.member_error,
+        }
+        return {**_known(further), **self.metrics()}
+
+
+def _named(key: str, here: float, lower: float, upper: float, limit: float) -> dict[str, float]:
+    return {key: here, f"{key}_lower": lower, f"{key}_upper": upper, f"asymptotic_{key}": limit}
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
 
 
 ReportKind = TypeVar("ReportKind", bound=ReportContent)
@@ -1183,7 +1216,7 @@ class EnsembleReport(ReportContent):
     outputs: Mapping[str, EnsembleReport] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        found, key = self.metrics(), self.error_curve.key
+        found, key = self.metrics(), self.measure_key
         shown = [f"{name}={found[name]:.4g}" for name in (key, f"asymptotic_{key}") if name in found]
         return (
             f"EnsembleReport({printable(self.model, 60)}, {', '.join([f'n_members={self.n_members}', *shown])}, "
@@ -1408,7 +1441,7 @@ class EnsembleReport(ReportContent):
 
     def summary(self) -> str:
         """Return a plain-text summary for one screen: at most 24 lines of at most 80 columns."""
-        from ens_plugin.report.answer import summarize
+        from ens_plugin.report.answers import summarize
 
         return summarize(self)
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_KNOWN",
-    "NOT_TOLD",
     "SHARES",
     "WIDTH",
     "CriterionRow",
@@ -44,8 +43,7 @@ __all__ = [
     "finite_words",
     "first_doubt",
     "first_rows",
-    "further_findings",
-    "gain_sentence",
+    "gain_texts",
     "group_words",
     "in_nouns",
     "independence_words",
@@ -56,8 +54,11 @@ __all__ = [
     "label_rows",
     "label_words",
     "level_text",
+    "loss_text",
+    "measure_interval_text",
     "measure_name",
     "measure_of",
+    "measure_text",
     "member_noun",
     "members_text",
     "noun_of",
@@ -73,29 +74,26 @@ __all__ = [
     "reason_sentence",
     "recommended_interval_text",
     "recommended_text",
-    "root_sentence",
-    "root_texts",
     "seconds_text",
     "short_names",
     "size_interval_text",
-    "size_label",
     "size_lines",
-    "size_sentence",
     "size_text",
     "spread_and_unit",
     "spread_sentences",
     "spread_text",
     "table_row",
+    "tolerance_text",
     "variance_sentence",
-    "wanted_text",
     "with_code",
     "wrapped",
 ]
 
 NOT_KNOWN = "not estimated"
-NOT_TOLD = "cannot be told"
 
-SHARES = (ZERO_ONE, "0-1 loss")  # the latter in reports of earlier versions
+SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
+
+_QUANTITIES = {"error": "an error", "probability": "a Brier score", "metric": "the metric"}
 
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
@@ -179,16 +177,12 @@ def size_interval_text(interval: tuple[int, int | None], max_size: int) -> str:
 
 
 def recommended_text(recommendation: SizeRecommendation) -> str:
-    """Return the recommended size as text, or "cannot be told", or "not estimated"."""
-    if not recommendation.is_known:
-        return NOT_TOLD if recommendation.has_interval else NOT_KNOWN
+    """Return the recommended size as text."""
     return size_text(recommendation.size, recommendation.max_size)
 
 
 def recommended_interval_text(recommendation: SizeRecommendation) -> str:
-    """Return the interval of the recommended size as text, or "not estimated"."""
-    if not recommendation.has_interval:
-        return NOT_KNOWN
+    """Return the interval of the size that is needed as text."""
     return size_interval_text(recommendation.interval, recommendation.max_size)
 
 
@@ -197,34 +191,33 @@ def level_text(level: float) -> str:
     return f"{100.0 * level:.4g} %"
 
 
-def wanted_text(recommendation: SizeRecommendation) -> str:
-    """Return the wanted agreement or tolerance: a share in percent, or a difference in the unit of the metric."""
-    wanted = recommendation.tolerance if recommendation.confidence is None else recommendation.confidence
-    if wanted is None:
-        return NOT_KNOWN
-    return f"{wanted:.4g}" if recommendation.is_absolute else level_text(wanted)
+def tolerance_text(recommendation: SizeRecommendation) -> str:
+    """Return the loss that is allowed: in percent of labels, percentage points of accuracy, or the quantity's unit."""
+    return loss_text(recommendation, recommendation.tolerance)
+
+
+def loss_text(recommendation: SizeRecommendation, loss: float) -> str:
+    """Return a loss in the unit of a criterion, with two significant digits."""
+    if recommendation.criterion == "agreement":
+        return f"{_two_digits(100.0 * loss)} %"
+    # Only a share of the labels has a limit from 0 to 1 and this criterion; a squared error has a unit of its own.
+    return _two_digits(loss)
 
 
 def criterion_words(recommendation: SizeRecommendation) -> str:
-    """Return the criterion of the recommended size, in words."""
-    if recommendation.confidence is not None:
-        return f"{level_text(recommendation.confidence)} agreement with the infinite ensemble"
-    if recommendation.of_metric is not None:
-        name, distance = printable(recommendation.of_metric, 40), wanted_text(recommendation)
-        return f"{name} within {distance} of that of the infinite ensemble"
-    if recommendation.tolerance is not None:
-        loss = "a mean Brier score" if recommendation.criterion == "probability" else "an error"
-        return f"{loss} at most {level_text(recommendation.tolerance)} above that of the infinite ensemble"
-    return printable(recommendation.criterion, 60)
+    """Return what the recommended size is enough for, in words."""
+    allowed = tolerance_text(recommendation)
+    if recommendation.criterion == "agreement":
+        return f"at most {allowed} of other labels than infinitely many"
+    return f"{_QUANTITIES[recommendation.criterion]} within {allowed} of that of infinitely many"
 
 
 def distance_label(recommendation: SizeRecommendation) -> str:
-    """Return the label of the axis for the values of a criterion other than the agreement, in two lines."""
-    if recommendation.of_metric is not None:
-        unit = "" if recommendation.is_absolute else " (%)"
-        return f"Distance of {printable(recommendation.of_metric, 24)}\nfrom the limit{unit}"
-    loss = "Brier score" if recommendation.criterion == "probability" else "Error"
-    return f"{loss} above the\ninfinite ensemble's (%)"
+    """Return the label of the axis for the losses of a criterion, in two lines."""
+    if recommendation.criterion == "agreement":
+        return "Other labels than\ninfinitely many (%)"
+    name = recommendation.of_metric or _QUANTITIES[recommendation.criterion]
+    return f"Distance of {printable(name, 24)}\nfrom its limit"
 
 
 def finite_words(basis: MetricBasis | None) -> str:
@@ -310,13 +303,13 @@ LONGEST_NOTE = 400
 
 
 class CriterionRow(NamedTuple):
-    """The size by one criterion, as text.
+    """The size in one respect, as text.
 
     Attributes
     ----------
     name, size, interval : str
-    error : str
-        At that size; empty where the curve does not reach it.
+    there : str
+        The everyday measure at that size; empty where the curve does not reach it.
     is_chosen : bool
         Whether the recommended size is this one.
     """
@@ -324,56 +317,54 @@ class CriterionRow(NamedTuple):
     name: str
     size: str
     interval: str
-    error: str
+    there: str
     is_chosen: bool
 
 
 class LabelRow(NamedTuple):
-    """The error of one label, as text.
+    """The share of the rows of one label that are predicted right, as text.
 
     Attributes
     ----------
-    label, rows, error, interval : str
+    label, rows, right, interval : str
     recommended : str
-        Error at the recommended size; a dash where the label has too few rows for it, and empty without such a size.
+        That share at the recommended size; a dash where the label has too few rows for it, empty without such a size.
     predicted : tuple of str
         Rows by predicted label, in the order of the labels.
     """
 
     label: str
     rows: str
-    error: str
+    right: str
     interval: str
     recommended: str
     predicted: tuple[str, ...]
 
 
-def criteria_rows(
-    report: ReportContent, recommendations: Sequence[SizeRecommendation] | None = None
-) -> list[CriterionRow]:
-    """Return a row of text for every criterion of the size, or for the given recommendations."""
+def criteria_rows(report: ReportContent) -> list[CriterionRow]:
+    """Return a row of text for the size in every respect."""
     curve, chosen = report.error_curve, report.recommendation.criterion
     return [
         CriterionRow(
             name=_purpose(found, report),
-            size=_size_or_uncertain(found),
+            size=recommended_text(found),
             interval=recommended_interval_text(found),
-            error=error_text(curve.at(found.size), curve.metric) if found.size and curve.reaches(found.size) else "",
+            there=measure_text(report, curve.at(found.size)) if found.size and curve.reaches(found.size) else "",
             is_chosen=found.criterion == chosen,
         )
-        for found in (report.criteria if recommendations is None else recommendations)
+        for found in report.criteria or (report.recommendation,)
     ]
 
 
 def criteria_markdown(report: ReportContent) -> list[str]:
-    """Return the sizes by every criterion as a table of Markdown; no lines where there is one criterion."""
+    """Return the sizes in every respect as a table of Markdown; no lines where there is one."""
     rows = criteria_rows(report)
     if len(rows) < 2:
         return []
-    cells = [[escaped_markdown(row.name, 40), row.size, row.interval, row.error] for row in rows]
+    cells = [[escaped_markdown(row.name, 40), row.size, row.interval, row.there] for row in rows]
     lines = [f"| {' | '.join(each)} |" for each in cells]
-    there = "error" if report.error_curve.metric_basis is None else escaped_markdown(report.error_curve.metric, 24)
-    return [f"| needed for | {member_noun(report)}s | interval | {there} there |", "|---|---|---|---|", *lines, ""]
+    there = escaped_markdown(measure_name(report), 24)
+    return [f"| enough for | {member_noun(report)}s | interval | {there} there |", "|---|---|---|---|", *lines, ""]
 
 
 def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
@@ -402,12 +393,13 @@ def _listed_labels(report: ReportContent, most: int) -> Sequence[LabelErrors]:
 
 
 def _label_row(name: str, errors: LabelErrors, size: int | None) -> LabelRow:
+    low, high = errors.interval
     return LabelRow(
         label=name,
         rows=str(errors.n_rows),
-        error=error_text(errors.error, ZERO_ONE),
-        interval=interval_text(errors.interval, ZERO_ONE),
-        recommended="" if size is None else _or_dash(error_text(errors.recommended_error, ZERO_ONE)),
+        right=error_text(1.0 - errors.error, ZERO_ONE),
+        interval=interval_text((1.0 - high, 1.0 - low), ZERO_ONE),
+        recommended="" if size is None else _or_dash(error_text(1.0 - errors.recommended_error, ZERO_ONE)),
         predicted=tuple(map(str, errors.predicted)),
     )
 
@@ -456,7 +448,7 @@ def predictors(report: ReportContent) -> str:
 
 
 def label_lines(report: ReportContent, most: int) -> list[str]:
-    """Return the errors by label as lines of text; none where the report has none."""
+    """Return the accuracy by label as lines of text; none where the report has none."""
     rows = label_rows(report, most)
     if not rows:
         return []
@@ -465,22 +457,22 @@ def label_lines(report: ReportContent, most: int) -> list[str]:
     here = number_text(report, report.n_members)
     head = LabelRow("", "rows", here, f"{level} interval", f"with {size}" if size else "", ())
     notes = [line for note in label_notes(report, most) for line in wrapped(note, indent="  ")]
-    return ["Error by label:", *map(_line, [head, *rows]), *notes]
+    return ["Right by label:", *map(_line, [head, *rows]), *notes]
 
 
 def _line(row: LabelRow) -> str:
-    cells = f"{row.rows:>8}{row.error:>16}{row.interval:>22}{row.recommended:>14}"
+    cells = f"{row.rows:>8}{row.right:>16}{row.interval:>22}{row.recommended:>14}"
     return f"  {row.label:<{LONGEST_LABEL}}{cells}".rstrip()
 
 
 def label_markdown(report: ReportContent, most: int) -> list[str]:
-    """Return the errors by label as a table of Markdown; no lines where the report has none."""
+    """Return the accuracy by label as a table of Markdown; no lines where the report has none."""
     rows = label_rows(report, most)
     if not rows:
         return []
-    cells = [[escaped_markdown(row.label, 40), row.rows, row.error, row.interval, row.recommended] for row in rows]
+    cells = [[escaped_markdown(row.label, 40), row.rows, row.right, row.interval, row.recommended] for row in rows]
     size = report.recommended_size
-    names = ["label", "rows", "error", "interval", *([f"error with {size}"] if size else [])]
+    names = ["label", "rows", "right", "interval", *([f"right with {size}"] if size else [])]
     table = (names, ["---"] * len(names), *(row[: len(names)] for row in cells))
     lines = [f"| {' | '.join(each)} |" for each in table]
     notes = (_hidden_labels(report, most), escaped_markdown(_few_rows_note(report, most), LONGEST_NOTE))
@@ -508,14 +500,14 @@ class OutputRow(NamedTuple):
     Attributes
     ----------
     name : str
-    error, limit : str
-        Error at the current size, and of the infinite ensemble.
+    value, limit : str
+        The everyday measure at the current size, and of the infinite ensemble.
     size, interval : str
         Recommended size of this output alone, and its interval.
     """
 
     name: str
-    error: str
+    value: str
     limit: str
     size: str
     interval: str
@@ -534,8 +526,8 @@ def output_rows(report: ReportContent) -> list[OutputRow]:
     return [
         OutputRow(
             name=name,
-            error=error_text(found.error, found.error_curve.metric),
-            limit=error_text(found.error_curve.asymptote, found.error_curve.metric),
+            value=measure_text(found, found.error),
+            limit=measure_text(found, found.error_curve.asymptote),
             size=recommended_text(found.recommendation),
             interval=recommended_interval_text(found.recommendation),
         )
@@ -547,9 +539,9 @@ def output_lines(report: ReportContent, most: int = MOST_OUTPUTS) -> list[str]:
     """Return the table of the first outputs for a terminal; no lines for a model of one output."""
     if not report.outputs:
         return []
-    head = f"  {'':<{OUTPUT_WIDTH}}{'error':>12}{'at infinity':>14}{'members':>22}"
+    head = f"  {'':<{OUTPUT_WIDTH}}{measure_name(report)[:11]:>12}{'at infinity':>14}{'members':>22}"
     lines = [
-        f"  {row.name:<{OUTPUT_WIDTH}}{row.error:>12}{row.limit:>14}{row.size:>22}"
+        f"  {row.name:<{OUTPUT_WIDTH}}{row.value:>12}{row.limit:>14}{row.size:>22}"
         for row in output_rows(report)[:most]
     ]
     return ["", "By output:", head, *lines, *_others(report, most)]
@@ -560,7 +552,10 @@ def output_markdown(report: ReportContent) -> list[str]:
     if not report.outputs:
         return []
     rows = [row._replace(name=escaped_markdown(row.name, OUTPUT_WIDTH)) for row in output_rows(report)]
-    head = ["| output | error | at infinity | members | interval |", "|---|---|---|---|---|"]
+    head = [
+        f"| output | {escaped_markdown(measure_name(report), 24)} | at infinity | members | interval |",
+        "|---|---|---|---|---|",
+    ]
     return [*head, *(f"| {' | '.join(row)} |" for row in rows), "", *_others(report, MOST_OUTPUTS)]
 
 
@@ -592,20 +587,6 @@ def first_rows(kind: str, table: pd.DataFrame) -> str:
 
 
 MOST_LABELS = 10  # of a table by label
-
-
-class RootTexts(NamedTuple):
-    """The root of a mean squared error, its interval, and the root with infinitely many members."""
-
-    error: str
-    interval: str
-    limit: str
-
-
-def further_findings(report: ReportContent) -> list[Finding]:
-    """Return the doubts of a report but the first, which the headline states, and its notes."""
-    doubts = [found for found in report.findings if found.kind == "doubt"]
-    return doubts[1:] + [found for found in report.findings if found.kind != "doubt"]
 
 
 def member_noun(report: ReportContent) -> str:
@@ -654,47 +635,6 @@ def with_code(found: Finding, limit: int | None = None) -> str:
     return f"{printable(found.sentence, limit)} [{printable(found.code, 40)}]"
 
 
-def gain_sentence(report: ReportContent) -> str:
-    """Return a sentence comparing the current error with the infinite ensemble's; empty if that is not estimated."""
-    curve, now = report.error_curve, report.n_members
-    if math.isnan(curve.asymptote) or not curve.reaches(now):
-        return ""
-    metric = printable(curve.metric, 40)
-    here, limit = error_text(curve.at(now), curve.metric), error_text(curve.asymptote, curve.metric)
-    if here == limit:
-        return f"More {member_noun(report)}s would leave the {metric} at {here}."
-    change = "lower" if curve.asymptote < curve.at(now) else "raise"
-    return f"Infinitely many {member_noun(report)}s would {change} the {metric} from {here} to {limit}."
-
-
-def root_sentence(report: ReportContent) -> str:
-    """Return a sentence with the root of a mean squared error, in the target's unit; empty for other errors."""
-    root = root_texts(report)
-    if not root.error:
-        return ""
-    level = level_text(report.error_curve.interval_level)
-    interval = f" ({level} interval {root.interval})" if root.interval else ""
-    limit = f", and {root.limit} with infinitely many" if root.limit else ""
-    return (
-        f"Root mean squared error (RMSE), in the target's unit: {root.error}{interval} with "
-        f"{number_text(report, report.n_members)}{limit}."
-    )
-
-
-def root_texts(report: ReportContent) -> RootTexts:
-    """Return the root of a mean squared error, its interval and its limit as texts; empty ones where not known."""
-    found, metric = report.metrics(), report.error_curve.metric
-    error, limit = (error_text(found[name], metric) if name in found else "" for name in ("rmse", "asymptotic_rmse"))
-    interval = interval_text((found["rmse_lower"], found["rmse_upper"]), metric) if "rmse_upper" in found else ""
-    return RootTexts(error, interval, limit)
-
-
-def size_label(report: ReportContent) -> str:
-    """Return the label of the recommended size in a summary, which is "A guess ..." where the size is unreliable."""
-    is_reliable = report.has_enough_rows and not report.basis.doubts
-    return "Recommended size" if is_reliable else "A guess at the size, not to be acted on"
-
-
 def variance_sentence(report: ReportContent) -> str:
     """Return what the variance of one member is, in a sentence or two."""
     parts = report.bias_variance
@@ -708,14 +648,11 @@ def variance_sentence(report: ReportContent) -> str:
 
 
 def detail(report: ReportContent) -> str:
-    """Return what a summary leaves out: warnings in full, reasons, errors by label, and how all is known."""
+    """Return what a summary leaves out: findings in full, the size in every respect, labels, and how all is known."""
     sentences = [
-        *(f"Warning: {with_code(each)}" for each in report.findings),
-        gain_sentence(report),
-        output_sentence(report),
-        root_sentence(report),
-        size_sentence(report),
+        *(f"{'Doubt' if each.kind == 'doubt' else 'Note'}: {with_code(each)}" for each in report.findings),
         reason_sentence(report),
+        output_sentence(report),
         *spread_sentences(report),
     ]
     return "\n".join(
@@ -744,19 +681,12 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
     elif now < curve.sizes[0]:
         first = int(curve.sizes[0])
         sizes.append((f"{number_text(report, first)} (here the curve begins)", first))
-    else:
-        last = int(curve.sizes[-1])
-        sizes.append((f"{number_text(report, last)} (of {now}: the curve ends)", last))
-    if recommended not in (None, 1, now) and curve.reaches(recommended):
-        kind = "recommended" if report.is_actionable else "a guess"
-        sizes.append((f"{number_text(report, recommended)} ({kind})", recommended))
+    if report.is_actionable and recommended not in (None, 1, now) and curve.reaches(recommended):
+        sizes.append((f"{number_text(report, recommended)} (recommended)", recommended))
         sizes.sort(key=lambda line: line[1])
     lines = [(label, *_measured(report, curve.at(size), curve.interval_at(size))) for label, size in sizes]
-    limit = (
-        f"infinitely many {member_noun(report)}s (limit)",
-        *_measured(report, curve.asymptote, curve.asymptote_interval),
-    )
-    return [*lines, limit]
+    limit = f"infinitely many {member_noun(report)}s"
+    return [*lines, (limit, *_measured(report, curve.asymptote, curve.asymptote_interval))]
 
 
 def measure_name(report: ReportContent) -> str:
@@ -773,13 +703,60 @@ def measure_of(report: ReportContent, error: float) -> float:
     return math.sqrt(max(error, 0.0)) if report.is_squared else error
 
 
+def measure_text(report: ReportContent, error: float) -> str:
+    """Return an error in the everyday measure: a share in percent, others with three significant digits."""
+    if math.isnan(error):
+        return NOT_KNOWN
+    value = measure_of(report, error)
+    return f"{_percent(value)} %" if report.error_curve.metric in SHARES else _three_digits(value)
+
+
+def measure_interval_text(report: ReportContent, interval: tuple[float, float]) -> str:
+    """Return an interval of an error in the everyday measure, without a unit."""
+    low, high = (measure_of(report, end) for end in interval)
+    if report.error_curve.metric in SHARES:
+        return f"{_percent(high)} to {_percent(low)}"
+    return f"{_three_digits(low)} to {_three_digits(high)}"
+
+
 def _measured(report: ReportContent, error: float, interval: tuple[float, float]) -> tuple[str, str]:
     """Return an error and its interval as text, in the everyday measure; no interval where no error is known."""
     if math.isnan(error):
         return NOT_KNOWN, ""
-    metric, (low, high) = report.error_curve.metric, (measure_of(report, end) for end in interval)
-    ends = (high, low) if metric in SHARES else (low, high)
-    return error_text(measure_of(report, error), metric), interval_text(ends, metric)
+    return measure_text(report, error), measure_interval_text(report, interval)
+
+
+def gain_texts(report: ReportContent, here: float, there: float) -> tuple[str, str]:
+    """Return the everyday measure at two sizes; one text twice where the values differ by less than half a digit.
+
+    Values next to a limit of rounding would differ by a whole digit.
+    """
+    curve = report.error_curve
+    errors = [curve.asymptote if math.isinf(size) else curve.at(size) for size in (here, there)]
+    first, second = (measure_text(report, error) for error in errors)
+    if any(map(math.isnan, errors)):
+        return first, second
+    values = [measure_of(report, error) for error in errors]
+    if curve.metric in SHARES:
+        unit = 10.0 ** -(2 + _percent_digits(values[0]))
+    else:
+        largest = max(map(abs, values))
+        unit = 10.0 ** (math.floor(math.log10(largest)) - 2) if 0.0 < largest < math.inf else 0.0
+    return (first, second) if abs(values[0] - values[1]) >= unit / 2.0 else (first, first)
+
+
+def _percent(share: float) -> str:
+    # Rounded first and 0 added, because a share of -1e-9 would be -0.0 otherwise.
+    return f"{round(100.0 * share, 2) + 0.0:.{_percent_digits(share)}f}"
+
+
+def _percent_digits(share: float) -> int:
+    """Return how many digits a share in percent has after the point: one more close to 0 and 100 %."""
+    return 2 if 0.0 < min(share, 1.0 - share) < 0.005 else 1
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:#.3g}".removesuffix(".") if value else "0"
 
 
 def points_text(value: float, metric: str) -> str:
@@ -816,53 +793,24 @@ def _comparison_row(name: str, report: ReportContent) -> list[str]:
 
 
 def size_lines(report: ReportContent) -> list[str]:
-    """Return a small table of how many members each purpose takes; no lines where no size was estimated."""
-    found = report.criteria or (report.recommendation,)
-    rows = [(_purpose(each, report), _size_or_uncertain(each), recommended_interval_text(each)) for each in found]
-    rows = [(purpose, size, interval if interval != NOT_KNOWN else "") for purpose, size, interval in rows]
+    """Return a small table of how many members each respect takes."""
     level = level_text(report.error_curve.interval_level)
     return [
         "",
-        table_row("Needed for", f"{member_noun(report)}s", f"{level} interval"),
-        *(table_row(*row) for row in rows),
+        table_row("Enough for", f"{member_noun(report)}s", f"{level} interval"),
+        *(table_row(row.name, row.size, row.interval) for row in criteria_rows(report)),
     ]
 
 
-def _size_or_uncertain(found: SizeRecommendation) -> str:
-    """Return the size for a table, in which the interval stands beside one that cannot be told."""
-    return "uncertain" if found.has_interval and not found.is_known else recommended_text(found)
-
-
 def _purpose(found: SizeRecommendation, report: ReportContent) -> str:
-    if found.confidence is not None:
-        return f"{level_text(found.confidence)} of labels as at limit"
+    """Return the name of a respect, at most 37 characters long."""
+    if found.criterion == "agreement":
+        return f"{level_text(1.0 - found.tolerance)} of labels as with infinitely many"[:37]
     if found.of_metric is not None:
-        return f"{printable(found.of_metric, 14)} within {wanted_text(found)} of limit"
-    error = "mean squared error" if report.is_squared else "error"
-    what = "probabilities" if found.criterion == "probability" else error
-    return f"{what} {level_text(found.tolerance or math.nan)} above limit"
-
-
-def size_sentence(report: ReportContent) -> str:
-    """Return the recommended size with its interval and criterion, in a sentence."""
-    recommendation = report.recommendation
-    if not recommendation.has_interval:
-        return "Recommended size: not known."
-    level = level_text(report.error_curve.interval_level)
-    interval = size_interval_text(recommendation.interval, recommendation.max_size)
-    return (
-        f"{size_label(report)}: {_size_words(report)} ({level} interval {interval}), for "
-        f"{criterion_words(recommendation)}."
-    )
-
-
-def _size_words(report: ReportContent) -> str:
-    recommendation = report.recommendation
-    if not recommendation.is_known:
-        return f"{NOT_TOLD} from these rows"
-    if recommendation.size is None:
-        return f"more than {number_text(report, recommendation.max_size)}"
-    return number_text(report, recommendation.size)
+        return f"{printable(found.of_metric, 16)} within {_two_digits(found.tolerance)}"
+    if found.criterion == "probability":
+        return "probabilities (Brier score)"
+    return "RMSE" if report.task == "regression" else f"accuracy within {100.0 * found.tolerance:.2g} points"
 
 
 def _label_lines(report: ReportContent) -> list[str]:

@@ -105,7 +105,7 @@ def _by_size(found: Agreement) -> dict[int, float]:
     """Return the agreement by size up to the present one, whose value MLflow shows as that of the run."""
     advice = found.recommendation
     below = advice.sizes < found.n_members
-    by_size = dict(zip(advice.sizes[below].tolist(), advice.values[below].tolist(), strict=True))
+    by_size = dict(zip(advice.sizes[below].tolist(), (1.0 - advice.losses[below]).tolist(), strict=True))
     return {**by_size, found.n_members: found.agreement}
 
 

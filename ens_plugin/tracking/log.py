@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ens_plugin.core.judged_rows import write_judged_rows
 from ens_plugin.errors import EnsPluginError, InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
-from ens_plugin.report.answer import headline, markdown_summary
+from ens_plugin.report.answers import headline, markdown_answers
 from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable, recommended_text
 from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
@@ -118,11 +118,10 @@ def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
 
 
 def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
-    """Return the error curve and its interval as ``<prefix>/error``, ``/error_lower``, ``/error_upper``."""
-    curve = report.error_curve
+    """Return the curve of the everyday measure and its interval as ``<prefix>/accuracy``, ``/accuracy_lower`` ..."""
     sizes = charted_sizes(report)
     values = np.array([_value_and_interval(report, int(size)) for size in sizes])
-    names = (curve.key, f"{curve.key}_lower", f"{curve.key}_upper")
+    names = (report.measure_key, f"{report.measure_key}_lower", f"{report.measure_key}_upper")
     return [
         Point(f"{prefix}/{name}", float(value), int(size))
         for name, line in zip(names, values.T, strict=True)
@@ -132,14 +131,14 @@ def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
 
 
 def _value_and_interval(report: EnsembleReport, size: int) -> tuple[float, float, float]:
-    """Return the error at a size and the ends of its interval: the report's own numbers where it has them."""
+    """Return the measure at a size and the ends of its interval: the report's own numbers where it has them."""
     curve = report.error_curve
     if size == report.n_members:
-        return (report.error, *report.error_interval)
+        return report.measured(report.error, report.error_interval)
     row = int(np.searchsorted(curve.sizes, size))
     if row < curve.sizes.size and curve.sizes[row] == size:
-        return float(curve.error[row]), float(curve.lower[row]), float(curve.upper[row])
-    return (curve.at(size), *curve.interval_at(size))
+        return report.measured(float(curve.error[row]), (float(curve.lower[row]), float(curve.upper[row])))
+    return report.measured(curve.at(size), curve.interval_at(size))
 
 
 def charted_sizes(report: EnsembleReport) -> NDArray[np.int64]:
@@ -268,7 +267,7 @@ def report_parts(
         curve=curve,
         directory=directory,
         facts=_facts(report) | ({} if data_digest is None else {"data_digest": data_digest}),
-        summary=markdown_summary(report),
+        summary=markdown_answers(report),
     )
 
 

@@ -1,0 +1,271 @@
+"""The three answers of a report: more members or not, how good the ensemble is, and whether to trust that.
+
+Every surface has them in the same words: the summary for a terminal, the card, the page, the description of a run in
+MLflow, the Markdown of a pull request and the command line.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ens_plugin.core.validation import counted, printable
+from ens_plugin.findings import CHECKS, Finding
+from ens_plugin.report.result import ReportContent, SizeRecommendation
+from ens_plugin.report.text import (
+    MOST_LABELS,
+    SHARES,
+    criteria_markdown,
+    error_lines,
+    escaped_markdown,
+    first_doubt,
+    gain_texts,
+    label_markdown,
+    level_text,
+    measure_interval_text,
+    measure_name,
+    measure_text,
+    member_noun,
+    number_text,
+    origin_sentences,
+    output_lines,
+    output_markdown,
+    output_sentence,
+    table_row,
+    with_code,
+    wrapped,
+)
+
+__all__ = [
+    "DOUBTED",
+    "Answer",
+    "answer_lines",
+    "headline",
+    "markdown_answers",
+    "markdown_summary",
+    "summarize",
+    "three_answers",
+]
+
+DOUBTED = "Do not use these figures."
+# Times the recommended size, from which on a smaller ensemble is worth the work of cutting.
+WORTH_CUTTING = 2.0
+# Times the current size, beyond which a recommended one is shown with a size between, which can be afforded.
+FAR_ABOVE = 5.0
+# A change of fewer labels than this share is shown as none.
+LEAST_CHANGE = 0.0005
+OUTPUTS_ON_SCREEN = 4
+QUESTION_WIDTH = 12
+LONGEST_DOUBT = 400
+
+
+class Answer(NamedTuple):
+    """One question of a reader and the answer of a report."""
+
+    question: str
+    text: str
+
+
+def three_answers(report: ReportContent) -> list[Answer]:
+    """Return the answers on size, quality and trust; one answer where a doubt makes the others worthless."""
+    doubt = first_doubt(report)
+    if doubt is not None:
+        return [Answer("Trust it?", f"{DOUBTED} {_doubt_text(doubt)}")]
+    more = Answer(f"More {member_noun(report)}s?", _more(report))
+    return [more, Answer("How good?", _quality(report)), Answer("Trust it?", _trust(report))]
+
+
+def _doubt_text(found: Finding) -> str:
+    """Return what a doubt is about and what to do, shortly; its whole sentence is in the details."""
+    check = CHECKS.get(found.code)
+    if check is None or found.code == "of-adapter":
+        return with_code(found, LONGEST_DOUBT)
+    return f"{check.finds} {check.remedy} [{found.code}]"
+
+
+def headline(report: ReportContent) -> str:
+    """Return the first answer with its question; of a report with a doubt, not to use it."""
+    first = three_answers(report)[0]
+    return DOUBTED if first_doubt(report) is not None else f"{first.question} {first.text}"
+
+
+def _more(report: ReportContent) -> str:
+    if not report.has_enough_rows:
+        return f"That cannot be told: {report.too_few_rows_text}."
+    found, now = report.recommendation, report.n_members
+    if math.isnan(found.loss):
+        return f"That cannot be told. {found.reason}"
+    if not report.is_enough:
+        return _yes(report)
+    if found.size is not None and WORTH_CUTTING * found.size <= now:
+        return _fewer(report, found.size)
+    return f"No. With more, {_change(report)}."
+
+
+def _change(report: ReportContent) -> str:
+    """Return what infinitely many members would change, after "With more,"."""
+    curve, now = report.error_curve, report.n_members
+    here, there = gain_texts(report, now, math.inf)
+    name = measure_name(report)
+    if curve.metric not in SHARES:
+        verb = "it would be off by" if report.is_squared else f"{name} would be"
+        return f"{verb} {there} instead of {here}" if here != there else f"{verb} {here} as now"
+    agreement = report.recommendation.agreement
+    changed = 0.0 if agreement is None else 1.0 - agreement
+    labels = (
+        f"{100.0 * changed:.1f} % of the labels would change" if changed >= LEAST_CHANGE else "no label would change"
+    )
+    if here == there or curve.asymptote > curve.at(now):
+        return f"{labels} and no accuracy is gained"
+    return f"{labels} and {there} would be right instead of {here}"
+
+
+def _yes(report: ReportContent) -> str:
+    found, now, size = report.recommendation, report.n_members, report.recommendation.size
+    if size is None or size > FAR_ABOVE * now:
+        return _far_more(report)
+    here, there = gain_texts(report, now, size)
+    if found.criterion == "probability":
+        better = f"{100.0 * (found.loss - found.loss_at(size)) / (found.limit + found.loss):.1f} %"
+        stays = f"{here} are right as now" if here == there else f"{there} are right instead of {here}"
+        return f"Yes, {size}: the probabilities get better (Brier score {better} lower), and {stays}."
+    if found.criterion == "agreement":
+        return f"Yes, {size}: {_changed_labels(found)}, and {100.0 * found.tolerance:.2g} % may."
+    return f"Yes, {size}: {_gives(report, there)} instead of {here}{_also_changed(report)}."
+
+
+def _gives(report: ReportContent, value: str) -> str:
+    """Return a value of the everyday measure as what an ensemble has."""
+    if report.error_curve.metric in SHARES:
+        return f"{value} right"
+    return f"off by {value}" if report.is_squared else f"{measure_name(report)} {value}"
+
+
+def _changed_labels(found: SizeRecommendation) -> str:
+    return f"{100.0 * (1.0 - (found.agreement or 0.0)):.1f} % of the labels would change with more"
+
+
+def _also_changed(report: ReportContent) -> str:
+    agreement = report.recommendation.agreement
+    if agreement is None or report.error_curve.metric not in SHARES:
+        return ""
+    return f"; {100.0 * (1.0 - agreement):.1f} % of the labels would change"
+
+
+def _far_more(report: ReportContent) -> str:
+    """Return what several sizes give where the recommended one is far above the current one."""
+    found, now = report.recommendation, report.n_members
+    last = found.max_size if found.size is None else found.size
+    # In the middle on the scale of logarithms.
+    sizes = [
+        size for size in dict.fromkeys((now, round(math.sqrt(now * last)), last)) if report.error_curve.reaches(size)
+    ]
+    needed = f"more than {last}" if found.size is None else f"{last}"
+    values = [measure_text(report, report.error_curve.at(size)) for size in sizes]
+    given = ", ".join(f"{size} give {value}" for size, value in zip(sizes, values, strict=True))
+    limit = measure_text(report, report.error_curve.asymptote)
+    end = f"none gives over {limit}" if report.error_curve.metric in SHARES else f"infinitely many give {limit}"
+    return f"Yes, {needed}: {given}; {end}."
+
+
+def _fewer(report: ReportContent, size: int) -> str:
+    here, there = gain_texts(report, report.n_members, size)
+    given = f"{size} give {there} as well" if here == there else f"{size} give {there} instead of {here}"
+    saved = 100.0 * (1.0 - size / report.n_members)
+    return f"No, fewer: {given} and save {saved:.0f} % of size and time: truncate(model, {size})."
+
+
+def _quality(report: ReportContent) -> str:
+    """Return how good the ensemble is on new rows, beside what a model without features gives."""
+    curve = report.error_curve
+    if not curve.reaches(report.n_members):
+        return f"That is known from {int(curve.sizes[0])} {member_noun(report)}s on."
+    value, interval = measure_text(report, report.error), measure_interval_text(report, report.error_interval)
+    base = report.basis.baseline_error
+    if curve.metric in SHARES:
+        found = f"{value} right on new rows ({interval})."
+        return found if math.isnan(base) else f"{found} Always the commonest label: {measure_text(report, base)}."
+    if report.is_squared:
+        found = f"Off by {value} as a rule ({interval})"
+        if math.isnan(base) or base <= 0.0:
+            return f"{found}."
+        return f"{found}; always the mean: {measure_text(report, base)}; R2 {1.0 - report.error / base:.2f}."
+    return f"{measure_name(report)} {value} on new rows ({interval})."
+
+
+def _trust(report: ReportContent) -> str:
+    """Return under which conditions the figures hold, what they rest on, and that nothing speaks against them."""
+    if not report.has_enough_rows:
+        return f"No: {report.too_few_rows_text}; the interval shows how little they tell."
+    rows, noun = counted(report.n_rows, "row"), member_noun(report)
+    groups = report.basis.n_groups
+    of_groups = "" if groups is None or groups == report.n_rows else f" of {counted(groups, 'group')}"
+    if report.data == "oob":
+        judged = f"about {report.mean_oob_members:.0f} {noun}s each that never saw it"
+    else:
+        judged = f"all {number_text(report, report.n_members)} each"
+    return f"Yes, if {' and '.join(_conditions(report))}: {rows}{of_groups}, {judged}; nothing suspicious found."
+
+
+def _conditions(report: ReportContent) -> list[str]:
+    is_grouped = report.basis.n_groups not in (None, report.n_rows)
+    first = f"each {'group' if is_grouped else 'row'} is another case"
+    found = [CHECKS[each.code].condition for each in report.findings if each.code in CHECKS]
+    if report.data == "holdout":
+        found = [f"no {member_noun(report)} was trained on these rows", *found]
+    return list(dict.fromkeys([first, *filter(None, found)]))
+
+
+def answer_lines(report: ReportContent) -> list[str]:
+    """Return the answers as lines of text, each beside its question."""
+    found = three_answers(report)
+    width = max(QUESTION_WIDTH, *(len(each.question) + 1 for each in found))
+    indent = " " * width
+    lines: list[str] = []
+    for each in found:
+        first, *later = wrapped(each.text, indent)
+        lines += [each.question.ljust(width) + first[width:], *later]
+    return lines
+
+
+def markdown_answers(report: ReportContent) -> str:
+    """Return the answers in Markdown, one line each, the questions in bold."""
+    lines = [f"**{escaped_markdown(report.model, 60)}, {number_text(report, report.n_members)}**"]
+    lines += [f"**{each.question}** {escaped_markdown(each.text, 600)}" for each in three_answers(report)]
+    # Two spaces at the end of a line break it.
+    return "  \n".join(lines)
+
+
+def summarize(report: ReportContent) -> str:
+    """Return the answers and one table of at most four sizes, for one screen of a terminal."""
+    title = f"{printable(report.model, 60)}, {number_text(report, report.n_members)}"
+    head = [title, *answer_lines(report), *wrapped(output_sentence(report))]
+    if first_doubt(report) is not None:
+        return "\n".join(head)
+    level = level_text(report.error_curve.interval_level)
+    table = table_row("On new rows", printable(measure_name(report), 15), f"{level} interval")
+    lines = [*head, "", table, *(table_row(*line) for line in error_lines(report))]
+    return "\n".join([*lines, *output_lines(report, OUTPUTS_ON_SCREEN)])
+
+
+def markdown_summary(report: ReportContent) -> str:
+    """Return the answers, the errors and sizes in Markdown, for the description of a run or a pull request."""
+    if first_doubt(report) is not None:
+        return markdown_answers(report)
+    level = level_text(report.error_curve.interval_level)
+    rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
+    sentences = [output_sentence(report), *origin_sentences(report)]
+    return "\n".join(
+        [
+            markdown_answers(report),
+            "",
+            f"| on new rows | {escaped_markdown(measure_name(report), 40)} | {level} interval |",
+            "|---|---|---|",
+            *rows,
+            "",
+            *criteria_markdown(report),
+            *label_markdown(report, MOST_LABELS),
+            *output_markdown(report),
+            *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
+        ]
+    )
