@@ -6,6 +6,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -255,7 +256,7 @@ def _excess_errors(outputs: Array, target: Array, sizes: Array, plan: Plan) -> S
 def losses(truth: Record, name: str, sizes: Any) -> Array:
     """Return a loss of the truth, or its noise, at some sizes: linear in one over the size, and 0 at infinity."""
     known = np.append(0.0, 1.0 / truth["sizes"][::-1])
-    return np.interp(1.0 / np.asarray(sizes, dtype=float), known, np.append(0.0, truth[name][::-1]))
+    return np.asarray(np.interp(1.0 / np.asarray(sizes, dtype=float), known, np.append(0.0, truth[name][::-1])))
 
 
 def needed_size(truth: Record, tolerances: dict[str, float], slack: float = 0.0) -> int:
@@ -347,7 +348,9 @@ def findings(plan: Plan, trees: Sequence[int], options: Options) -> list[Found] 
     share = math.nan if sample.is_regression else float(np.bincount(sample.y).min() / sample.y.size)
     found = []
     for n_trees, report, other in zip(trees, reports, of_fewer, strict=True):
-        respects = {each.criterion: each.tolerance for each in report.criteria if each.criterion in truth}
+        respects: dict[str, float] = {
+            each.criterion: each.tolerance for each in report.criteria if each.criterion in truth
+        }
         number, curve = report.recommended_size, report.error_curve
         gain = curve.at(n_trees) - curve.asymptote
         found.append(
@@ -472,7 +475,7 @@ def claims_of(found: Sequence[Found], trees: Sequence[int]) -> list[Claim]:
     claims = share_claim("a size is recommended, without a doubt", sound, lambda one: one.number is not None, 99)
     for name, words in {"error": "accuracy or mean squared error", "probability": "probabilities"}.items():
         measure = f"loss at that size within the tolerance, {words}"
-        claims += share_claim(measure, sound, lambda one, name=name: _is_kept(one, name), 95)  # type: ignore[misc]
+        claims += share_claim(measure, sound, partial(_is_kept, name=name), 95)
     for name, belongs in GROUPS.items():
         measure = f"loss at that size within the tolerance in every respect, {name}"
         claims += share_claim(measure, [one for one in sound if belongs(one)], _is_kept_in_all, 95)

@@ -13,10 +13,9 @@ from ens_plugin.report.result import Costs, ReportContent, brief
 from ens_plugin.report.text import (
     aligned,
     bytes_text,
-    error_text,
     first_doubt,
     measure_name,
-    measure_of,
+    measure_text,
     member_noun,
     members_text,
     printable,
@@ -177,7 +176,7 @@ class Budget:
     def _measured(self, size: float) -> str:
         curve = self.report.error_curve
         error = curve.at(size) if curve.reaches(size) else math.nan
-        return error_text(measure_of(self.report, error) if not math.isnan(error) else error, curve.metric)
+        return measure_text(self.report, error)
 
     def lines(self) -> list[str]:
         """Return the verdict and the table as lines of at most 80 columns."""

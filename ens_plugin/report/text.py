@@ -805,7 +805,7 @@ def size_lines(report: ReportContent) -> list[str]:
 def _purpose(found: SizeRecommendation, report: ReportContent) -> str:
     """Return the name of a respect, at most 37 characters long."""
     if found.criterion == "agreement":
-        return f"{level_text(1.0 - found.tolerance)} of labels as with infinitely many"[:37]
+        return f"{level_text(1.0 - found.tolerance)} of labels as at infinity"
     if found.of_metric is not None:
         return f"{printable(found.of_metric, 16)} within {_two_digits(found.tolerance)}"
     if found.criterion == "probability":
