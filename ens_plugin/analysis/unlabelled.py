@@ -238,9 +238,12 @@ MOST_ROWS = 20
 
 def _page(found: Agreement) -> str:
     """Return the text of the page of a result."""
-    from ens_plugin.report.html import NARROW, WIDE, draw_svg, render
+    from ens_plugin.report.rendering import render
+    from ens_plugin.report.size_curves import criterion_curve
+    from ens_plugin.report.svg import pictures
 
     noun = noun_of(found.model)
+    curve = criterion_curve(found.recommendation, found.n_members, "agreement", "recommended", noun)
     headline, *sentences = _sentences(found)
     rows = [_undecided_texts(row) for row in found.undecided.head(MOST_ROWS).itertuples()]
     return render(
@@ -253,8 +256,7 @@ def _page(found: Agreement) -> str:
         sentences=sentences,
         warnings=[with_code(each) for each in found.findings],
         level=level_text(found.interval_level),
-        wide_picture=draw_svg(found.plot, WIDE, "agreement-wide"),
-        narrow_picture=draw_svg(found.plot, NARROW, "agreement-narrow"),
+        agreement_pictures=pictures([curve]),
         rows=rows,
         n_undecided=len(found.undecided),
         n_left_out=len(found.undecided) - len(rows),

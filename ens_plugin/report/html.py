@@ -6,165 +6,33 @@ are new: verdict and figure are at the top, explanations of the numbers below.
 
 from __future__ import annotations
 
-import io
-import itertools
 import math
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 from ens_plugin.core.validation import printable, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.files import write_whole
 from ens_plugin.report import answer, text
-from ens_plugin.report.plots import (
-    GREEN,
-    GREY,
-    INK,
-    PALETTE,
-    default_style,
-    plot_bias_variance,
-    plot_reports,
-    plot_whole,
-    report_plots,
-    size_tips,
-)
+from ens_plugin.report.rendering import render
 from ens_plugin.report.result import ZERO_ONE, ReportContent
+from ens_plugin.report.size_curves import advice_curve, report_curve, whole_curve
+from ens_plugin.report.svg import NARROW, curve_svg, pictures
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from ens_plugin.report.comparison import Comparison
 
 __all__ = [
-    "NARROW",
-    "WIDE",
     "comparison_card",
-    "draw_svg",
-    "render",
     "render_page",
     "report_card",
     "report_values",
     "write_document",
     "write_page",
 ]
-
-_HREF = "{http://www.w3.org/1999/xlink}href"
-
-
-def draw_svg(
-    draw: Callable[..., Axes], inches: tuple[float, float], name: str, colours: Mapping[str, str] | None = None
-) -> Any:
-    """Draw a figure and return it as an SVG element for embedding in a page."""
-    from markupsafe import Markup
-    from matplotlib.figure import Figure
-
-    buffer = io.BytesIO()
-    with default_style(font_size=9.5):
-        figure = Figure(figsize=inches, layout="constrained")
-        ax = draw(ax=figure.subplots())
-        figure.savefig(buffer, format="svg", transparent=True)
-    root = ElementTree.fromstring(buffer.getvalue())
-    _inline(root, name, colours or {})
-    root.append(_tips(ax))
-    # Safe: the tree is written anew by ElementTree, which escapes every text and attribute.
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
-
-
-POINTS = 72.0  # to the inch, the unit of the SVG documents of matplotlib
-
-
-def _tips(ax: Axes) -> ElementTree.Element:
-    """Return the strips of a chart over which a pointer shows the values at their sizes; none without curves."""
-    group = ElementTree.Element("g", {"class": "tips"})
-    found, scale = size_tips(ax), POINTS / ax.figure.dpi
-    left, bottom, right, top = ax.bbox.extents
-    places = [float(ax.transData.transform((tip.size, 1.0))[0]) for tip in found]
-    edges = [left, *(sum(pair) / 2.0 for pair in itertools.pairwise(places)), right]
-    height = ax.figure.bbox.height
-    for tip, (start, stop) in zip(found, itertools.pairwise(edges), strict=False):
-        box = {"x": start, "y": height - top, "width": stop - start, "height": top - bottom}
-        strip = ElementTree.SubElement(group, "rect", {key: f"{scale * value:.2f}" for key, value in box.items()})
-        ElementTree.SubElement(strip, "title").text = tip.text
-    return group
-
-
-def _inline(root: ElementTree.Element, name: str, colours: Mapping[str, str]) -> None:
-    """Free an SVG document of namespaces and references, and prefix its ids with `name`."""
-    targets = {element.get("id"): element for element in root.iter() if element.get("id")}
-    _drop(root, ("metadata", "style"))
-    _replace_uses(root, targets)
-    _drop(root, ("defs",), unless_holding="clipPath")
-    _rename_ids(root, name)
-    for element in root.iter():
-        element.tag = _plain_tag(element)
-        if "style" in element.attrib and colours:
-            style = re.sub(r"#[0-9a-f]{6}", lambda found: colours.get(found[0], found[0]), element.attrib["style"])
-            element.set("style", style)
-    root.attrib.pop("version", None)
-    root.set("aria-hidden", "true")
-
-
-def _drop(root: ElementTree.Element, tags: tuple[str, ...], unless_holding: str | None = None) -> None:
-    for parent in list(root.iter()):
-        for child in list(parent):
-            held = any(_plain_tag(item) == unless_holding for item in child)
-            if _plain_tag(child) in tags and not held:
-                parent.remove(child)
-
-
-def _replace_uses(root: ElementTree.Element, targets: dict[str | None, ElementTree.Element]) -> None:
-    # A <use> needs a reference attribute, which strict sandboxes and mail filters take for a link.
-    for element in root.iter():
-        if _plain_tag(element) != "use":
-            continue
-        target = targets[element.attrib.pop(_HREF)[1:]]
-        x, y = element.attrib.pop("x", "0"), element.attrib.pop("y", "0")
-        element.tag = target.tag
-        element.set("d", target.get("d", ""))
-        element.set("transform", f"translate({x} {y})")
-        element.set("style", f"{element.get('style', '')};{target.get('style', '')}")
-
-
-def _rename_ids(root: ElementTree.Element, name: str) -> None:
-    clips = [element for element in root.iter() if _plain_tag(element) == "clipPath"]
-    names = {element.get("id"): f"{name}-{index}" for index, element in enumerate(clips)}
-    for element in root.iter():
-        new = names.get(element.attrib.pop("id", None))
-        if new:
-            element.set("id", new)
-        if "clip-path" in element.attrib:
-            element.set(
-                "clip-path", re.sub(r"#([^)]*)", lambda found: f"#{names[found[1]]}", element.attrib["clip-path"])
-            )
-
-
-def _plain_tag(element: ElementTree.Element) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
-def render(name: str, **values: Any) -> str:
-    """Return the template of a name with its values, each escaped."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ens_plugin.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_keep_units,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name).render(**values)
-
-
-def _keep_units(value: Any) -> Any:
-    return value.replace(" %", "\xa0%") if type(value) is str else value
 
 
 _LONGEST_TEXT = 1000
@@ -292,24 +160,6 @@ def _shown(line: str, limit: int = _LONGEST_TEXT) -> str:
     return printable(line, limit)
 
 
-WIDE, LOW = (7.2, 2.9), (5.2, 2.6)
-COMPARED = (7.2, 3.6)
-
-# Colours of the figures, as variables of the style sheet that a dark theme sets to others.
-_VARIABLES = {
-    **{colour: f"--ens-line-{place}" for place, colour in enumerate(PALETTE, start=1)},
-    GREEN: "--ens-good",
-    INK: "--ens-text",
-    "#000000": "--ens-text",
-    GREY: "--ens-muted",
-    "#ffffff": "--ens-paper",
-}
-_THEMED = {colour.lower(): f"var({name})" for colour, name in _VARIABLES.items()}
-
-# Of the outputs of this process: a page must not have two elements of one id.
-_shown_in_card = itertools.count(1)
-
-
 def report_card(report: ReportContent) -> str:
     """Return a report as a card: verdict, curve and sizes, and the rest folded."""
     return render(
@@ -320,8 +170,7 @@ def report_card(report: ReportContent) -> str:
         errors=text.error_lines(report),
         measure=text.measure_name(report),
         sizes=_sizes(report),
-        curve_picture=_picture(partial(plot_reports, {report.model: report}), WIDE),
-        parts_picture=_picture(partial(plot_bias_variance, report), LOW),
+        curve_pictures=pictures([report_curve(report.model, report)]),
     )
 
 
@@ -333,16 +182,8 @@ def comparison_card(comparison: Comparison) -> str:
         rows=text.comparison_rows(comparison.reports),
         sentences=[printable(sentence, _LONGEST_TEXT) for sentence in comparison.sentences],
         plain=str(comparison),
-        curve_picture=_picture(partial(plot_reports, comparison.reports), COMPARED),
+        curve_pictures=pictures([report_curve(name, report) for name, report in comparison.reports.items()]),
     )
-
-
-def _picture(draw: Callable[..., Axes], inches: tuple[float, float]) -> Any:
-    number = next(_shown_in_card)
-    picture = draw_svg(draw, inches, f"ens-{number}", _THEMED)
-    # Outputs of two sessions stay side by side in a notebook; the same curve then has the same clip in both.
-    digest = sha256(picture.encode()).hexdigest()[:10]
-    return type(picture)(picture.replace(f"ens-{number}-", f"ens-{digest}-{number}-"))
 
 
 def _sizes(report: ReportContent) -> list[text.CriterionRow]:
@@ -351,12 +192,15 @@ def _sizes(report: ReportContent) -> list[text.CriterionRow]:
     return rows or text.criteria_rows(report, (report.recommendation,))
 
 
-WIDE, NARROW = (7.5, 2.75), (3.5, 2.9)
-
-
 def render_page(report: ReportContent) -> str:
     """Return a report as the text of a self-contained HTML page."""
-    return render("report.html.j2", **report_values(report), **_pictures(report))
+    return render(
+        "report.html.j2",
+        **report_values(report),
+        curve_pictures=pictures([report_curve(report.model, report)]),
+        whole_pictures=pictures([whole_curve(report)]),
+        size_picture=curve_svg([advice_curve(report)], NARROW),
+    )
 
 
 def write_page(report: ReportContent, path: str | Path) -> Path:
@@ -381,14 +225,3 @@ def write_document(rendered: Callable[[], str], path: str | Path) -> Path:
     except (OSError, ValueError) as error:
         raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another path.") from error
     return target
-
-
-def _pictures(report: ReportContent) -> dict[str, Any]:
-    plots = report_plots(report)
-    return {
-        "wide_curve": draw_svg(plots["error_curve"], WIDE, "curve-wide"),
-        "narrow_curve": draw_svg(plots["error_curve"], NARROW, "curve-narrow"),
-        "whole_curve": draw_svg(partial(plot_whole, report), LOW, "curve-whole"),
-        "agreement_picture": draw_svg(plots["agreement"], NARROW, "agreement"),
-        "parts_picture": draw_svg(plots["bias_variance"], NARROW, "parts"),
-    }

@@ -16,28 +16,28 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
-from ens_plugin.core.validation import FloatArray, IntArray, counted, previous_odd_size, printable, with_article
+from ens_plugin.core.validation import FloatArray, counted, printable, with_article
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import (
-    ZERO_ONE,
-    BiasVariance,
-    ErrorCurve,
-    LinearCost,
-    ReportContent,
-    SizeRecommendation,
+from ens_plugin.report.result import BiasVariance, ErrorCurve, LinearCost, ReportContent, SizeRecommendation
+from ens_plugin.report.size_curves import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    LARGEST_DRAWN,
+    LONGEST_LABEL,
+    ORANGE,
+    PALETTE,
+    Limits,
+    SizeCurve,
+    criterion_curve,
+    curve_of_error,
+    group_digits,
+    report_curve,
+    shown_sizes,
+    value_limits,
 )
-from ens_plugin.report.text import (
-    SHARES,
-    axis_name,
-    common_noun,
-    distance_label,
-    error_text,
-    interval_text,
-    label_words,
-    level_text,
-    member_noun,
-    wanted_text,
-)
+from ens_plugin.report.text import SHARES, axis_name, common_noun, error_text, member_noun
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -52,21 +52,10 @@ if TYPE_CHECKING:
     from ens_plugin.report.budget import Budget
 
 __all__ = [
-    "BLUE",
-    "FIRST_SHOWN",
-    "GREEN",
-    "GREY",
-    "INK",
-    "LARGEST_DRAWN",
-    "ORANGE",
-    "PALETTE",
     "Inks",
-    "SizeCurve",
-    "SizeTip",
     "add_curves",
     "axes_or_new",
     "default_style",
-    "group_digits",
     "inks_of",
     "label_in_percent",
     "label_text",
@@ -78,22 +67,12 @@ __all__ = [
     "plot_budget",
     "plot_error_curve",
     "plot_reports",
-    "plot_whole",
     "report_figures",
-    "report_plots",
     "scale_values",
-    "shown_sizes",
     "size_lines",
-    "size_tips",
     "write",
 ]
 
-# From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
-BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
-# The property cycle of axes that are made here.
-PALETTE = (BLUE, "#D55E00", GREEN, "#A6498C", "#2F9FD8", "#B8860B")
-
-LONGEST_LABEL = 48
 DARKEST_PAPER = 0.4  # luminance from which on a background is light
 
 # matplotlib's settings and the warning filters belong to the process: of two threads that change and restore them
@@ -112,17 +91,13 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def default_style(font_size: float = 10.0) -> Iterator[None]:
+def default_style() -> Iterator[None]:
     """Set matplotlib's default style in place of the user's, for one thread at a time and without warnings."""
     import matplotlib
     from cycler import cycler
     from matplotlib import style
 
-    settings: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "font.size": font_size,
-        "axes.prop_cycle": cycler(color=PALETTE),
-    }
+    settings: dict[Any, Any] = {"axes.prop_cycle": cycler(color=PALETTE)}
     with (
         _drawing,
         warnings.catch_warnings(),
@@ -217,128 +192,6 @@ def label_in_percent(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-FIRST_SHOWN = 5
-LARGEST_DRAWN = 1e300  # matplotlib multiplies values, and refuses limits that are not finite
-N_DRAWN = 200
-
-
-@dataclass(frozen=True, eq=False)
-class SizeCurve:
-    """What one line of a chart over ensemble sizes shows.
-
-    Attributes
-    ----------
-    quantity : str
-        Of the values, with its unit: the label of their axis.
-    kind : tuple
-        Equal for curves that may share axes: what the values are of, in which unit and direction.
-    name : str
-        Of the line, in a legend.
-    sizes : ndarray of int64, shape (n_sizes,)
-        Tabulated sizes, ascending.
-    value_at : callable
-        ``value_at(size)`` is the value at one size; NaN where it is not known.
-    as_text : callable
-        ``as_text(value)`` is a value with its unit.
-    n_members, recommended_size : int or None
-        Sizes to mark.
-    size_name : str, default="recommended"
-        Of the latter beside its mark.
-    noun : str, default="member"
-        What one member is called.
-    covered : tuple of int
-        Sizes that the size axis has to cover.
-    level : float
-        Value that is drawn as a horizontal line: that of the infinite ensemble, or the wanted one; NaN if there is
-        none.
-    level_name, level_text : str
-        The latter has the value with its unit.
-    interval_at : callable, optional
-        ``interval_at(size)`` are the lower and the upper end of the band.
-    band_text : callable, optional
-        ``band_text(size)`` are both in words.
-    size_interval : tuple of (int, int or None), optional
-        Interval of the recommended size.
-    is_share : bool, default=False
-        Whether values are labelled in percent.
-    is_log : bool, default=False
-        Whether the axis of the values is logarithmic.
-    ceiling : float, default=inf
-        Largest value that exists.
-    focus : tuple of two floats, optional
-        The values that matter: the axis covers the first, and does not go beyond the second.
-    is_whole : bool, default=False
-        Whether the line begins at the first tabulated size, however steep it is there.
-    ties_to : float, default=0
-        Even sizes up to this one have the value of the odd size below, and are not drawn.
-    """
-
-    quantity: str
-    kind: tuple[object, ...]
-    name: str
-    sizes: IntArray
-    value_at: Callable[[float], float]
-    as_text: Callable[[float], str]
-    n_members: int | None
-    recommended_size: int | None
-    covered: tuple[int, ...]
-    level: float
-    level_name: str
-    level_text: str
-    interval_at: Callable[[float], tuple[float, float]] | None = None
-    band_text: Callable[[float], str] | None = None
-    size_interval: tuple[int, int | None] | None = None
-    is_share: bool = False
-    is_log: bool = False
-    ceiling: float = math.inf
-    focus: tuple[float, float] | None = None
-    is_whole: bool = False
-    ties_to: float = 0.0
-    size_name: str = "recommended"
-    noun: str = "member"
-
-    @property
-    def marks(self) -> list[tuple[str, int, float]]:
-        """Return "current" and `size_name` with their sizes and the values there, as far as they are given."""
-        named = (("current", self.n_members), (self.size_name, self.recommended_size))
-        return [(name, size, self.value_at(size)) for name, size in named if size is not None]
-
-    @property
-    def level_is_drawable(self) -> bool:
-        """Return whether the level is known, and small enough for matplotlib."""
-        return abs(self.level) <= LARGEST_DRAWN
-
-    def drawn(self, first: float, last: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the sizes from `first` to `last` at which the line is drawn, its values, and its band."""
-        between = np.geomspace(max(first, float(self.sizes[0])), last, N_DRAWN)
-        inside = self.sizes[(self.sizes >= first) & (self.sizes <= last)]
-        dense = np.unique(np.concatenate([between, inside]))
-        # Even sizes at which votes tie would turn the line into steps.
-        odd = dense[previous_odd_size(dense, self.ties_to) == dense]
-        values = np.array([self.value_at(size) for size in odd])
-        known = ~np.isnan(values)
-        band = [] if self.interval_at is None else [self.interval_at(size) for size in odd[known]]
-        return odd[known], values[known], np.asarray(band, dtype=np.float64).reshape(-1, 2).T
-
-
-def shown_sizes(curve: SizeCurve) -> tuple[float, float]:
-    """Return the first and the last size of an axis that covers the sizes to mark."""
-    marked = list(curve.covered)
-    if any(size < 1 for size in marked):
-        raise InputError(f"Sizes to mark are {marked}, and an ensemble has at least 1 member; pass sizes from 1 on.")
-    # The errors of one to four members are so large that they would flatten the rest of the curve.
-    is_long = min([*marked, int(curve.sizes[-1])]) >= 2 * FIRST_SHOWN
-    clipped = is_long and not curve.is_whole and curve.sizes[0] < FIRST_SHOWN
-    first = float(FIRST_SHOWN if clipped else min([*marked, int(curve.sizes[0])]))
-    last = 2.0 * max(marked) if marked else float(curve.sizes[-1])
-    return first, max(last, 20.0 * first)
-
-
-SMALLEST_LOGGED = 1e-12  # relative excess error; rounding errors would fill most of a logarithmic axis
-
-Limits = tuple[float, float]
-
-
 def limit_sizes(ax: Axes, curves: Sequence[SizeCurve], earlier: Limits | None) -> Limits:
     """Set up the logarithmic size axis for the sizes of all curves and earlier limits; return its limits."""
     ends = [shown_sizes(curve) for curve in curves]
@@ -376,37 +229,11 @@ def scale_values(ax: Axes, curves: Sequence[SizeCurve], values: FloatArray, earl
     if curves[0].is_log:
         ax.set_yscale("log")
     is_log = ax.get_yscale() == "log"
-    low, high = _log_limits(values) if is_log else _focused(_linear_limits(values, curves[0].ceiling), curves)
+    low, high = value_limits(curves, values, is_log)
     if earlier is not None:
         bottom, top = sorted(earlier)
         low, high = min(low, bottom) if bottom > 0.0 or not is_log else low, max(high, top)
     ax.set_ylim(low, high)
-
-
-def _linear_limits(values: FloatArray, ceiling: float) -> Limits:
-    drawable = values[np.abs(values) <= LARGEST_DRAWN]
-    low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.0, 0.0)
-    room = 0.06 * (high - low or abs(high) or 0.01)
-    return max(low - room, 0.0) if low >= 0.0 else low - room, min(high + room, ceiling)
-
-
-def _focused(limits: Limits, curves: Sequence[SizeCurve]) -> Limits:
-    """Return limits of an axis that cover the values that matter, and leave those beyond out."""
-    found = [curve.focus for curve in curves if curve.focus is not None]
-    if len(found) < len(curves):
-        return limits
-    return min(limits[0], *(low for low, _ in found)), min(limits[1], max(high for _, high in found))
-
-
-def _log_limits(values: FloatArray) -> Limits:
-    drawable = values[(values >= SMALLEST_LOGGED) & (values <= LARGEST_DRAWN)]
-    low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.01, 0.01)
-    return low / 1.5, high * 1.5
-
-
-def group_digits(number: float) -> str:
-    """Return a number as text with narrow spaces between groups of three digits."""
-    return f"{number:,.6g}".replace(",", "\u202f")
 
 
 def write(
@@ -461,14 +288,10 @@ def _refuse_other_quantity(ax: Axes, curve: SizeCurve) -> None:
         shown = _curve_of[line]
         if shown.kind != curve.kind:
             raise InputError(
-                f"These axes show curves of {_one_line(shown.quantity)!r}, and this one is of "
-                f"{_one_line(curve.quantity)!r}, which cannot be read off the same axis; draw it on axes of its own, "
+                f"These axes show curves of {shown.title!r}, and this one is of "
+                f"{curve.title!r}, which cannot be read off the same axis; draw it on axes of its own, "
                 "for example on one of plt.subplots(1, 2)."
             )
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", ", ")
 
 
 def _wrapped(text: str) -> str:
@@ -498,7 +321,7 @@ def _draw(ax: Axes, earlier: tuple[tuple[float, float], tuple[float, float]] | N
     for line, curve in zip(lines, curves, strict=True):
         values += _draw_line(ax, line, curve, shown, len(lines))
     scale_values(ax, curves, np.concatenate(values), earlier and earlier[1])
-    ax.set_ylabel(_wrapped(curves[0].quantity), parse_math=False)
+    ax.set_ylabel(_wrapped("\n".join([curves[0].quantity, *curves[0].notes])), parse_math=False)
     if curves[0].is_share:
         label_in_percent(ax.yaxis)
     if len(lines) == 1:
@@ -517,7 +340,7 @@ def _draw_line(ax: Axes, line: Line2D, curve: SizeCurve, shown: tuple[float, flo
         name = "interval" if n_curves == 1 else "_"
         alpha = 0.18 if n_curves <= FEW_BANDS else 0.08
         _add(ax.fill_between(sizes, lower, upper, color=line.get_color(), alpha=alpha, linewidth=0, label=name))
-    return [lower, upper, values, np.array([curve.level])]
+    return [lower, upper, values, np.array([curve.level, *(curve.tolerance or ())])]
 
 
 def _add(*artists: Artist) -> None:
@@ -527,20 +350,16 @@ def _add(*artists: Artist) -> None:
 def _annotate(ax: Axes, line: Line2D, curve: SizeCurve, last: float) -> None:
     """Write the level and the marked sizes of the only curve beside the axes."""
     inks = inks_of(ax)
+    if curve.tolerance is not None:
+        _add(ax.axhspan(*curve.tolerance, color=inks.good, alpha=0.10, linewidth=0, zorder=0.6, label="enough"))
     if curve.level_is_drawable:
         _draw_level(ax, curve, inks)
     if curve.size_interval is not None and not math.isnan(curve.level):
         _draw_size_interval(ax, curve.level, curve.size_interval, last, inks.good)
-    marks = curve.marks
-    if curve.n_members is not None and curve.n_members == curve.recommended_size:
-        marks = [(f"current = {curve.size_name}", *marks[0][1:])]
     # Each label has a row of its own above the axes, so that labels never overlap.
-    for row, (name, size, value) in enumerate(marks):
-        colour, marker = (inks.good, "D") if name == curve.size_name else (inks.ink, "o")
+    for row, (size, value, text, is_recommended) in enumerate(curve.labelled_marks):
+        colour, marker = (inks.good, "D") if is_recommended else (inks.ink, "o")
         _add(ax.axvline(size, color=colour, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1.4))
-        text = f"{name} {group_digits(size)}"
-        if not math.isnan(value):
-            text = f"{text}: {curve.as_text(value)}"
         if _is_shown(ax, value):
             # An unclipped mark outside the axes would enlarge the saved figure.
             style = {"color": colour, "markeredgecolor": inks.paper, "clip_on": False, "zorder": 4}
@@ -640,46 +459,6 @@ def _add_mark(ax: Axes, at: tuple[float, float], transform: Transform, **style: 
     _add(ax.add_artist(mark))
 
 
-N_TIPS = 48
-
-
-class SizeTip(NamedTuple):
-    """What the curves of a chart show at one size, in words."""
-
-    size: int
-    text: str
-
-
-def size_tips(ax: Axes) -> list[SizeTip]:
-    """Return what the curves on axes show at sizes across their width; none for axes without such curves."""
-    curves = [_curve_of[line] for line in size_lines(ax)]
-    if not curves:
-        return []
-    first, last = ax.get_xlim()
-    wanted = np.geomspace(max(first, 1.0), last, N_TIPS)
-    # An even size at which votes tie is not on the line.
-    ties_to = max(curve.ties_to for curve in curves)
-    sizes = np.unique(previous_odd_size(np.rint(wanted), ties_to).astype(np.int64))
-    marked = {size for curve in curves for _, size, _ in curve.marks}
-    return [tip for size in sorted({*sizes.tolist(), *marked}) if (tip := _size_tip(curves, size)) is not None]
-
-
-def _size_tip(curves: Sequence[SizeCurve], size: int) -> SizeTip | None:
-    lines = [
-        f"{curve.name}: {text}" if len(curves) > 1 else text for curve in curves if (text := _tip_text(curve, size))
-    ]
-    title = counted(group_digits(size), common_noun(curve.noun for curve in curves))
-    return SizeTip(size, "\n".join([title, *lines])) if lines else None
-
-
-def _tip_text(curve: SizeCurve, size: int) -> str:
-    """Return the value of a curve at a size, with its interval; empty where it is not known."""
-    value = curve.value_at(size)
-    if math.isnan(value):
-        return ""
-    return curve.as_text(value) if curve.band_text is None else f"{curve.as_text(value)} ({curve.band_text(size)})"
-
-
 def plot_error_curve(
     curve: ErrorCurve,
     *,
@@ -730,13 +509,8 @@ def plot_error_curve(
     >>> ax.get_xlabel()
     'Ensemble size (members)'
     """
-    drawn = _curve_of_error(curve, label_text(label) or curve.key, n_members, recommended_size, "recommended")
+    drawn = curve_of_error(curve, label_text(label) or curve.key, n_members, recommended_size, "recommended")
     return add_curves(axes_or_new(ax), [drawn])
-
-
-def plot_whole(report: ReportContent, ax: Axes | None = None) -> Axes:
-    """Draw the error curve of a report from its first size on, with all of its values; return the axes."""
-    return add_curves(axes_or_new(ax), [replace(_curve_of_report(report.model, report), focus=None, is_whole=True)])
 
 
 def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -> Axes:
@@ -760,48 +534,7 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
     >>> ax.get_xlabel()
     'Ensemble size (trees)'
     """
-    return add_curves(axes_or_new(ax), [_curve_of_report(name, report) for name, report in reports.items()])
-
-
-# Times the limit, and times the current error: the part of the chart in which sizes are chosen.
-FOCUS = (0.8, 3.0)
-
-
-def _curve_of_report(name: str, report: ReportContent) -> SizeCurve:
-    curve = report.error_curve
-    drawn = _curve_of_error(curve, name, report.n_members, report.recommended_size, report.size_name)
-    focus = None
-    if curve.asymptote > 0.0 and report.error > 0.0 and not curve.greater_is_better:
-        focus = (FOCUS[0] * curve.asymptote, max(FOCUS[1] * report.error, report.error_interval[1]))
-    return replace(drawn, focus=focus, noun=member_noun(report))
-
-
-def _curve_of_error(
-    curve: ErrorCurve, name: str, n_members: int | None, recommended_size: int | None, size_name: str
-) -> SizeCurve:
-    basis = curve.metric_basis
-    metric = axis_name(curve.metric)
-    if curve.greater_is_better:
-        metric = f"{printable(curve.metric, 30)}{label_words(basis)}\ngreater is better"
-    return SizeCurve(
-        quantity=f"{metric}\nshaded: {level_text(curve.interval_level)} interval",
-        kind=("error curve", curve.metric, curve.greater_is_better, basis and basis.label, curve.interval_level),
-        name=name,
-        sizes=curve.sizes,
-        value_at=lambda size: curve.at(size) if curve.reaches(size) else math.nan,
-        as_text=lambda value: error_text(value, curve.metric),
-        n_members=n_members,
-        recommended_size=recommended_size,
-        covered=tuple(size for size in (n_members, recommended_size) if size is not None),
-        level=curve.asymptote,
-        level_name="infinite ensemble",
-        level_text=error_text(curve.asymptote, curve.metric),
-        interval_at=curve.interval_at,
-        band_text=lambda size: interval_text(curve.interval_at(size), curve.metric),
-        is_share=curve.metric in SHARES,
-        ties_to=curve.ties_to,
-        size_name=size_name,
-    )
+    return add_curves(axes_or_new(ax), [report_curve(name, report) for name, report in reports.items()])
 
 
 def plot_agreement(
@@ -858,42 +591,7 @@ def plot_agreement(
     'log'
     """
     name = label or recommendation.criterion.replace("_", " ")
-    drawn = replace(_curve_of_criterion(recommendation, n_members, name, size_name), noun=noun)
-    return add_curves(axes_or_new(ax), [drawn])
-
-
-def _curve_of_criterion(found: SizeRecommendation, n_members: int | None, name: str, size_name: str) -> SizeCurve:
-    is_agreement = found.criterion == "agreement"
-    wanted = found.confidence or found.tolerance
-    metric = (found.of_metric if found.is_absolute else None) or ZERO_ONE
-    beyond = found.size or found.max_size
-    reach = max(beyond, found.interval[1] or beyond)
-
-    def value_at(size: float) -> float:
-        if not found.sizes[0] <= size <= found.sizes[-1]:
-            return math.nan
-        value = float(np.interp(1.0 / size, 1.0 / found.sizes[::-1], found.values[::-1]))
-        return value if math.isfinite(value) else math.nan
-
-    return SizeCurve(
-        quantity="Agreement with the\ninfinite ensemble (%)" if is_agreement else distance_label(found),
-        kind=("recommended size", found.criterion, found.of_metric, found.is_absolute),
-        name=name,
-        sizes=found.sizes,
-        value_at=value_at,
-        as_text=lambda value: error_text(value, metric),
-        n_members=n_members,
-        recommended_size=found.size,
-        covered=(reach,) if n_members is None else (n_members, reach),
-        level=math.nan if wanted is None else wanted,
-        level_name="wanted",
-        level_text=wanted_text(found),
-        size_interval=found.interval,
-        is_share=not found.is_absolute,
-        is_log=not is_agreement,
-        ceiling=1.0 if is_agreement else math.inf,
-        size_name=size_name,
-    )
+    return add_curves(axes_or_new(ax), [criterion_curve(recommendation, n_members, name, size_name, noun)])
 
 
 STAYS, GOES = "stays at every size (bias and noise)", "goes away with size"
@@ -1070,7 +768,7 @@ def plot_budget(budget: Budget, ax: Axes | None = None) -> Axes:
     ['Size, pickled (MB)', 'Latency of one row (ms)']
     """
     ax = axes_or_new(ax)
-    curve, allowed = _curve_of_report(budget.report.model, budget.report), budget.size
+    curve, allowed = report_curve(budget.report.model, budget.report), budget.size
     is_near = allowed is not None and 0 < allowed <= FARTHEST * max(curve.covered)
     if allowed and is_near:
         curve = replace(curve, covered=(*curve.covered, allowed))
@@ -1124,29 +822,21 @@ def _draw_allowed(ax: Axes, curve: SizeCurve, size: int, limits: str) -> None:
 
 
 def report_figures(report: ReportContent) -> dict[str, Figure]:
-    """Return the figures that are logged with a report, drawn in matplotlib's default style."""
+    """Return the figures of a report by name of their file, drawn in matplotlib's default style."""
     from matplotlib.figure import Figure
 
+    advice, name = report.recommendation, report.size_name
+    plots: dict[str, Callable[..., Axes]] = {
+        "error_curve.png": partial(plot_reports, {report.model: report}),
+        "agreement.png": partial(
+            plot_agreement, advice, n_members=report.n_members, size_name=name, noun=member_noun(report)
+        ),
+        "bias_variance.png": partial(plot_bias_variance, report),
+    }
     figures = {}
     # Under a user's dark style the fixed colours above would not be legible.
     with default_style():
-        for name, plot in report_plots(report).items():
-            figure = Figure(figsize=(6.4, 3.0 if name == "bias_variance" else 4.0), dpi=150, layout="constrained")
-            plot(ax=figure.subplots())
-            figures[f"{name}.png"] = figure
+        for name, plot in plots.items():
+            figures[name] = Figure(figsize=(6.4, 3.0 if "bias" in name else 4.0), dpi=150, layout="constrained")
+            plot(ax=figures[name].subplots())
     return figures
-
-
-def report_plots(report: ReportContent) -> dict[str, Callable[..., Axes]]:
-    """Return, by name of the figure, functions that draw each figure of a report on the axes passed as ``ax``."""
-    return {
-        "error_curve": partial(plot_reports, {report.model: report}),
-        "agreement": partial(
-            plot_agreement,
-            report.recommendation,
-            n_members=report.n_members,
-            size_name=report.size_name,
-            noun=member_noun(report),
-        ),
-        "bias_variance": partial(plot_bias_variance, report),
-    }

@@ -54,37 +54,26 @@ def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
     assert outline.tags <= TAGS
     assert outline.attributes <= ATTRIBUTES
     assert not [value for value in outline.values if "javascript:" in value or "://" in value]
-    assert re.findall(r"url\((?!#)", card) == []
-    assert len(outline.ids) == len(set(outline.ids)) > 0
-    assert set(re.findall(r"url\(#([^)]+)\)", card)) == set(outline.ids)
+    assert "url(" not in card
     assert card.count("<svg ") == 2
-    # A cell of a notebook has room for figures that are at most half as high as wide.
+    # A cell of a notebook has room for figures that are at most half as high as wide; a phone is higher than wide.
     sizes = [tuple(map(float, size.split())) for size in re.findall(r'viewBox="0 0 ([\d.]+ [\d.]+)"', card)]
-    assert [height <= width / 2 for width, height in sizes] == [True, True]
+    assert [height <= width / 2 for width, height in sizes] == [True, False]
 
 
 @pytest.mark.fast_cases("hostile")
 @pytest.mark.parametrize("name", ["regression", "short", "hostile"])
 def test_a_report_that_was_read_has_the_same_card(name: str) -> None:
     read = EnsembleReport.from_json(SHOWN[name].to_json())
-    assert without_ids(read._repr_html_()) == without_ids(card_of(name))
-
-
-def without_ids(card: str) -> str:
-    return re.sub(r"ens-[0-9a-f]{10}-\d+-", "", card)
-
-
-@pytest.mark.slow
-def test_ids_of_two_outputs_of_one_report_differ() -> None:
-    one, other = (set(Outline(REPORTS["classification"]._repr_html_()).ids) for _ in range(2))
-    assert one.isdisjoint(other)
+    assert read._repr_html_() == card_of(name)
 
 
 def test_the_picture_has_no_colour_that_a_theme_cannot_change() -> None:
     card = card_of("large_classification")
     drawn = card[card.index("<svg ") : card.index("</svg>")]
-    assert re.findall(r"#[0-9a-f]{6}", drawn) == []
-    used = set(re.findall(r"var\((--ens-[a-z0-9-]+)\)", drawn))
+    # Colours stand behind variables, for pages that do not set them.
+    assert re.findall(r"(?<!, )#[0-9a-fA-F]{3,6}", drawn) == []
+    used = set(re.findall(r"var\((--ens-[a-z0-9-]+), #", drawn))
     assert {"--ens-line-1", "--ens-good", "--ens-text", "--ens-muted"} <= used
     palettes = re.findall(r"\{ --ens-text: [^}]*\}", card)
     assert len(palettes) == 4
@@ -142,19 +131,9 @@ def test_the_card_of_a_comparison_has_all_names_and_is_safe() -> None:
     outline = Outline(card)
     assert outline.tags <= TAGS
     assert outline.attributes <= ATTRIBUTES
-    assert card.count("<svg ") == 1
+    assert card.count("<svg ") == 2
     shown = "".join(outline.text)
     assert all(text in shown for text in (*named, "doubted: do not rely on these figures", "more than 20001"))
-
-
-def test_a_card_does_not_depend_on_the_users_style() -> None:
-    import matplotlib.pyplot as plt
-
-    report = REPORTS["classification"]
-    with plt.style.context("dark_background"), plt.rc_context({"font.size": 30}):
-        styled = report._repr_html_()
-    assert without_ids(styled) == without_ids(card_of("classification"))
-    assert plt.get_fignums() == []
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import stat
-import threading
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.report import default_style, render_page, write_page
+from ens_plugin.report import render_page, write_page
 from ens_plugin.report.text import error_text
 from tests import reports
+from tests.project.test_package import run_python
 from tests.reports import with_doubts
 
 REPORTS = reports.all_reports()
@@ -61,9 +57,6 @@ ALLOWED_TAGS = {
     "path",
     "rect",
     "text",
-    "tspan",
-    "defs",
-    "clippath",
 }
 ALLOWED_ATTRIBUTES = {
     "lang",
@@ -71,7 +64,6 @@ ALLOWED_ATTRIBUTES = {
     "name",
     "content",
     "class",
-    "id",
     "style",
     "d",
     "x",
@@ -79,9 +71,8 @@ ALLOWED_ATTRIBUTES = {
     "width",
     "height",
     "viewbox",
-    "transform",
-    "clip-path",
-    "aria-hidden",
+    "role",
+    "aria-label",
     "text-anchor",
 }
 VOID = {"meta"}
@@ -95,7 +86,6 @@ class Outline(HTMLParser):
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
         self.values: list[str] = []
-        self.ids: list[str] = []
         self.text: list[str] = []
         self._open: list[str] = []
         self.feed(text)
@@ -106,7 +96,6 @@ class Outline(HTMLParser):
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
         self.values += [value or "" for _, value in attrs]
-        self.ids += [value or "" for name, value in attrs if name == "id"]
         if tag not in VOID:
             self._open.append(tag)
 
@@ -121,7 +110,6 @@ class Outline(HTMLParser):
         self.text.append(data)
 
 
-# A page takes most of a second.
 each_kind = pytest.mark.fast_cases("classification", "regression", "hostile", "path")
 
 
@@ -143,7 +131,7 @@ def test_page_has_no_scripts_links_or_anything_to_load(name: str) -> None:
     outline = Outline(page(name))
     assert not {"href", "xlink:href", "src", "action", "onerror", "onload"} & outline.attributes
     assert not [value for value in outline.values if "javascript:" in value or "://" in value]
-    assert re.findall(r"url\((?!#)", text) == []
+    assert "url(" not in text
 
 
 @pytest.mark.fast_cases("classification", "regression", "path")
@@ -188,19 +176,13 @@ def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
     assert "half \ufffd pair" in path.read_text(encoding="utf-8")
 
 
-def test_ids_are_unique_and_every_reference_has_its_target() -> None:
-    outline = Outline(page("classification"))
-    assert len(outline.ids) == len(set(outline.ids)) > 0
-    assert set(re.findall(r"url\(#([^)]+)\)", page("classification"))) == set(outline.ids)
-
-
 @pytest.mark.parametrize("name", ["classification", "regression", "score"])
 def test_a_pointer_over_the_chart_reads_the_values_of_the_report(name: str) -> None:
     report = REPORTS[name]
     tips = re.findall(r"<rect [^>]*><title>([^<]*)</title></rect>", page(name))
     now = f"{report.n_members} trees\n{error_text(report.error, report.error_curve.metric)} ("
     assert len(tips) > 100
-    assert any(tip.startswith(now) for tip in tips)
+    assert any(tip.replace("\xa0", " ").startswith(now) for tip in tips)
 
 
 def test_the_confusion_matrix_is_shaded_by_the_share_of_each_label() -> None:
@@ -210,11 +192,21 @@ def test_the_confusion_matrix_is_shaded_by_the_share_of_each_label() -> None:
     assert shades == [[round(9 * (count / found.n_rows) ** 0.5) for count in found.predicted] for found in errors]
 
 
-def test_page_has_all_pictures_with_their_marks() -> None:
-    text = page("classification")
-    assert text.count("<svg ") == 5
-    # Ticks come from references that were written out; without them the axes are bare.
-    assert len(re.findall(r"<path [^>]*transform=\"translate", text)) > 20
+def test_page_has_the_curve_the_whole_curve_and_the_size_as_pictures() -> None:
+    assert page("classification").count("<svg ") == 5
+
+
+def test_page_cards_and_comparisons_need_no_matplotlib(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(REPORTS["classification"].to_json(), encoding="utf-8")
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+import ens_plugin
+report = ens_plugin.EnsembleReport.from_json(open("report.json").read())
+found = [report.to_html(), report._repr_html_(), ens_plugin.compare({"a": report, "b": report})._repr_html_()]
+print([text.count("<svg ") for text in found])
+"""
+    assert run_python(code, tmp_path) == "[5, 2, 2]"
 
 
 @pytest.mark.fast_cases("classification-parts0", "regression-parts3", "path-parts4")
@@ -278,11 +270,8 @@ def test_versions_are_named() -> None:
     assert "scikit-learn 1.9.1" in page("classification")
 
 
-def test_page_is_the_same_every_time_whatever_the_users_style() -> None:
-    import matplotlib.pyplot as plt
-
-    with plt.style.context("dark_background"), plt.rc_context({"font.size": 30, "svg.fonttype": "path"}):
-        assert render_page(reports.classification_report()) == page("classification")
+def test_page_is_the_same_every_time() -> None:
+    assert render_page(reports.classification_report()) == page("classification")
 
 
 def test_a_page_without_a_path_is_returned_as_text() -> None:
@@ -337,42 +326,3 @@ def test_a_number_is_not_a_path() -> None:
 def test_a_directory_is_not_a_page(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a directory"):
         write_page(REPORTS["perfect"], tmp_path)
-
-
-@pytest.mark.slow
-def test_threads_leave_the_users_style_alone_and_do_not_mix_pages() -> None:
-    names = ("classification", "regression")
-    alone = {name: page(name) for name in names}
-    filters, settings = list(warnings.filters), dict(matplotlib.rcParams)
-    with ThreadPoolExecutor(2) as pool:
-        together = list(pool.map(lambda name: render_page(REPORTS[name]), names))
-    assert together == [alone[name] for name in names]
-    assert dict(matplotlib.rcParams) == settings
-    assert warnings.filters == filters
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_process_forked_while_a_thread_draws_can_draw() -> None:
-    def draw_in_child() -> None:
-        os._exit(0 if render_page(REPORTS[next(iter(REPORTS))]).startswith("<!DOCTYPE html>") else 1)
-
-    drawing, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with default_style():
-            drawing.set()
-            done.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert drawing.wait(10)
-    child = multiprocessing.get_context("fork").Process(target=draw_in_child)
-    child.start()
-    child.join(60)
-    done.set()
-    thread.join()
-    code = child.exitcode
-    child.kill()
-    assert code == 0

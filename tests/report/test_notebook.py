@@ -24,7 +24,7 @@ CARD = ".ens-card"
 # Of each card that a page shows: its colours, its pictures and the texts that stick out of them.
 SEEN = """cards => cards.map(card => {
     const style = getComputedStyle(card)
-    const pictures = [...card.querySelectorAll(':scope > .ens-picture svg')]
+    const pictures = [...card.querySelectorAll(':scope > .pictures svg')].filter(picture => picture.clientWidth > 0)
     return {
         shown: style.display,
         paper: style.backgroundColor,

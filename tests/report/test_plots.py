@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import os
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,9 +22,8 @@ from matplotlib.patches import Rectangle
 
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve, report_figures
-from ens_plugin.report.plots import plot_reports, plot_whole, size_tips
-from ens_plugin.report.text import error_text
+from ens_plugin.report import default_style, plot_agreement, plot_bias_variance, plot_error_curve, report_figures
+from ens_plugin.report.plots import plot_reports
 from tests import reports
 from tests.report.charts import NARROW, REPORTS, WIDE, draw, drawn_curves, heights, labels_above, misplaced, new_axes
 
@@ -311,16 +315,37 @@ def test_the_axis_begins_below_the_limit_and_ends_at_three_times_the_current_err
     bottom, top = plot_reports({"forest": steep}, Figure().subplots()).get_ylim()
     assert bottom <= 0.8 * curve.asymptote
     assert top == pytest.approx(3.0 * steep.error)
-    whole = plot_whole(steep, Figure().subplots())
-    assert whole.get_xlim()[0] == 1.0
-    assert whole.get_ylim()[1] > 1.0
 
 
-def test_tips_of_several_curves_name_each() -> None:
-    report = REPORTS["classification"]
-    ax = plot_reports({"one": report, "other": REPORTS["large_classification"]}, Figure().subplots())
-    tips = {tip.size: tip.text for tip in size_tips(ax)}
-    value = error_text(report.error, report.error_curve.metric)
-    assert tips[report.n_members].startswith(f"{report.n_members} trees\none: {value} (")
-    assert "\nother: " in tips[report.n_members]
-    assert size_tips(Figure().subplots()) == []
+@pytest.mark.slow
+def test_threads_that_draw_leave_the_users_style_alone() -> None:
+    filters, settings = list(warnings.filters), dict(plt.rcParams)
+    with ThreadPoolExecutor(2) as pool:
+        drawn = list(pool.map(report_figures, [REPORTS["classification"], REPORTS["regression"]]))
+    assert [len(figures) for figures in drawn] == [3, 3]
+    assert dict(plt.rcParams) == settings
+    assert warnings.filters == filters
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_while_a_thread_draws_can_draw() -> None:
+    drawing, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with default_style():
+            drawing.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert drawing.wait(10)
+    child = multiprocessing.get_context("fork").Process(target=report_figures, args=(REPORTS["classification"],))
+    child.start()
+    child.join(60)
+    done.set()
+    thread.join()
+    code = child.exitcode
+    child.kill()
+    assert code == 0
