@@ -740,6 +740,8 @@ def measure_interval_text(report: ReportContent, interval: tuple[float, float]) 
 
 def interval_in_measure(metric: str, interval: tuple[float, float]) -> str:
     """Return the ends of an interval of an error in the everyday measure, the lower one first, without a unit."""
+    if any(map(math.isnan, interval)):
+        return NOT_KNOWN
     low, high = sorted(measure_of(metric, end) for end in interval)
     return (
         f"{_percent(low)} to {_percent(high)}" if metric in SHARES else f"{_three_digits(low)} to {_three_digits(high)}"
