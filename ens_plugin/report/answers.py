@@ -179,7 +179,8 @@ def _fewer(report: ReportContent, size: int) -> str:
     here, there = gain_texts(report, report.n_members, size)
     given = f"{_give(size)} {there} as well" if here == there else f"{_give(size)} {there} instead of {here}"
     saved = 100.0 * (1.0 - size / report.n_members)
-    return f"No, fewer: {given} and save {saved:.0f} % of size and time: truncate(model, {size})."
+    verb = "saves" if size == 1 else "save"
+    return f"No, fewer: {given} and {verb} {saved:.0f} % of size and time: truncate(model, {size})."
 
 
 def _quality(report: ReportContent) -> str:

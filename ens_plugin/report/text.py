@@ -776,7 +776,8 @@ def gain_texts(report: ReportContent, here: float, there: float) -> tuple[str, s
 
 def _percent(share: float) -> str:
     # Rounded first and 0 added, because a share of -1e-9 would be -0.0 otherwise.
-    return f"{round(100.0 * share, 2) + 0.0:.{_percent_digits(share)}f}"
+    digits = _percent_digits(share)
+    return f"{round(100.0 * share, digits) + 0.0:.{digits}f}"
 
 
 def _percent_digits(share: float) -> int:
