@@ -260,9 +260,7 @@ def shares_on_a_cluster(forest: Any, X: Array, y: Array, *, are_training_rows: b
     adapter = find_adapter(forest)
     features = adapter.prepare(X)
     bags = adapter.bags(X, features, y) if are_training_rows else None
-    evidence = tally_rows(
-        adapter, features, bags, y, np.ones(y.size), with_path=False, rng=np.random.default_rng(0), progress=None
-    )
+    evidence = tally_rows(adapter, features, bags, y, np.ones(y.size), rng=np.random.default_rng(0), progress=None)
     trials = evidence.tally.trials
     counts = np.zeros((2, adapter.n_members + 1))
     np.add.at(counts, (y, trials.astype(int)), 1.0)
