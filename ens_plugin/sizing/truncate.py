@@ -398,17 +398,19 @@ def cut_checks(
 
 
 def _enough_check(cut_report: EnsembleReport) -> Check:
-    """Return the check whether a cut ensemble is enough by its own report, in the respect in which it loses most."""
-    found = max(_required(cut_report), key=lambda each: each.loss / each.tolerance)
-    what = {
-        "agreement": "share of other labels",
-        "error": "error" if cut_report.task == "classification" else "mean squared error",
-        "probability": "Brier score",
-        "metric": found.of_metric,
-    }[found.criterion]
+    """Return the check whether a cut ensemble is enough by its own report, in the first respect in which it is not."""
+    found = next((each for each in _required(cut_report) if not each.is_enough), cut_report.recommendation)
+    of_error = "error" if cut_report.task == "classification" else "mean squared error"
+    names = {"error": of_error, "probability": "Brier score", "metric": found.of_metric}
+    if found.criterion == "agreement":
+        lost = f"{100 * found.loss:.2g} % of the labels differ from those"
+        allowed = f"{100 * found.tolerance:.2g} %"
+    else:
+        lost = f"the {names[found.criterion]} is {abs(found.loss):.2g} from that"
+        allowed = f"{found.tolerance:.2g}"
     sentence = (
-        f"{members_text(cut_report.n_members)}: the {what} is {abs(found.loss):.2g} from that of infinitely many, by "
-        f"the report on the cut ensemble; {found.tolerance:.2g} is allowed."
+        f"{members_text(cut_report.n_members)}: {lost} of infinitely many, by the report on the cut ensemble; "
+        f"{allowed} is allowed."
     )
     return Check("enough", cut_report.is_enough, found.loss, found.tolerance, sentence)
 
