@@ -176,9 +176,7 @@ def outputs_of_some(adapter: EnsembleAdapter, features: Any, bags: Bags, target:
     """Return what all members predict for at most `most` rows, spread evenly over the training rows."""
     rows = spread_rows(target.size, most)
     everything, all_rows = slice(0, rows.size), np.arange(rows.size)
-    reader = BlockReader(
-        adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
-    )
+    reader = BlockReader(adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows)
     return replace(reader.read(everything).sample, rows=rows)
 
 
