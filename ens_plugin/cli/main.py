@@ -131,7 +131,7 @@ def cli() -> None:
 def demo(tracking_uri: str | None) -> None:
     """Train forests on real data, log them to MLflow.
 
-    It prints a table of their errors and recommended sizes.
+    It prints what each forest is worth: whether it needs more trees, how good it is, and whether to trust that.
 
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
