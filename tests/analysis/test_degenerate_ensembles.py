@@ -41,7 +41,7 @@ class TestDegenerate:
         rng = np.random.default_rng(0)
         votes, target = rng.integers(0, n_labels, (2000, 300)), rng.integers(0, n_labels, 300)
         ensemble = CustomEnsemble(votes, None, aggregation="vote")
-        report = analyze(ensemble, None, target, data="holdout", confidence=0.99, max_size=501)
+        report = analyze(ensemble, None, target, data="holdout", criterion="agreement", max_size=501)
         assert report.recommended_size is None
         low, high = report.recommendation.interval
         assert high is None

@@ -31,13 +31,10 @@ FloatArray = NDArray[np.float64]
 FIELDS = ("error", "lower", "upper")
 
 SETTINGS = ResolvedOptions(
-    estimator="deconvolved",
     data="holdout",
-    criterion="agreement",
-    chooses_criterion=True,
-    confidence=0.95,
-    tolerance=0.01,
-    probability_tolerance=0.005,
+    respects=("agreement",),
+    tolerance=None,
+    agreement_tolerance=0.05,
     interval_level=0.95,
     max_size=20001,
     sizes=np.array([1, 3, 11, 40, 101, 1001]),
@@ -52,7 +49,7 @@ def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **
     sample = Sample(block, np.arange(target.size), weight)
     settings = replace(SETTINGS, **options)
     return estimate_classification(
-        Evidence(tally, sample, None, RowWeight(weight)), len(outputs), settings, has_scores=False
+        Evidence(tally, sample, RowWeight(weight)), len(outputs), settings, has_scores=False
     )
 
 
@@ -85,13 +82,13 @@ def test_recommended_size_is_that_of_the_true_probabilities(hard: tuple[Estimate
     truth = recommended_size(p, confidence=0.95)
     assert advice.size is not None
     assert truth is not None
-    assert abs(np.log2(advice.size / truth)) < 0.5
+    assert truth <= advice.size < 2 * truth
     assert advice.interval[1] is not None
     assert advice.interval[0] <= truth <= advice.interval[1]
     side = np.maximum(p, 1 - p)
     assert advice.agreement == pytest.approx(np.mean(binom.sf(19, 39, side)), abs=0.01)
     np.testing.assert_allclose(
-        advice.values,
+        1.0 - advice.losses,
         [np.mean(binom.sf((size - 1) // 2, size - (size % 2 == 0), side)) for size in advice.sizes],
         atol=0.015,
     )
@@ -199,9 +196,9 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     tally = tally_values(block)
     assert isinstance(tally, ValueTally)
     weight = np.ones(n_rows)
-    settings = replace(SETTINGS, estimator="closed_form", tolerance=0.05)
+    settings = replace(SETTINGS, respects=("error",), tolerance=0.05)
     estimates = estimate_regression(
-        Evidence(tally, Sample(block, np.arange(n_rows), weight), None, RowWeight(weight)), n_members, settings
+        Evidence(tally, Sample(block, np.arange(n_rows), weight), RowWeight(weight)), n_members, settings
     )
     limit, variance = np.mean(bias**2), noise**2
     curve = estimates.error_curve
@@ -211,13 +208,13 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     assert advice.size == pytest.approx(truth, rel=0.06)
     assert advice.interval[1] is not None
     assert advice.interval[0] <= truth <= advice.interval[1]
-    np.testing.assert_allclose(advice.values, variance / limit / advice.sizes, rtol=0.06)
+    np.testing.assert_allclose(advice.losses, variance / advice.sizes, rtol=0.06)
 
 
-def test_larger_settings_of_confidence_and_tolerance_do_what_they_say() -> None:
+def test_a_smaller_tolerance_needs_more_members() -> None:
     outputs, _ = votes(30, 400, 6)
     target = np.zeros(400, dtype=np.int64)
-    sizes = [classify(outputs, target, 2, confidence=wanted).recommendation.size for wanted in (0.8, 0.9, 0.95)]
+    sizes = [classify(outputs, target, 2, agreement_tolerance=wanted).recommendation.size for wanted in (0.2, 0.1, 0.05)]
     assert None not in sizes
     assert sizes == sorted(sizes)  # type: ignore[type-var]
     assert len(set(sizes)) == 3
@@ -241,9 +238,9 @@ def test_parts_of_few_and_of_many_members_are_combined_by_their_weight() -> None
     target = rng.integers(0, 2, 1500)
     block = RowBlock(np.where(wrong, 1 - target, target), counted, target, 2)
     weight = np.where(is_hard, 1.0, 2.0)
-    data = Evidence(tally_support(block), Sample(block, np.arange(1500), weight), None, RowWeight(weight))
+    data = Evidence(tally_support(block), Sample(block, np.arange(1500), weight), RowWeight(weight))
     sizes, level = np.arange(1, 202), 0.9
-    settings = replace(SETTINGS, sizes=sizes, max_size=201, interval_level=level, confidence=0.98)
+    settings = replace(SETTINGS, sizes=sizes, max_size=201, interval_level=level, agreement_tolerance=0.02)
     whole = estimate_by_members(data, 61, settings, has_scores=False)
     few = counted.sum(axis=0) < 22
     assert np.mean(few == is_hard) > 0.98

@@ -21,7 +21,7 @@ NEAREST = 1.0 - np.exp(-1.0)
 def report_of(outputs: NDArray[Any], target: NDArray[np.int64], seed: int, aggregation: str) -> EnsembleReport:
     in_bag = np.random.default_rng(seed).random(outputs.shape[:2]) < NEAREST
     ensemble = CustomEnsemble(outputs, in_bag, aggregation=aggregation, classes=np.arange(int(target.max()) + 1))
-    return analyze(ensemble, None, target, criterion="agreement", confidence=CONFIDENCE)
+    return analyze(ensemble, None, target, criterion="agreement", tolerance=1.0 - CONFIDENCE)
 
 
 def neighbour_votes(n_rows: int, n_members: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

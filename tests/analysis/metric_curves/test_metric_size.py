@@ -105,7 +105,7 @@ class TestScores:
     def test_no_value_is_outside_of_the_range(self, metric: str, lowest: float) -> None:
         X, y = make_classification(120, n_informative=4, class_sep=3.0, random_state=0)
         forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-        curve = analyze(forest, X, y, metric=metric, sizes=[1, 101]).error_curve
+        curve = analyze(forest, X, y, metric=metric).error_curve
         for values in (curve.error, curve.lower, curve.upper, curve.asymptote_interval, [curve.asymptote]):
             assert np.min(values) >= lowest
             assert np.max(values) <= 1.0
@@ -183,7 +183,7 @@ class TestScores:
 class TestSizes:
     @pytest.mark.slow
     def test_size_is_the_first_from_which_on_all_are_close(self) -> None:
-        report = analyze(*cancer(), metric="accuracy", tolerance=0.004, sizes=range(1, 400))
+        report = analyze(*cancer(), metric="accuracy", tolerance=0.004)
         found, curve = report.recommendation, report.error_curve
         assert found.size is not None
         distance = np.abs(curve.error - curve.asymptote)
@@ -191,13 +191,12 @@ class TestSizes:
         assert found.size == 1 or distance[found.size - 2] > 0.004
 
     @pytest.mark.slow
-    def test_auto_is_the_metric_but_for_a_wanted_agreement(self) -> None:
+    def test_auto_is_the_metric(self) -> None:
         options: dict[str, Any] = {"metric": area_lost, "data": "holdout"}
         assert analyze(*small(), **options).recommendation.criterion == "metric"
-        assert analyze(*small(), **options, confidence=0.99).recommendation.criterion == "agreement"
         by_error = analyze(*small(), **options, criterion="error")
-        assert by_error.recommendation.criterion == "excess_error"
-        assert by_metric(by_error).has_interval
+        assert by_error.recommendation.criterion == "error"
+        assert not by_metric(by_error).is_required
 
     def test_no_size_relative_to_a_value_that_may_be_zero(self) -> None:
         """A score of a user's own without a range, which is 0 within its noise."""
@@ -265,5 +264,3 @@ def test_a_loss_and_its_negative_have_the_same_interval() -> None:
         assert one == pytest.approx(other, rel=0.25)
 
 
-def test_confidence_is_about_labels_only() -> None:
-    assert analyze(*diabetes(), metric="r2", confidence=0.95).recommendation.criterion == "metric"
