@@ -19,9 +19,9 @@ from ens_plugin.cli.recommendation import (
     as_text,
     budget_checks,
     checks_of,
-    is_decided,
 )
 from ens_plugin.errors import InputError
+from ens_plugin.report import three_answers
 from ens_plugin.report.result import LinearCost
 from ens_plugin.sizing import Savings
 from tests.reports import classification_report, regression_report, with_doubts
@@ -81,34 +81,23 @@ def test_ratio_of_an_ensemble_larger_than_all_sizes_considered_is_below_that_to_
     assert check.sentence == "202 trees: less than 2.00 times as many as needed, which are more than 101."
 
 
-@pytest.mark.parametrize(
-    ("interval", "limit", "decided", "passed"),
-    [
-        ((20, 101), None, True, True),
-        ((20, 101), 10.2, True, True),
-        ((20, 101), 1.9, True, False),
-        ((20, 101), 5.0, False, False),
-        ((20, None), None, False, False),
-        ((20, None), 10.2, False, False),
-    ],
-)
-def test_demands_are_decided_by_the_interval_of_a_size_that_cannot_be_told(
-    interval: tuple[int, int | None], limit: float | None, decided: bool, passed: bool
-) -> None:
-    untold = replace(report().recommendation, size=None, interval=interval)
-    found = replace(report(n_members=202), recommendation=untold)
-    limits = Limits(max_size_ratio=limit)
-    assert is_decided(found, limits) is decided
-    assert all(check.passed for check in checks_of(found, limits)) is passed
-
-
 @pytest.mark.parametrize(("n_rows", "passed"), [(30, True), (29, False)])
 def test_few_rows_meet_no_demand_on_the_size(n_rows: int, passed: bool) -> None:
     answer = answer_to(report(size=200, n_rows=n_rows), Limits(max_size_ratio=1.0))
     assert [check.passed for check in answer.checks] == [passed, passed]
-    assert as_text(answer).startswith("Warning: 29 rows are too few to decide whether") is not passed
     for text in (as_text(answer), as_markdown(answer)):
-        assert ("Recommended size:" in text) is passed
+        assert ("That cannot be told: 29 rows are too few." in text) is not passed
+
+
+def test_the_answers_are_those_of_the_report_in_both_forms() -> None:
+    found = report()
+    text, markdown = as_text(answer_to(found, Limits())), as_markdown(answer_to(found, Limits()))
+    for answer in three_answers(found):
+        assert f"{answer.question} {answer.text}" in " ".join(text.split())
+        assert f"**{answer.question}** {answer.text}" in markdown
+    assert max(map(len, text.splitlines())) <= 80
+    content = json.loads(as_json(answer_to(found, Limits())))
+    assert (content["accuracy"], content["size"]) == (found.accuracy, 119)
 
 
 def test_a_doubted_report_meets_no_demand_on_the_size() -> None:
