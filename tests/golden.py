@@ -1,8 +1,8 @@
 """The golden table: what reports on known data say, with the tolerance of each figure and the truth where it is known.
 
 ``tests/golden.csv`` has a line for each figure.  ``python -m tests.golden`` writes it anew and prints what moved by
-more than its tolerance, and whether towards the truth.  A figure may move by a tenth of what its interval leaves open: so
-much is for another estimate of the same, and more is another answer.
+more than its tolerance, and whether towards the truth.  A figure may move by a tenth of what its interval leaves open:
+so much is for another estimate of the same, and more is another answer.
 """
 
 from __future__ import annotations
