@@ -757,7 +757,7 @@ def store(name: str) -> Iterator[None]:
         patches.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
         patches.setattr(tempfile, "tempdir", str(folder))
         stub_artifacts(patches)
-        patches.setattr("ens_plugin.tracking.uploads.draw", lambda folder: None)
+        stub_artifacts(patches, "uploads")
         stack.enter_context(tracking_to(stack.enter_context(STORES[name](folder))))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")

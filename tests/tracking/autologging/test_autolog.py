@@ -300,12 +300,7 @@ class TestRuns:
         assert [run.info.status for run in runs] == ["FAILED", "FAILED", "FINISHED", "FINISHED"]
         assert [has_report(run) for run in runs] == [False, False, True, True]
 
-    def test_fits_in_one_run_have_names_of_their_own(
-        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        # Pictures take seconds, and have tests of their own.
-        drawing = "ens_plugin.tracking.uploads.draw"
-        monkeypatch.setattr(drawing, lambda folder: (folder / "report.html").write_text("a page"))
+    def test_fits_in_one_run_have_names_of_their_own(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         autolog(max_overhead=PATIENT)
         with mlflow.start_run():
             for rows in (200, 150, 100):
