@@ -25,15 +25,15 @@ from tests.adapters.cases import CASES
 Results = Iterator[tuple[str, Callable[[], Any]]]
 
 LABELS: tuple[dict[str, Any], ...] = (
-    {"criterion": "error"}, {"criterion": "probability"}, {"confidence": 0.9}, {"metric": "balanced_accuracy"},
+    {"criterion": "error"}, {"criterion": "probability"}, {"criterion": "agreement"}, {"metric": "balanced_accuracy"},
     {"metric": "neg_log_loss"}, {"metric": "roc_auc_ovr"},
 )  # fmt: skip
 VALUES: tuple[dict[str, Any], ...] = (
-    {"tolerance": 0.05}, {"metric": "neg_mean_absolute_error"}, {"metric": "r2"}, {"estimator": "path"},
+    {"tolerance": 0.05}, {"metric": "neg_mean_absolute_error"}, {"metric": "r2"},
 )  # fmt: skip
 BOTH: tuple[dict[str, Any], ...] = (
-    {}, {"random_state": 7}, {"interval_level": 0.8}, {"sizes": [1, 10, 100]}, {"max_size": 101}, {"data": "holdout"},
-    {"groups": "identical"}, {"confidence": 2}, {"metric": "rmse"},
+    {}, {"random_state": 7}, {"interval_level": 0.8}, {"max_size": 101}, {"data": "holdout"},
+    {"groups": "identical"}, {"tolerance": -1.0}, {"metric": "rmse"},
 )  # fmt: skip
 
 

@@ -190,15 +190,15 @@ def test_arrays(embedded: Client, version: Version) -> None:
             evaluators="ensemble", evaluator_config=ON,
         )  # fmt: skip
     expected = analyze(forest, X[400:].to_numpy(), Y[400:], data="holdout")
-    assert result.metrics["ens.error"] == expected.error
+    assert result.metrics["ens.accuracy"] == pytest.approx(1.0 - expected.error)
 
 
 def test_options_reach_the_analysis_and_the_log(embedded: Client, version: Version) -> None:
     with mlflow.start_run() as run:
         evaluate(version.uri, criterion="agreement", tolerance=0.03, max_size=5001, prefix="march")
     report = read_report(embedded, run.info.run_id, "ensemble/march")
-    assert (report.recommendation.confidence, report.recommendation.max_size) == (0.97, 5001)
-    assert "march.error" in embedded.get_run(run.info.run_id).data.metrics
+    assert (report.recommendation.tolerance, report.recommendation.max_size) == (0.03, 5001)
+    assert "march.accuracy" in embedded.get_run(run.info.run_id).data.metrics
 
 
 class TestDigest:
@@ -223,7 +223,7 @@ class TestDigest:
             embedded.set_tag(version.run_id, DIGEST_TAG, digest)
         with mlflow.start_run() as run:
             result = evaluate(version.uri, TRAIN, data="oob")
-        assert result.metrics["ens.error"] == analyze(FOREST, X[:400], Y[:400]).error
+        assert result.metrics["ens.accuracy"] == pytest.approx(1.0 - analyze(FOREST, X[:400], Y[:400]).error)
         assert read_report(embedded, run.info.run_id).data == "oob"
         with pytest.raises(DataMismatchError, match="These are the rows"):
             evaluate(version.uri, TRAIN)
@@ -245,7 +245,7 @@ class TestDigest:
         ({"dtaa": "oob"}, "'dtaa', .*did you mean 'data'"),
         ({"data": "training"}, "use 'holdout' or 'oob'"),
         ({"prefix": "a/b"}, "cannot start the names"),
-        ({"confidence": 0.2}, "confidence"),
+        ({"tolerance": -0.2}, "tolerance"),
     ],
 )
 def test_wrong_options_are_named(config: dict[str, Any], message: str, version: Version) -> None:
