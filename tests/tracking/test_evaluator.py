@@ -87,8 +87,8 @@ def test_mlflow_knows_it_by_its_names() -> None:
 @pytest.mark.parametrize(
     ("named", "config", "key"),
     [
-        ("ensemble", None, "ens.error"),
-        (["ensemble"], None, "ens.error"),
+        ("ensemble", None, "ens.accuracy"),
+        (["ensemble"], None, "ens.accuracy"),
         ("ens_plugin", {"metric": "roc_auc"}, "ens.roc_auc"),
         (["ens_plugin"], {"ens_plugin": {"metric": "roc_auc"}}, "ens.roc_auc"),
     ],
@@ -115,7 +115,7 @@ def test_a_configuration_for_all_evaluators_logs_one_report(
     monkeypatch.setattr(registry, "_registry", ours)
     with mlflow.start_run() as run:
         mlflow.models.evaluate(version.uri, TEST, targets="benign", model_type="classifier", evaluator_config=ON)
-    assert len(embedded.get_metric_history(run.info.run_id, "ens.error")) == 1
+    assert len(embedded.get_metric_history(run.info.run_id, "ens.accuracy")) == 1
 
 
 @pytest.mark.fast_cases("LoggedModel", "pyfunc")
@@ -159,11 +159,11 @@ def test_the_report_comes_back_as_an_artifact(embedded: Client, version: Version
 
 @pytest.mark.slow
 def test_its_result_can_be_validated_as_any_other(version: Version) -> None:
-    threshold = mlflow.models.MetricThreshold(threshold=0.5, greater_is_better=False)
-    mlflow.validate_evaluation_results({"ens.error_upper": threshold}, evaluate(version.uri))
-    strict = mlflow.models.MetricThreshold(threshold=0.0, greater_is_better=False)
-    with pytest.raises(mlflow.exceptions.MlflowException, match=r"ens\.error_upper"):
-        mlflow.validate_evaluation_results({"ens.error_upper": strict}, evaluate(version.uri))
+    threshold = mlflow.models.MetricThreshold(threshold=0.5, greater_is_better=True)
+    mlflow.validate_evaluation_results({"ens.accuracy_lower": threshold}, evaluate(version.uri))
+    strict = mlflow.models.MetricThreshold(threshold=1.0, greater_is_better=True)
+    with pytest.raises(mlflow.exceptions.MlflowException, match=r"ens\.accuracy_lower"):
+        mlflow.validate_evaluation_results({"ens.accuracy_lower": strict}, evaluate(version.uri))
 
 
 @pytest.mark.parametrize("config", [None, {}, {"enabled": False}, {"log_model_explainability": False}])
@@ -283,7 +283,7 @@ def test_the_lines_of_the_documentation(embedded: Client, version: Version, caps
     names = {"test": TEST.rename(columns={"benign": "churned"})}
     for block in (blocks[0], blocks[2]):
         exec(block.replace("models:/churn", f"models:/{version.name}"), names)
-    assert capsys.readouterr().out.split() == [str(SCALARS["ens.error"]), str(SCALARS["ens.recommended_size"])]
+    assert capsys.readouterr().out.split() == [str(SCALARS["ens.accuracy"]), str(SCALARS["ens.recommended_size"])]
 
 
 @pytest.mark.slow
@@ -294,8 +294,8 @@ def test_beside_mlflows_own_evaluator(embedded: Client, version: Version) -> Non
         result = mlflow.models.evaluate(
             version.uri, TEST, targets="benign", model_type="classifier", evaluator_config=config
         )
-    assert {"accuracy_score", "ens.error"} <= {*result.metrics}
-    assert {"accuracy_score", "ens.error"} <= {*embedded.get_run(run.info.run_id).data.metrics}
+    assert {"accuracy_score", "ens.accuracy"} <= {*result.metrics}
+    assert {"accuracy_score", "ens.accuracy"} <= {*embedded.get_run(run.info.run_id).data.metrics}
 
 
 def test_metric_of_scikit_learn(version: Version) -> None:
