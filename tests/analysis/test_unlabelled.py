@@ -72,7 +72,9 @@ def test_as_many_labels_are_those_of_a_forest_ten_times_as_large(n_labels: int, 
 def test_an_analysis_of_the_same_rows_with_labels_tells_about_the_same(n_labels: int, depth: int | None) -> None:
     X, y = problem(n_labels)
     model = forest(n_labels, depth=depth)
-    labelled = ens_plugin.analyze(model, X[N_TRAINED:], y[N_TRAINED:], data="holdout", criterion="agreement", tolerance=0.03)
+    labelled = ens_plugin.analyze(
+        model, X[N_TRAINED:], y[N_TRAINED:], data="holdout", criterion="agreement", tolerance=0.03
+    )
     expected, found = labelled.recommendation, ens_plugin.agreement(model, X[N_TRAINED:], tolerance=0.03)
     assert found.agreement == pytest.approx(expected.agreement, abs=0.004)
     if expected.size is not None:
@@ -435,7 +437,8 @@ def test_an_analysis_takes_the_agreement_from_rows_without_labels_and_nothing_el
 def test_the_agreement_chooses_the_size_from_rows_without_labels() -> None:
     X, y = problem(2)
     labelled, others = slice(N_TRAINED, 1200), X[1200:]
-    report = ens_plugin.analyze(forest(2), X[labelled], y[labelled], data="holdout", criterion="agreement", tolerance=0.05, unlabelled=others)
+    wanted = {"criterion": "agreement", "tolerance": 0.05, "unlabelled": others}
+    report = ens_plugin.analyze(forest(2), X[labelled], y[labelled], data="holdout", **wanted)
     assert report.recommendation.criterion == "agreement"
     assert report.recommended_size == ens_plugin.agreement(forest(2), others, tolerance=0.05).recommended_size
 

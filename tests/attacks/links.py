@@ -685,7 +685,7 @@ OWN: dict[str, Subject] = {
     "pipeline": Subject(lambda: make_pipeline(StandardScaler(), RandomForestClassifier(30, random_state=0)).fit(X, Y)),
     "RightSizedClassifier": Subject(
         lambda: RightSizedClassifier(
-            RandomForestClassifier(30, random_state=0), confidence=0.97, tolerance=0.03, max_size=2001
+            RandomForestClassifier(30, random_state=0), criterion="agreement", tolerance=0.03, max_size=2001
         ).fit(X, Y)
     ),
     "XGBRFClassifier": Subject(xgb_labels(Y), flavour="xgboost"),

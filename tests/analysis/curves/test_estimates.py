@@ -48,9 +48,7 @@ def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **
     weight = np.ones(target.size)
     sample = Sample(block, np.arange(target.size), weight)
     settings = replace(SETTINGS, **options)
-    return estimate_classification(
-        Evidence(tally, sample, RowWeight(weight)), len(outputs), settings, has_scores=False
-    )
+    return estimate_classification(Evidence(tally, sample, RowWeight(weight)), len(outputs), settings, has_scores=False)
 
 
 def votes(n_members: int, n_rows: int, seed: int) -> tuple[NDArray[np.int64], FloatArray]:
@@ -214,7 +212,9 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
 def test_a_smaller_tolerance_needs_more_members() -> None:
     outputs, _ = votes(30, 400, 6)
     target = np.zeros(400, dtype=np.int64)
-    sizes = [classify(outputs, target, 2, agreement_tolerance=wanted).recommendation.size for wanted in (0.2, 0.1, 0.05)]
+    sizes = [
+        classify(outputs, target, 2, agreement_tolerance=wanted).recommendation.size for wanted in (0.2, 0.1, 0.05)
+    ]
     assert None not in sizes
     assert sizes == sorted(sizes)  # type: ignore[type-var]
     assert len(set(sizes)) == 3

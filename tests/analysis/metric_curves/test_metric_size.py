@@ -262,5 +262,3 @@ def test_a_loss_and_its_negative_have_the_same_interval() -> None:
         assert one is not None
         assert other is not None
         assert one == pytest.approx(other, rel=0.25)
-
-
