@@ -132,10 +132,11 @@ def call_at_exit(work: Callable[[], object]) -> None:
     _first_at_exit[work] = None
 
 
-def wait_until_sent(seconds: float) -> bool:
-    """Wait at most `seconds` for all uploads to all stores, and return whether they were sent."""
+def wait_until_sent(seconds: float, store: str | None = None) -> bool:
+    """Wait at most `seconds` for all uploads to a store, by default to all, and return whether they were sent."""
     deadline = time.monotonic() + seconds
-    return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in _unsent())
+    wanted = [upload for upload in _unsent() if store in (None, upload.store)]
+    return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in wanted)
 
 
 def _start_worker(store: str) -> None:
