@@ -290,11 +290,13 @@ def curve_of_error(
     """Return an error curve in the everyday measure, with sizes to mark on it."""
     basis, metric = curve.metric_basis, curve.metric
     quantity, direction = measure_name_of(metric), []
+    if metric in SHARES:
+        quantity = f"{quantity.title()} (%)"
     if curve.greater_is_better:
         quantity, direction = f"{printable(metric, 30)}{label_words(basis)}", ["greater is better"]
     limit = math.nan if math.isnan(curve.asymptote) else measure_of(metric, curve.asymptote)
     return SizeCurve(
-        quantity=f"{quantity[:1].upper()}{quantity[1:]}{' (%)' * (metric in SHARES)}",
+        quantity=quantity,
         notes=(*direction, f"shaded: {level_text(curve.interval_level)} interval"),
         kind=("error curve", metric, curve.greater_is_better, basis and basis.label, curve.interval_level),
         name=name,

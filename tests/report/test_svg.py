@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.report.size_curves import SizeCurve, advice_curve, report_curve, size_tips, whole_curve
+from ens_plugin.report.size_curves import (
+    SizeCurve,
+    criterion_curve,
+    measure_curve,
+    report_curve,
+    size_tips,
+    whole_curve,
+)
 from ens_plugin.report.svg import NARROW, WIDE, Frame, curve_svg, pictures
 from ens_plugin.report.text import error_text
 from tests import reports
@@ -113,7 +120,8 @@ def growing(n_members: int | None, recommended: int | None, report: EnsembleRepo
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_pictures_of_every_kind_of_report_are_whole(name: str, frame: Frame) -> None:
     report = REPORTS[name]
-    for curve in (report_curve(report.model, report), whole_curve(report), advice_curve(report)):
+    sizes = [criterion_curve(found, report.n_members, "sizes", "recommended", "tree") for found in report.criteria]
+    for curve in (report_curve(report.model, report), measure_curve(report.model, report), whole_curve(report), *sizes):
         picture = Picture([curve], frame)
         assert picture.misplaced() == []
         assert "nan" not in re.sub(r"<title>.*?</title>|aria-label=\"[^\"]*\"", "", picture.text, flags=re.DOTALL)
