@@ -31,8 +31,11 @@ Array = NDArray[Any]
 Sample = tuple[Array, Array]
 
 TREES = (50, 100, 400)
-# Of the truth; half of them are the largest forest whose loss is measured. Of values, a part of them do.
+# Of the truth; of values, a part of them do.
 ALL_TREES, PART_OF_VALUES = 2400, 3
+# A size is compared with one at least so many times, and so large; from the last one on, the loss falls by one over the
+# size.
+TIMES, LEAST_REFERENCE, LAST_SIZE = 4, 201, 101
 FEWEST_OF_A_LABEL = 12
 LEAST_FRESH_SHARE = 0.4
 MOST_FRESH_ROWS, MOST_FRESH_ROWS_OF_MANY_LABELS, MANY_LABELS = 6000, 3000, 20
@@ -200,33 +203,33 @@ def true_losses(plan: Plan) -> Record:
     sample = split(all_tables()[0][plan.problem], seed_of(plan))
     n_trees = plan.n_trees // (PART_OF_VALUES if sample.is_regression else 1)
     trees = [each.tree_ for each in grown(plan, sample, n_trees, 1).estimators_]
-    half = n_trees // 2
-    sizes = np.unique(np.geomspace(1, half - 1, 44).astype(np.int64) // 2 * 2 + 1)
-    sizes = sizes[sizes < half]
+    largest = min(TIMES * LAST_SIZE, n_trees // 2)
+    sizes = np.unique(np.geomspace(1, largest - 1, 45).astype(np.int64) // 2 * 2 + 1)
     n_rows, n_outputs = sample.fresh_y.size, 1 if sample.is_regression else int(sample.y.max()) + 1
-    excess, variance = np.zeros((sizes.size, n_rows)), np.zeros(n_rows)
-    squared, wrong = np.zeros(n_rows), np.zeros(n_rows)
+    wrong, variance, squared = np.zeros((sizes.size, n_rows)), np.zeros(n_rows), np.zeros(n_rows)
     step = max(1, MOST_VALUES // (n_trees * n_outputs))
     for start in range(0, n_rows, step):
         part = slice(start, start + step)
         outputs = np.stack([tree.predict(sample.fresh[part]).reshape(-1, n_outputs) for tree in trees])
-        variance[part] = outputs.var(axis=0, ddof=1, dtype=np.float64).sum(axis=1)
         target = sample.fresh_y[part]
         known = target[:, None] if sample.is_regression else np.eye(n_outputs)[target]
+        variance[part] = outputs.var(axis=0, ddof=1, dtype=np.float64).sum(axis=1)
         squared[part] = ((outputs.mean(axis=0, dtype=np.float64) - known) ** 2).sum(axis=1)
         if not sample.is_regression:
-            excess[:, part], wrong[part] = _excess_errors(outputs, target, sizes, plan)
-    # Squares of the deviations lose one member's variance over the size.
-    squares = variance / sizes[:, None]
-    infinite = float(np.mean(squared - variance / n_trees))
+            wrong[:, part] = _wrong_shares(outputs, target, sizes, plan)
+    # A forest's squared deviation is above that of infinitely many trees by one tree's variance over the size.
+    by_size = sizes[TIMES * sizes <= sizes[-1] + TIMES]
+    squares = variance / by_size[:, None]
     if sample.is_regression:
-        return {"sizes": sizes, **_with_noise("error", squares), "infinite_error": np.asarray(infinite)}
-    of_one_label = 2.0 if n_outputs == 2 else 1.0
+        infinite = np.asarray(np.mean(squared - variance / n_trees))
+        return {"sizes": by_size, **_with_noise("error", squares), "infinite_error": infinite}
+    excess = _excess_errors(wrong, sizes)[: by_size.size]
+    infinite = np.asarray(wrong[by_size.size - 1].mean() - excess[-1].mean())
     return {
-        "sizes": sizes,
+        "sizes": by_size,
         **_with_noise("error", excess),
-        **_with_noise("probability", squares / of_one_label),
-        "infinite_error": np.asarray(wrong.mean()),
+        **_with_noise("probability", squares / (2.0 if n_outputs == 2 else 1.0)),
+        "infinite_error": infinite,
     }
 
 
@@ -234,23 +237,30 @@ def _with_noise(name: str, by_row: Array) -> Record:
     return {name: by_row.mean(axis=1), f"{name}_noise": by_row.std(axis=1, ddof=1) / math.sqrt(by_row.shape[1])}
 
 
-def _excess_errors(outputs: Array, target: Array, sizes: Array, plan: Plan) -> Sample:
-    """Return by size and row how much more often forests of the pool's trees are wrong than infinitely many trees.
+def _wrong_shares(outputs: Array, target: Array, sizes: Array, plan: Plan) -> Array:
+    """Return by size and row how many of the forests drawn from the pool are wrong.
 
-    And how often the latter are.  Forests of one size have no tree in common, within one order of the pool; the error
-    of infinitely many trees continues those of half and of all trees, by one over the size.
+    Forests of one size have no tree in common, within one order of the pool.
     """
-    n_trees, half = outputs.shape[0], outputs.shape[0] // 2
-    found = np.zeros((sizes.size + 1, target.size))
+    found = np.zeros((sizes.size, target.size))
     for order in range(N_ORDERS):
-        shuffled = np.random.default_rng(seed_of(plan, 2, order)).permutation(n_trees)
+        shuffled = np.random.default_rng(seed_of(plan, 2, order)).permutation(outputs.shape[0])
         sums = np.concatenate([np.zeros_like(outputs[:1]), np.cumsum(outputs[shuffled], axis=0)])
-        for place, size in enumerate([*sizes, half]):
-            n_forests = min(MOST_FORESTS, n_trees // size)
-            ends = sums[: n_forests * size + 1 : size]
+        for place, size in enumerate(sizes):
+            ends = sums[: min(MOST_FORESTS, outputs.shape[0] // size) * size + 1 : size]
             found[place] += np.mean(np.diff(ends, axis=0).argmax(axis=2) != target, axis=0) / N_ORDERS
-    infinite = 2.0 * (outputs.mean(axis=0, dtype=np.float64).argmax(axis=1) != target) - found[-1]
-    return found[:-1] - infinite, infinite
+    return found
+
+
+def _excess_errors(wrong: Array, sizes: Array) -> Array:
+    """Return by size and row how much more often forests are wrong than infinitely many trees.
+
+    A forest is compared with one of four times its trees or more, which loses the less, by one over the size: the
+    few rows that are near a tie for infinitely many trees would hide the loss of all others.
+    """
+    reference = np.searchsorted(sizes, np.maximum(TIMES * sizes, LEAST_REFERENCE)).clip(max=sizes.size - 1)
+    part = 1.0 - sizes / sizes[reference]
+    return (wrong - wrong[reference]) / np.where(part > 0, part, 1.0)[:, None]
 
 
 def losses(truth: Record, name: str, sizes: Any) -> Array:
@@ -599,8 +609,8 @@ def _about(trees: Sequence[int], n_trees: int, left_out: Sequence[str]) -> list[
         f"error. Fully grown forests of {', '.join(map(str, trees))} trees, the first ones of one forest, on real "
         "tables without rows that repeat; the truth is the loss on rows that were not trained on, of forests drawn "
         f"from {n_trees} other trees ({n_trees // PART_OF_VALUES} for regression). Squares are exact by their moments; "
-        f"the error of infinitely many trees continues those of {n_trees // 2} and of {n_trees} trees by one over the "
-        "size. The true need is the smallest size from which on the true loss is within each tolerance. A promise is "
+        f"an error is compared with that of a forest {TIMES} times as large, and its excess falls by one over the size "
+        "from there. The true need is the smallest size from which on the true loss is within each tolerance. A promise is "
         "kept where the true loss is within the tolerance, give or take two standard errors over the fresh rows; of "
         "few fresh rows, the need is known roughly, and the column with noise is about the need with two standard "
         "errors allowed. Reports with a doubt promise nothing: they count in the gain alone. Stable: without 1 % of "

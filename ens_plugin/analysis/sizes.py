@@ -132,15 +132,21 @@ PROMISED_LEVEL = 0.9
 
 
 def recommend(
-    law: SizeLaw, goal: Goal, agreement: float | None, n_members: int, settings: ResolvedOptions
+    law: SizeLaw,
+    goal: Goal,
+    agreement: float | None,
+    n_members: int,
+    settings: ResolvedOptions,
+    loss: float | None = None,
 ) -> SizeRecommendation:
     """Return the size by one respect: the promise, the interval of the size that is needed, and the loss by size.
 
-    `agreement` is that of the current size; a law of the agreement has its own in its place.
+    `agreement` is that of the current size; a law of the agreement has its own in its place.  So is `loss`, where the
+    law does not have what ties of even sizes add.
     """
     promise = promised_size(law, goal.tolerance, settings.max_size)
     low, high = law.size_interval(goal.tolerance, settings.max_size, settings.interval_level)
-    loss = float(law.losses([n_members])[0])
+    loss = float(law.losses([n_members])[0]) if loss is None else loss
     return SizeRecommendation(
         size=promise,
         criterion=goal.criterion,
@@ -362,7 +368,8 @@ def _error_size(
     limit = float(law.error[-1])
     material = max(MATERIAL_ERROR, MATERIAL_ERRORS * estimates.error_sd)
     goal = Goal("error", "error", _tolerance(limit, RELATIVE_ERROR, material, settings), limit)
-    return recommend(law, goal, agreement, n_members, settings)
+    parts = estimates.bias_variance
+    return recommend(law, goal, agreement, n_members, settings, loss=parts.ensemble_error - parts.asymptotic_error)
 
 
 def rare_label_notes(

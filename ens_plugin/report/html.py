@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ens_plugin.core.validation import printable, with_article
 from ens_plugin.errors import InputError
 from ens_plugin.files import write_whole
-from ens_plugin.report import answer, text
+from ens_plugin.report import answers, text
 from ens_plugin.report.rendering import render
 from ens_plugin.report.result import ZERO_ONE, ReportContent
-from ens_plugin.report.size_curves import advice_curve, report_curve, whole_curve
-from ens_plugin.report.svg import NARROW, curve_svg, pictures
+from ens_plugin.report.size_curves import measure_curve, report_curve, whole_curve
+from ens_plugin.report.svg import pictures
 
 if TYPE_CHECKING:
     from ens_plugin.report.comparison import Comparison
@@ -41,68 +41,39 @@ _MOST_LABELS = 20
 
 def report_values(report: ReportContent) -> dict[str, Any]:
     """Return the numbers and texts of a report, formatted, by their names in the templates."""
-    curve, parts, advice = report.error_curve, report.bias_variance, report.recommendation
-    reached = curve.reaches(report.n_members)
-    seed_sd, seed_unit = text.spread_and_unit(report.algorithmic_sd, curve.metric)
-    limit_known = not math.isnan(curve.asymptote)
-    root = text.root_texts(report)
-    headline, doubt = answer.headline(report), text.first_doubt(report)
+    parts, is_share = report.bias_variance, report.error_curve.metric == ZERO_ONE
     has_matrix = 0 < len(report.label_errors) <= _MOST_LABELS
+    is_doubted = text.first_doubt(report) is not None
     return {
         "model": _shown(report.model, 80),
-        "verdict": headline,
-        "headline": headline[:1].upper() + headline[1:],
-        "doubt": "" if doubt is None else text.with_code(doubt, _LONGEST_TEXT),
-        "gain": text.gain_sentence(report),
-        "root": text.root_sentence(report),
-        "root_error": root.error,
-        "root_interval": root.interval,
-        "root_limit": root.limit,
-        "warnings": [text.with_code(each, _LONGEST_TEXT) for each in text.further_findings(report)],
-        "metric": _shown(curve.metric, 40),
-        "metric_title": "Mean squared error" if report.is_squared else _shown(curve.metric, 40),
-        "is_share": curve.metric == ZERO_ONE,
-        "greater_is_better": curve.greater_is_better,
-        "is_squared": report.is_squared,
-        "level": text.level_text(curve.interval_level),
         "members": text.number_text(report, report.n_members),
         "noun": text.member_noun(report),
-        "error": text.error_text(report.error, curve.metric),
-        "error_interval": text.interval_text(report.error_interval, curve.metric) if reached else "",
-        "limit": text.error_text(curve.asymptote, curve.metric),
-        "limit_interval": text.interval_text(curve.asymptote_interval, curve.metric) if limit_known else "",
-        "size_label": text.size_label(report),
-        "size": text.recommended_text(advice),
-        "size_interval": text.recommended_interval_text(advice),
-        "criterion": text.criterion_words(advice),
+        "headline": answers.headline(report),
+        "answers": [each._replace(text=_shown(each.text)) for each in answers.three_answers(report)],
+        "is_doubted": is_doubted,
+        "output_sentence": text.output_sentence(report),
+        "measure": text.measure_name(report),
+        "level": text.level_text(report.error_curve.interval_level),
+        "errors": text.error_lines(report),
         "reason": _shown(text.reason_sentence(report)),
-        "agreement": None if advice.agreement is None else text.error_text(advice.agreement, ZERO_ONE),
-        "is_agreement": advice.criterion == "agreement",
-        "excess_loss": "mean Brier score" if advice.criterion == "probability" else "error",
-        "of_metric": None if advice.of_metric is None else _shown(advice.of_metric, 40),
-        "is_absolute": bool(advice.is_absolute),
         "criteria": text.criteria_rows(report),
+        "findings": [text.with_code(each, _LONGEST_TEXT) for each in report.findings],
         "labels": text.label_rows(report, _MOST_LABELS),
         "label_notes": text.label_notes(report, _MOST_LABELS),
+        "size": text.recommended_text(report.recommendation),
         "has_size": report.recommended_size is not None,
         "heat": _heat(report) if has_matrix else [],
         "has_matrix": has_matrix,
         "predictors": text.predictors(report),
         "outputs": text.output_rows(report),
-        "output_sentence": text.output_sentence(report),
-        "seed_sd": seed_sd,
-        "seed_unit": f"{seed_unit}, " if seed_unit else "",
-        "seed_sd_is_bound": report.algorithmic_sd_is_bound and not math.isnan(report.algorithmic_sd),
-        "seed_rows": "fresh" if report.data == "oob" and not report.algorithmic_sd_is_bound else "these",
+        "spread": text.spread_sentences(report),
         "loss": _shown(parts.loss, 40),
-        "loss_title": "Mean squared error" if report.is_squared else _shown(parts.loss, 40),
-        "member_error": text.error_text(parts.member_error, parts.loss),
         "variance": text.variance_sentence(report),
         "bias": text.error_text(parts.bias, parts.loss),
+        "is_share": is_share,
         "is_oob": report.data == "oob",
-        "is_path": curve.estimator == "path",
-        "last_size": None if limit_known else int(curve.sizes[-1]),
         "facts": _facts(report),
+        "curve_pictures": "" if is_doubted else pictures([report_curve(report.model, report)]),
     }
 
 
@@ -161,17 +132,8 @@ def _shown(line: str, limit: int = _LONGEST_TEXT) -> str:
 
 
 def report_card(report: ReportContent) -> str:
-    """Return a report as a card: verdict, curve and sizes, and the rest folded."""
-    return render(
-        "card.html.j2",
-        **report_values(report),
-        plain=answer.summarize(report),
-        is_doubtful=bool(report.basis.doubts) or not report.is_actionable,
-        errors=text.error_lines(report),
-        measure=text.measure_name(report),
-        sizes=_sizes(report),
-        curve_pictures=pictures([report_curve(report.model, report)]),
-    )
+    """Return a report as a card: the answers, the curve and the table of sizes, and the rest folded."""
+    return render("card.html.j2", **report_values(report), plain=answers.summarize(report))
 
 
 def comparison_card(comparison: Comparison) -> str:
@@ -182,25 +144,14 @@ def comparison_card(comparison: Comparison) -> str:
         rows=text.comparison_rows(comparison.reports),
         sentences=[printable(sentence, _LONGEST_TEXT) for sentence in comparison.sentences],
         plain=str(comparison),
-        curve_pictures=pictures([report_curve(name, report) for name, report in comparison.reports.items()]),
+        curve_pictures=pictures([measure_curve(name, report) for name, report in comparison.reports.items()]),
     )
-
-
-def _sizes(report: ReportContent) -> list[text.CriterionRow]:
-    """Return the table of sizes by criterion; the recommended size alone in reports that have no such table."""
-    rows = text.criteria_rows(report)
-    return rows or text.criteria_rows(report, (report.recommendation,))
 
 
 def render_page(report: ReportContent) -> str:
     """Return a report as the text of a self-contained HTML page."""
-    return render(
-        "report.html.j2",
-        **report_values(report),
-        curve_pictures=pictures([report_curve(report.model, report)]),
-        whole_pictures=pictures([whole_curve(report)]),
-        size_picture=curve_svg([advice_curve(report)], NARROW),
-    )
+    whole = "" if text.first_doubt(report) is not None else pictures([whole_curve(report)])
+    return render("report.html.j2", **report_values(report), whole_pictures=whole)
 
 
 def write_page(report: ReportContent, path: str | Path) -> Path:

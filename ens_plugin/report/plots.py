@@ -33,6 +33,7 @@ from ens_plugin.report.size_curves import (
     criterion_curve,
     curve_of_error,
     group_digits,
+    measure_curve,
     report_curve,
     shown_sizes,
     value_limits,
@@ -534,7 +535,9 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
     >>> ax.get_xlabel()
     'Ensemble size (trees)'
     """
-    return add_curves(axes_or_new(ax), [report_curve(name, report) for name, report in reports.items()])
+    if ax is None and len(reports) == 1:
+        return add_curves(axes_or_new(ax), [report_curve(name, report) for name, report in reports.items()])
+    return add_curves(axes_or_new(ax), [measure_curve(name, report) for name, report in reports.items()])
 
 
 def plot_agreement(
@@ -768,7 +771,7 @@ def plot_budget(budget: Budget, ax: Axes | None = None) -> Axes:
     ['Size, pickled (MB)', 'Latency of one row (ms)']
     """
     ax = axes_or_new(ax)
-    curve, allowed = report_curve(budget.report.model, budget.report), budget.size
+    curve, allowed = measure_curve(budget.report.model, budget.report), budget.size
     is_near = allowed is not None and 0 < allowed <= FARTHEST * max(curve.covered)
     if allowed and is_near:
         curve = replace(curve, covered=(*curve.covered, allowed))

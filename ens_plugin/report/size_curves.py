@@ -14,18 +14,18 @@ import numpy as np
 
 from ens_plugin.core.validation import FloatArray, IntArray, counted, previous_odd_size, printable
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import ZERO_ONE, ErrorCurve, ReportContent, SizeRecommendation
+from ens_plugin.report.result import ErrorCurve, ReportContent, SizeRecommendation
 from ens_plugin.report.text import (
     SHARES,
-    axis_name,
     common_noun,
-    distance_label,
-    error_text,
-    interval_text,
+    interval_in_measure,
     label_words,
     level_text,
+    measure_name_of,
+    measure_of,
+    measured_text,
     member_noun,
-    wanted_text,
+    quantity_label,
 )
 
 __all__ = [
@@ -42,10 +42,10 @@ __all__ = [
     "Mark",
     "SizeCurve",
     "SizeTip",
-    "advice_curve",
     "criterion_curve",
     "curve_of_error",
     "group_digits",
+    "measure_curve",
     "report_curve",
     "shown_sizes",
     "size_tips",
@@ -246,100 +246,124 @@ def group_digits(number: float) -> str:
     return f"{number:,.6g}".replace(",", "\u202f")
 
 
-# Times the limit, and times the current error: the part of the chart in which sizes are chosen.
-FOCUS = (0.8, 3.0)
+# Times the distance of the current size from the limit: the part of the chart in which sizes are chosen.
+FOCUS = 6.0
 
 
 def report_curve(name: str, report: ReportContent) -> SizeCurve:
-    """Return the error curve of a report, with its current and its recommended size."""
+    """Return the curve of the quantity that decided on the size, with the sizes that lose no more than is allowed."""
+    found = report.recommendation
+    if found.criterion in ("probability", "agreement"):
+        return criterion_curve(found, report.n_members, name, report.size_name, member_noun(report))
+    curve, drawn = report.error_curve, measure_curve(name, report)
+    allowed = -found.tolerance if curve.greater_is_better else found.tolerance
+    ends = [measure_of(curve.metric, error) for error in (curve.asymptote, curve.asymptote + allowed)]
+    return drawn if math.isnan(ends[0]) else replace(drawn, tolerance=(min(ends), max(ends)))
+
+
+def measure_curve(name: str, report: ReportContent) -> SizeCurve:
+    """Return the curve of the accuracy, the RMSE or the metric of a report, with its current and recommended size."""
     curve = report.error_curve
     drawn = curve_of_error(curve, name, report.n_members, report.recommended_size, report.size_name)
-    focus = None
-    if curve.asymptote > 0.0 and report.error > 0.0 and not curve.greater_is_better:
-        focus = (FOCUS[0] * curve.asymptote, max(FOCUS[1] * report.error, report.error_interval[1]))
-    return replace(drawn, focus=focus, noun=member_noun(report))
+    return replace(drawn, focus=_focus(report), noun=member_noun(report))
+
+
+def _focus(report: ReportContent) -> tuple[float, float] | None:
+    """Return the values among which sizes are chosen: around the limit, the current size and its interval."""
+    curve = report.error_curve
+    if not curve.reaches(report.n_members) or math.isnan(curve.asymptote):
+        return None
+    limit, here = measure_of(curve.metric, curve.asymptote), measure_of(curve.metric, report.error)
+    ends = sorted(measure_of(curve.metric, end) for end in report.error_interval)
+    reach = max(FOCUS * abs(here - limit), ends[1] - ends[0])
+    return (limit - reach, ends[1]) if here <= limit else (ends[0], limit + reach)
 
 
 def whole_curve(report: ReportContent) -> SizeCurve:
-    """Return the error curve of a report from its first size on, with all of its values."""
-    return replace(report_curve(report.model, report), focus=None, is_whole=True)
+    """Return the curve of a report's measure from its first size on, with all of its values."""
+    return replace(measure_curve(report.model, report), focus=None, is_whole=True)
 
 
 def curve_of_error(
     curve: ErrorCurve, name: str, n_members: int | None, recommended_size: int | None, size_name: str
 ) -> SizeCurve:
-    """Return an error curve with sizes to mark on it."""
-    basis = curve.metric_basis
-    quantity, direction = axis_name(curve.metric), []
+    """Return an error curve in the everyday measure, with sizes to mark on it."""
+    basis, metric = curve.metric_basis, curve.metric
+    quantity, direction = measure_name_of(metric), []
     if curve.greater_is_better:
-        quantity, direction = f"{printable(curve.metric, 30)}{label_words(basis)}", ["greater is better"]
+        quantity, direction = f"{printable(metric, 30)}{label_words(basis)}", ["greater is better"]
+    limit = math.nan if math.isnan(curve.asymptote) else measure_of(metric, curve.asymptote)
     return SizeCurve(
-        quantity=quantity,
+        quantity=f"{quantity[:1].upper()}{quantity[1:]}{' (%)' * (metric in SHARES)}",
         notes=(*direction, f"shaded: {level_text(curve.interval_level)} interval"),
-        kind=("error curve", curve.metric, curve.greater_is_better, basis and basis.label, curve.interval_level),
+        kind=("error curve", metric, curve.greater_is_better, basis and basis.label, curve.interval_level),
         name=name,
         sizes=curve.sizes,
-        value_at=lambda size: curve.at(size) if curve.reaches(size) else math.nan,
-        as_text=lambda value: error_text(value, curve.metric),
+        value_at=lambda size: measure_of(metric, curve.at(size)) if curve.reaches(size) else math.nan,
+        as_text=lambda value: measured_text(metric, value),
         n_members=n_members,
         recommended_size=recommended_size,
         covered=tuple(size for size in (n_members, recommended_size) if size is not None),
-        level=curve.asymptote,
+        level=limit,
         level_name="infinite ensemble",
-        level_text=error_text(curve.asymptote, curve.metric),
-        interval_at=curve.interval_at,
-        band_text=lambda size: interval_text(curve.interval_at(size), curve.metric),
-        is_share=curve.metric in SHARES,
+        level_text=measured_text(metric, limit),
+        interval_at=lambda size: _in_measure(metric, curve.interval_at(size)),
+        band_text=lambda size: interval_in_measure(metric, curve.interval_at(size)),
+        is_share=metric in SHARES,
         ties_to=curve.ties_to,
         size_name=size_name,
     )
 
 
-def advice_curve(report: ReportContent) -> SizeCurve:
-    """Return the curve that the size of a report is recommended from."""
-    advice = report.recommendation
-    return criterion_curve(
-        advice, report.n_members, advice.criterion.replace("_", " "), report.size_name, member_noun(report)
-    )
+def _in_measure(metric: str, interval: tuple[float, float]) -> tuple[float, float]:
+    low, high = sorted(measure_of(metric, end) for end in interval)
+    return low, high
 
 
 def criterion_curve(
     found: SizeRecommendation, n_members: int | None, name: str, size_name: str, noun: str
 ) -> SizeCurve:
-    """Return the agreement, or the distance from the infinite ensemble, that a size is recommended from."""
+    """Return the quantity of one respect by size, with what is enough: an agreement, a Brier score, a metric."""
     is_agreement = found.criterion == "agreement"
-    wanted = found.confidence or found.tolerance
-    metric = (found.of_metric if found.is_absolute else None) or ZERO_ONE
-    beyond = found.size or found.max_size
-    reach = max(beyond, found.interval[1] or beyond)
-
-    def value_at(size: float) -> float:
-        if not found.sizes[0] <= size <= found.sizes[-1]:
-            return math.nan
-        value = float(np.interp(1.0 / size, 1.0 / found.sizes[::-1], found.values[::-1]))
-        return value if math.isfinite(value) else math.nan
-
+    sign = -1.0 if is_agreement else 1.0
+    reach = max(found.size or found.max_size, n_members or 1)
     return SizeCurve(
-        quantity="Agreement with the\ninfinite ensemble (%)" if is_agreement else distance_label(found),
+        quantity=quantity_label(found),
         notes=(),
-        kind=("recommended size", found.criterion, found.of_metric, found.is_absolute),
+        kind=("recommended size", found.criterion, found.of_metric),
         name=name,
         sizes=found.sizes,
-        value_at=value_at,
-        as_text=lambda value: error_text(value, metric),
+        value_at=lambda size: _value_at(found, sign, size),
+        as_text=lambda value: f"{100.0 * value:.2f} %" if is_agreement else f"{value:.4g}",
         n_members=n_members,
         recommended_size=found.size,
         covered=(reach,) if n_members is None else (n_members, reach),
-        level=math.nan if wanted is None else wanted,
-        level_name="wanted",
-        level_text=wanted_text(found),
-        size_interval=found.interval,
-        is_share=not found.is_absolute,
-        is_log=not is_agreement,
+        level=found.limit,
+        level_name="infinite ensemble",
+        level_text="100 %" if is_agreement else f"{found.limit:.4g}",
+        is_share=is_agreement,
         ceiling=1.0 if is_agreement else math.inf,
+        focus=_focus_of_loss(found, sign),
         size_name=size_name,
         noun=noun,
+        tolerance=_ordered(found.limit, found.limit + sign * found.tolerance),
     )
+
+
+def _value_at(found: SizeRecommendation, sign: float, size: float) -> float:
+    if not found.sizes[0] <= size <= found.sizes[-1]:
+        return math.nan
+    value = found.limit + sign * found.loss_at(size)
+    return value if math.isfinite(value) else math.nan
+
+
+def _focus_of_loss(found: SizeRecommendation, sign: float) -> tuple[float, float] | None:
+    reach = FOCUS * max(abs(found.loss), found.tolerance)
+    return _ordered(found.limit, found.limit + sign * reach) if math.isfinite(reach) else None
+
+
+def _ordered(one: float, other: float) -> tuple[float, float]:
+    return min(one, other), max(one, other)
 
 
 N_TIPS = 48

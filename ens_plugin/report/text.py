@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.findings import Finding
-from ens_plugin.report.result import FEWEST_ROWS, ZERO_ONE, LabelErrors, MetricBasis, ReportContent, SizeRecommendation
+from ens_plugin.report.result import (
+    FEWEST_ROWS,
+    SQUARED,
+    ZERO_ONE,
+    LabelErrors,
+    MetricBasis,
+    ReportContent,
+    SizeRecommendation,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +43,6 @@ __all__ = [
     "criteria_rows",
     "criterion_words",
     "detail",
-    "distance_label",
     "error_lines",
     "error_text",
     "escaped_markdown",
@@ -47,6 +54,7 @@ __all__ = [
     "group_words",
     "in_nouns",
     "independence_words",
+    "interval_in_measure",
     "interval_text",
     "label_lines",
     "label_markdown",
@@ -57,8 +65,10 @@ __all__ = [
     "loss_text",
     "measure_interval_text",
     "measure_name",
+    "measure_name_of",
     "measure_of",
     "measure_text",
+    "measured_text",
     "member_noun",
     "members_text",
     "noun_of",
@@ -71,6 +81,7 @@ __all__ = [
     "points_text",
     "predictors",
     "printable",
+    "quantity_label",
     "reason_sentence",
     "recommended_interval_text",
     "recommended_text",
@@ -212,12 +223,13 @@ def criterion_words(recommendation: SizeRecommendation) -> str:
     return f"{_QUANTITIES[recommendation.criterion]} within {allowed} of that of infinitely many"
 
 
-def distance_label(recommendation: SizeRecommendation) -> str:
-    """Return the label of the axis for the losses of a criterion, in two lines."""
+def quantity_label(recommendation: SizeRecommendation) -> str:
+    """Return the label of an axis of the quantity of a respect."""
     if recommendation.criterion == "agreement":
-        return "Other labels than\ninfinitely many (%)"
-    name = recommendation.of_metric or _QUANTITIES[recommendation.criterion]
-    return f"Distance of {printable(name, 24)}\nfrom its limit"
+        return "Labels as with infinitely many (%)"
+    if recommendation.criterion == "probability":
+        return "Brier score of the probabilities"
+    return printable(recommendation.of_metric or "Error", 30)
 
 
 def finite_words(basis: MetricBasis | None) -> str:
@@ -691,32 +703,47 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
 
 def measure_name(report: ReportContent) -> str:
     """Return the name of the everyday measure of a report's error: accuracy, RMSE, or the metric itself."""
-    if report.error_curve.metric in SHARES:
+    return measure_name_of(report.error_curve.metric)
+
+
+def measure_name_of(metric: str) -> str:
+    """Return the name of the everyday measure of an error or a metric."""
+    if metric in SHARES:
         return "accuracy"
-    return "RMSE" if report.is_squared else printable(report.error_curve.metric, 40)
+    return "RMSE" if metric == SQUARED else printable(metric, 40)
 
 
-def measure_of(report: ReportContent, error: float) -> float:
+def measure_of(metric: str, error: float) -> float:
     """Return the everyday measure of an error: 1 less a share, the root of a squared error, or a metric as it is."""
-    if report.error_curve.metric in SHARES:
+    if metric in SHARES:
         return 1.0 - max(error, 0.0)
-    return math.sqrt(max(error, 0.0)) if report.is_squared else error
+    return math.sqrt(max(error, 0.0)) if metric == SQUARED else error
+
+
+def measured_text(metric: str, value: float) -> str:
+    """Return a value of the everyday measure as text: a share in percent, others with three significant digits."""
+    if math.isnan(value):
+        return NOT_KNOWN
+    return f"{_percent(value)} %" if metric in SHARES else _three_digits(value)
 
 
 def measure_text(report: ReportContent, error: float) -> str:
-    """Return an error in the everyday measure: a share in percent, others with three significant digits."""
-    if math.isnan(error):
-        return NOT_KNOWN
-    value = measure_of(report, error)
-    return f"{_percent(value)} %" if report.error_curve.metric in SHARES else _three_digits(value)
+    """Return an error in the everyday measure of a report as text."""
+    metric = report.error_curve.metric
+    return NOT_KNOWN if math.isnan(error) else measured_text(metric, measure_of(metric, error))
 
 
 def measure_interval_text(report: ReportContent, interval: tuple[float, float]) -> str:
     """Return an interval of an error in the everyday measure, without a unit."""
-    low, high = (measure_of(report, end) for end in interval)
-    if report.error_curve.metric in SHARES:
-        return f"{_percent(high)} to {_percent(low)}"
-    return f"{_three_digits(low)} to {_three_digits(high)}"
+    return interval_in_measure(report.error_curve.metric, interval)
+
+
+def interval_in_measure(metric: str, interval: tuple[float, float]) -> str:
+    """Return the ends of an interval of an error in the everyday measure, the lower one first, without a unit."""
+    low, high = sorted(measure_of(metric, end) for end in interval)
+    return (
+        f"{_percent(low)} to {_percent(high)}" if metric in SHARES else f"{_three_digits(low)} to {_three_digits(high)}"
+    )
 
 
 def _measured(report: ReportContent, error: float, interval: tuple[float, float]) -> tuple[str, str]:
@@ -736,7 +763,7 @@ def gain_texts(report: ReportContent, here: float, there: float) -> tuple[str, s
     first, second = (measure_text(report, error) for error in errors)
     if any(map(math.isnan, errors)):
         return first, second
-    values = [measure_of(report, error) for error in errors]
+    values = [measure_of(curve.metric, error) for error in errors]
     if curve.metric in SHARES:
         unit = 10.0 ** -(2 + _percent_digits(values[0]))
     else:
