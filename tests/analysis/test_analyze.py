@@ -138,9 +138,10 @@ class TestReproducible:
 
     def test_another_seed_moves_the_draws_not_the_estimate(self) -> None:
         model, X, y = cancer()
-        one, other = (analyze(model, X, y, confidence=0.99, random_state=seed) for seed in (1, 2))
+        one, other = (analyze(model, X, y, criterion="agreement", random_state=seed) for seed in (1, 2))
         np.testing.assert_array_equal(one.error_curve.error, other.error_curve.error)
-        assert one.recommended_size == other.recommended_size
+        np.testing.assert_array_equal(one.recommendation.losses, other.recommendation.losses)
+        # The promise is an upper bound, which draws decide.
         assert one.recommendation.interval != other.recommendation.interval
 
     @pytest.mark.fast_cases("two labels", "regression")
@@ -187,19 +188,16 @@ class TestReport:
     @every_fast_problem
     def test_recommendation_meets_its_own_criterion(self, problem: Any) -> None:
         model, X, y = problem()
-        advice = analyze(model, X, y, max_size=200_001).recommendation
-        assert advice.size is not None
-        low, high = advice.interval
-        assert 1 <= low <= advice.size
-        assert high is None or advice.size <= high
-        around = analyze(model, X, y, max_size=200_001, sizes=[max(advice.size - 2, 1), advice.size]).recommendation
-        smaller, enough = around.values[np.searchsorted(around.sizes, [max(advice.size - 2, 1), advice.size])]
-        if advice.criterion == "agreement":
-            assert smaller < advice.confidence <= enough
-            assert advice.size % 2 == 1
-        else:
-            assert enough <= advice.tolerance < smaller * (1 + 1e-9)
-        assert str(advice.size) in advice.reason
+        report = analyze(model, X, y, max_size=200_001)
+        for advice in report.criteria:
+            assert advice.size is not None
+            low, high = advice.interval
+            assert 1 <= low <= advice.size
+            assert high is None or advice.size <= high
+            assert advice.loss_at(advice.size) <= advice.tolerance
+            assert advice.loss == pytest.approx(advice.loss_at(report.n_members), abs=0.1 * advice.tolerance)
+            assert f"takes {advice.size:,}".replace(",", "") in advice.reason.replace(",", "")
+            assert advice.is_enough == (advice.loss <= advice.tolerance)
 
     def test_squared_loss_decomposes(self) -> None:
         bias = analyze(*diabetes()).bias_variance
@@ -220,32 +218,38 @@ class TestReport:
         report = analyze(*cancer())
         metrics = report.metrics()
         assert set(metrics) == {
-            "error",
-            "error_lower",
-            "error_upper",
-            "asymptotic_error",
-            "excess_error",
-            "algorithmic_sd",
+            "accuracy",
+            "accuracy_lower",
+            "accuracy_upper",
+            "asymptotic_accuracy",
             "n_members",
             "recommended_size",
-            "size_capped",
             "agreement",
-            "member_error",
             "member_variance",
             "bias",
         }
-        assert all(type(value) is float and np.isfinite(value) for value in metrics.values())
-        assert metrics["excess_error"] == metrics["error"] - metrics["asymptotic_error"]
+        scalars = report.scalars()
+        further = {"error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd"}
+        assert set(scalars) - set(metrics) == {*further, "member_error", "size_capped"}
+        assert all(type(value) is float and np.isfinite(value) for value in scalars.values())
+        assert scalars["excess_error"] == scalars["error"] - scalars["asymptotic_error"]
+        pairs = {"accuracy": "error", "accuracy_lower": "error_upper", "accuracy_upper": "error_lower"}
+        for accuracy, error in pairs.items():
+            assert scalars[accuracy] == 1.0 - scalars[error]
 
     def test_scalars_of_a_regressor_and_of_the_path(self) -> None:
-        assert set(analyze(*cancer()).metrics()) - set(analyze(*diabetes()).metrics()) == {"agreement"}
-        path = analyze(*cancer(), estimator="path").metrics()
-        assert {"asymptotic_error", "excess_error"}.isdisjoint(path)
+        of_values = analyze(*diabetes()).scalars()
+        assert {"rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse"} < set(analyze(*diabetes()).metrics())
+        assert {"agreement", "accuracy"}.isdisjoint(of_values)
+        assert of_values["rmse"] == pytest.approx(of_values["error"] ** 0.5)
+        assert len(analyze(*cancer()).metrics()) <= 10
+        path = analyze(*cancer(), estimator="path").scalars()
+        assert {"asymptotic_error", "asymptotic_accuracy", "excess_error"}.isdisjoint(path)
 
     def test_capped_size_is_distinct(self) -> None:
         report = analyze(*cancer(), max_size=5)
         assert report.recommended_size is None
-        assert (report.metrics()["recommended_size"], report.metrics()["size_capped"]) == (5.0, 1.0)
+        assert (report.metrics()["recommended_size"], report.scalars()["size_capped"]) == (5.0, 1.0)
         assert "more than 5" in report.recommendation.reason
 
     @pytest.mark.fast_cases("sizes0")
@@ -271,8 +275,8 @@ class TestEvenSize:
         assert curve.error[1] - curve.even_shift[1] == pytest.approx(curve.error[0], abs=1e-15)
         assert curve.error[0] > curve.error[2]
         assert 0 < abs(curve.even_shift[1]) < 0.002
-        assert advice.values[0] == pytest.approx(advice.values[1], abs=1e-14)
-        assert advice.agreement == pytest.approx(advice.values[0], abs=1e-14)
+        assert advice.losses[0] == pytest.approx(advice.losses[1], abs=1e-14)
+        assert advice.agreement == pytest.approx(1.0 - advice.losses[0], abs=1e-14)
 
     def test_two_members_are_enough_to_run(self) -> None:
         X, y = CANCER
@@ -299,8 +303,8 @@ class TestWeights:
         outputs, in_bag = outputs_of(model, X), ~out_of_bag_mask(model, y.size)
         whole = CustomEnsemble(outputs, in_bag, aggregation=aggregation)
         part = CustomEnsemble(outputs[:, kept], in_bag[:, kept], aggregation=aggregation)
-        with_zeros = analyze(whole, None, y, sample_weight=kept.astype(float)).metrics()
-        without = analyze(part, None, y[kept]).metrics()
+        with_zeros = analyze(whole, None, y, sample_weight=kept.astype(float)).scalars()
+        without = analyze(part, None, y[kept]).scalars()
         for name in ("error", "asymptotic_error", "member_error", "recommended_size", "error_lower", "error_upper"):
             assert with_zeros[name] == pytest.approx(without[name], rel=0.02), name
 

@@ -54,10 +54,6 @@ def test_the_largest_value_that_is_accepted_can_be_computed_with(name: str, valu
     ("name", "value"),
     [
         ("data", "validation"),
-        ("confidence", 0.5),
-        ("confidence", 1.0),
-        ("confidence", 0.0),
-        ("confidence", np.nan),
         ("interval_level", 0.0),
         ("interval_level", 1.0),
         ("interval_level", np.nan),

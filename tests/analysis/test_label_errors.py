@@ -254,9 +254,9 @@ def test_errors_at_a_larger_size_are_as_small_on_average_as_those_of_the_report(
     assert mean == pytest.approx(report.error_curve.asymptote, abs=0.0001)
 
 
-@pytest.mark.parametrize(("n_members", "confidence"), [(5, 0.97), (301, 0.9)], ids=["more", "fewer"])
+@pytest.mark.parametrize(("n_members", "tolerance"), [(5, 0.03), (301, 0.1)], ids=["more", "fewer"])
 def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mean(
-    n_members: int, confidence: float
+    n_members: int, tolerance: float
 ) -> None:
     """Where more members are wanted the report's error falls towards its limit, and for fewer it is higher."""
     rng = np.random.default_rng(0)
@@ -265,7 +265,7 @@ def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mea
     votes = np.where(rng.random((n_members, labels.size)) < wrong, 1 - labels, labels)
     ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1])
     report = ens_plugin.analyze(
-        ensemble, None, labels, data="holdout", criterion="agreement", confidence=confidence, sizes=np.arange(1, 400, 2)
+        ensemble, None, labels, data="holdout", criterion="agreement", tolerance=tolerance, sizes=np.arange(1, 400, 2)
     )
     size = report.recommended_size
     assert size is not None

@@ -72,8 +72,10 @@ def test_as_many_labels_are_those_of_a_forest_ten_times_as_large(n_labels: int, 
 def test_an_analysis_of_the_same_rows_with_labels_tells_about_the_same(n_labels: int, depth: int | None) -> None:
     X, y = problem(n_labels)
     model = forest(n_labels, depth=depth)
-    labelled = ens_plugin.analyze(model, X[N_TRAINED:], y[N_TRAINED:], data="holdout", confidence=0.97)
-    expected, found = labelled.recommendation, ens_plugin.agreement(model, X[N_TRAINED:], confidence=0.97)
+    labelled = ens_plugin.analyze(
+        model, X[N_TRAINED:], y[N_TRAINED:], data="holdout", criterion="agreement", tolerance=0.03
+    )
+    expected, found = labelled.recommendation, ens_plugin.agreement(model, X[N_TRAINED:], tolerance=0.03)
     assert found.agreement == pytest.approx(expected.agreement, abs=0.004)
     if expected.size is not None:
         assert found.recommended_size == pytest.approx(expected.size, rel=0.12)
@@ -240,7 +242,7 @@ def test_json_holds_the_numbers_and_no_infinity() -> None:
 
 
 def test_the_page_shows_the_sentences_and_the_closest_rows(tmp_path: Path) -> None:
-    found = ens_plugin.agreement(OF_CANCER, TODAY.set_axis([f"<b>{place}" for place in TODAY.index]), confidence=0.999)
+    found = ens_plugin.agreement(OF_CANCER, TODAY.set_axis([f"<b>{place}" for place in TODAY.index]), tolerance=0.001)
     path = found.to_html(tmp_path / "today.html")
     page = path.read_text(encoding="utf-8")
     assert page == found.to_html()
@@ -400,7 +402,7 @@ def test_missing_values_are_refused_where_the_model_takes_none() -> None:
         ens_plugin.agreement(model, TODAY.mask(pd.DataFrame(np.eye(*TODAY.shape) > 0, TODAY.index, TODAY.columns)))
 
 
-@pytest.mark.parametrize("options", [{"confidence": 0.4}, {"interval_level": 2.0}, {"max_size": 0}])
+@pytest.mark.parametrize("options", [{"tolerance": 0.6}, {"tolerance": 0.0}, {"interval_level": 2.0}, {"max_size": 0}])
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(options))):
         ens_plugin.agreement(OF_CANCER, TODAY, **options)
@@ -428,16 +430,17 @@ def test_an_analysis_takes_the_agreement_from_rows_without_labels_and_nothing_el
     assert (report.error, report.recommended_size) == (plain.error, plain.recommended_size)
     assert of_labels.interval[1] / of_labels.interval[0] > found.interval[1] / found.interval[0]
     assert report.basis.n_unlabelled == len(others)
-    assert "is that on 5000 rows without labels" in " ".join(str(report).split())
+    assert "on 5000 rows without labels" in " ".join(report.details().split())
     assert ens_plugin.EnsembleReport.from_json(report.to_json()).basis.n_unlabelled == len(others)
 
 
-def test_a_wanted_confidence_chooses_the_size_from_rows_without_labels() -> None:
+def test_a_wanted_agreement_has_its_size_from_rows_without_labels() -> None:
     X, y = problem(2)
     labelled, others = slice(N_TRAINED, 1200), X[1200:]
-    report = ens_plugin.analyze(forest(2), X[labelled], y[labelled], data="holdout", confidence=0.95, unlabelled=others)
+    options: Any = {"criterion": "agreement", "tolerance": 0.05, "data": "holdout"}
+    report = ens_plugin.analyze(forest(2), X[labelled], y[labelled], unlabelled=others, **options)
     assert report.recommendation.criterion == "agreement"
-    assert report.recommended_size == ens_plugin.agreement(forest(2), others, confidence=0.95).recommended_size
+    assert report.recommended_size == ens_plugin.agreement(forest(2), others, tolerance=0.05).recommended_size
 
 
 def test_rows_that_are_closer_to_call_than_those_with_labels_are_a_note() -> None:
