@@ -57,7 +57,7 @@ class Truth:
         return np.asarray(self.outputs[trees].mean(axis=0).argmax(axis=1) != self.target)
 
     def error_loss(self, size: int, n_subsets: int = 20) -> tuple[float, float]:
-        """Return how far the error of so many trees is above that of all, and the standard error over rows and trees."""
+        """Return how far the error of so many trees is above that of all, and its standard error."""
         limit = self.wrong(slice(None)).astype(float)
         drawn = [self.wrong(self.rng.choice(N_TRUE, size, replace=False)) for _ in range(n_subsets)]
         losses = np.array(drawn, dtype=float) - limit

@@ -149,13 +149,15 @@ def test_members_that_vote_tie_and_a_tie_needs_infinitely_many() -> None:
     assert np.isinf(ties["needed"]).all()
 
 
-def test_two_members_tell_no_size() -> None:
+def test_two_members_know_the_size_from_far_and_promise_a_large_one() -> None:
     X, y = problem(2)
-    found = ens_plugin.agreement(
-        RandomForestClassifier(2, random_state=0).fit(X[:N_TRAINED], y[:N_TRAINED]), X[N_TRAINED:N_TRAINED + 200]
-    )  # fmt: skip
-    assert found.recommended_size is None
-    assert "cannot be told" in str(found)
+    rows = X[N_TRAINED : N_TRAINED + 200]
+    pair = RandomForestClassifier(2, random_state=0).fit(X[:N_TRAINED], y[:N_TRAINED])
+    found, known = ens_plugin.agreement(pair, rows), ens_plugin.agreement(forest(2, 600), rows)
+    low, high = found.recommendation.interval
+    assert high is None or high > 100 * low
+    assert known.recommended_size is not None
+    assert found.recommended_size is None or found.recommended_size >= known.recommended_size
 
 
 def test_members_that_never_differ_agree_at_every_size() -> None:

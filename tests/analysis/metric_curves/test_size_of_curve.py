@@ -79,7 +79,7 @@ def test_a_curve_does_not_reach_the_best_value_at_a_finite_size() -> None:
 
 
 def test_the_size_by_both_errors_is_that_of_curves_that_go_up_or_down() -> None:
-    """The mean of the curves is flat, and needs one member; each of them needs many, and 95 % are within the promise."""
+    """The mean of the curves is flat, and needs one member; each needs many, and 95 % are within the promise."""
     sizes = np.append(np.arange(1.0, 4001.0, 2.0), np.inf)
     slopes = np.random.default_rng(0).normal(0.0, 0.5, 400)
     options = AnalysisOptions(data="holdout", metric="f1", tolerance=0.005, max_size=3000)
