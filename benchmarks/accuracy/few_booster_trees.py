@@ -68,7 +68,7 @@ def _analyze(record: Record, sizes: Sequence[int]) -> ens_plugin.EnsembleReport:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakEstimateWarning)
-        return ens_plugin.analyze(ensemble, None, record["target"], sizes=sizes, confidence=CONFIDENCE)
+        return ens_plugin.analyze(ensemble, None, record["target"], criterion="agreement", tolerance=1.0 - CONFIDENCE)
 
 
 def plug_in_estimate(mean: FloatArray, sd: FloatArray) -> Estimate:

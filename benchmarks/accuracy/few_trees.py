@@ -101,7 +101,7 @@ def _analyze(record: Record, rule: Literal["mean_proba", "mean"], sizes: Sequenc
     ensemble = ens_plugin.CustomEnsemble(record["outputs"], record["in_bag"], aggregation=rule, classes=classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakEstimateWarning)
-        return ens_plugin.analyze(ensemble, None, record["target"], sizes=sizes)
+        return ens_plugin.analyze(ensemble, None, record["target"])
 
 
 def _errors_at(report: ens_plugin.EnsembleReport, sizes: Sequence[int]) -> list[float]:

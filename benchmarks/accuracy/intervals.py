@@ -73,7 +73,7 @@ def outcome(record: Record, members: int, all_members: int) -> Outcome:
     """Analyse the first `members` trees and compare."""
     trials = record[f"trials_{members}"]
     ensemble, target = ensemble_of_counts(record[f"wrong_{members}"], trials)
-    report = ens_plugin.analyze(ensemble, None, target, sizes=[members, LARGE], confidence=CONFIDENCE)
+    report = ens_plugin.analyze(ensemble, None, target, criterion="agreement", tolerance=1.0 - CONFIDENCE)
     curve = report.error_curve
     error = curve.at(members)
     naive_sd = math.sqrt(error * (1 - error) / target.size)
@@ -223,7 +223,7 @@ def seed_spread(records: Sequence[Record]) -> SeedSpread:
 
 def _algorithmic_sd(labels: Array, in_bag: Array | None, target: Array) -> float:
     ensemble = ens_plugin.CustomEnsemble(labels, in_bag, aggregation="vote", classes=np.array([0, 1]))
-    report = ens_plugin.analyze(ensemble, None, target, data="holdout" if in_bag is None else "oob", sizes=[1])
+    report = ens_plugin.analyze(ensemble, None, target, data="holdout" if in_bag is None else "oob")
     return report.algorithmic_sd
 
 

@@ -269,12 +269,12 @@ def losses(truth: Record, name: str, sizes: Any) -> Array:
     return np.asarray(np.interp(1.0 / np.asarray(sizes, dtype=float), known, np.append(0.0, truth[name][::-1])))
 
 
-def needed_size(truth: Record, tolerances: dict[str, float], slack: float = 0.0) -> int:
-    """Return the smallest size from which on the true loss is within each tolerance, and so many standard errors."""
+def needed_size(truth: Record, tolerances: dict[str, float], noises: float = 0.0) -> int:
+    """Return the smallest size from which on the true loss and so many standard errors are within each tolerance."""
     sizes = np.unique(np.geomspace(1, LARGEST_SIZE, 3000).astype(np.int64))
     is_over = np.zeros(sizes.size, dtype=bool)
     for name, tolerance in tolerances.items():
-        is_over |= losses(truth, name, sizes) > tolerance + slack * losses(truth, f"{name}_noise", sizes)
+        is_over |= losses(truth, name, sizes) + noises * losses(truth, f"{name}_noise", sizes) > tolerance
     over = np.flatnonzero(is_over)
     return int(sizes[min(over[-1] + 1, sizes.size - 1)]) if over.size else 1
 
@@ -298,8 +298,8 @@ class Found(NamedTuple):
         The same without 1 % of the rows.
     is_enough_after : bool or None
         What the report of a forest with that number of trees says; None if that was not trained.
-    needed, needed_at_least : int
-        The true need, and that with two standard errors of the loss allowed.
+    needed, needed_at_most : int
+        The true need, and that by a loss two standard errors above the measured one.
     kept : dict of str to bool
         Whether the loss at that number is within the tolerance, give or take two standard errors; by respect.
     gain_error, gain_noise : float
@@ -318,7 +318,7 @@ class Found(NamedTuple):
     number_of_fewer: int | None
     is_enough_after: bool | None
     needed: int
-    needed_at_least: int
+    needed_at_most: int
     kept: dict[str, bool]
     gain_error: float
     gain_noise: float
@@ -377,7 +377,7 @@ def findings(plan: Plan, trees: Sequence[int], options: Options) -> list[Found] 
                 number_of_fewer=other.recommended_size,
                 is_enough_after=None if number is None else after.get(number),
                 needed=needed_size(truth, respects),
-                needed_at_least=needed_size(truth, respects, slack=2.0),
+                needed_at_most=needed_size(truth, respects, noises=2.0),
                 kept={} if number is None else _kept(truth, number, respects),
                 gain_error=100.0 * float(gain - losses(truth, "error", n_trees)),
                 gain_noise=100.0 * float(losses(truth, "error_noise", n_trees)),
@@ -464,7 +464,7 @@ def _is_within(one: Found) -> bool | None:
 
 
 def _is_within_with_noise(one: Found) -> bool | None:
-    return None if one.number is None else one.number <= 2.5 * one.needed_at_least
+    return None if one.number is None else one.number <= 2.5 * one.needed_at_most
 
 
 def _gain(name: str, found: Sequence[Found], high: float) -> list[Claim]:
@@ -490,7 +490,7 @@ def claims_of(found: Sequence[Found], trees: Sequence[int]) -> list[Claim]:
         measure = f"loss at that size within the tolerance in every respect, {name}"
         claims += share_claim(measure, [one for one in sound if belongs(one)], _is_kept_in_all, 95)
     claims += share_claim("size at most 2.5 times the true need", sound, _is_within, 95)
-    claims += share_claim("the same, with two standard errors of the loss allowed", sound, _is_within_with_noise)
+    claims += share_claim("the same, of the need by a loss two standard errors larger", sound, _is_within_with_noise)
     if numbered:
         ratio = float(np.median([one.ratio for one in numbered]))
         claims.append(Claim("size over the true need, median", ratio, high=1.4, tried=TRIED))
@@ -607,16 +607,17 @@ def _about(trees: Sequence[int], n_trees: int, left_out: Sequence[str]) -> list[
         "A size is recommended where the upper bound of the loss against infinitely many trees, one-sided at 95 %, is "
         "within the tolerance of the report, in accuracy and in probabilities (Brier score), or in the mean squared "
         f"error. Fully grown forests of {', '.join(map(str, trees))} trees, the first ones of one forest, on real "
-        "tables without rows that repeat; the truth is the loss on rows that were not trained on, of forests drawn "
+        "tables without rows that repeat. The truth is the loss on rows that were not trained on, of forests drawn "
         f"from {n_trees} other trees ({n_trees // PART_OF_VALUES} for regression). Squares are exact by their moments; "
-        f"an error is compared with that of a forest {TIMES} times as large, and its excess falls by one over the size "
-        "from there. The true need is the smallest size from which on the true loss is within each tolerance. A promise is "
-        "kept where the true loss is within the tolerance, give or take two standard errors over the fresh rows; of "
-        "few fresh rows, the need is known roughly, and the column with noise is about the need with two standard "
-        "errors allowed. Reports with a doubt promise nothing: they count in the gain alone. Stable: without 1 % of "
-        "the rows, the size changes by at most a quarter. Enough after: the report of as many trees as recommended "
-        f"(of at most {MOST_TRAINED}) says that no more are needed. The gain is the error of the current size less "
-        "that of infinitely many trees. Spread: standard error over tables.",
+        f"an error is compared with that of forests {TIMES} times as large, and above {LAST_SIZE} trees the loss falls "
+        "by one over the size.",
+        "The true need is the smallest size from which on the true loss is within each tolerance. A promise is kept "
+        "where the true loss is within the tolerance, give or take two standard errors over the fresh rows. Of few "
+        "fresh rows the need is known roughly, and the column with noise is about the need with two standard errors "
+        "off the loss. Reports with a doubt promise nothing: they count in the gain alone. Stable: without 1 % of the "
+        "rows, the size changes by at most a quarter. Enough after: the report of as many trees as recommended (of at "
+        f"most {MOST_TRAINED}) says that no more are needed. The gain is the error of the current size less that of "
+        "infinitely many trees. Spread: standard error over tables.",
         *([f"- Left out: {'; '.join(left_out)}."] if left_out else []),
     ]
 

@@ -83,7 +83,7 @@ def outcome(distribution: str, n_rows: int, n_members: int, seed: int) -> Outcom
     chances = DISTRIBUTIONS[distribution](rng, n_rows)
     models = [VotesOfRows((rng.random(n_rows) < chances).astype(np.int64)) for _ in range(n_members)]
     ensemble = ens_plugin.CustomEnsemble.from_estimators(models, None)
-    found = ens_plugin.agreement(ensemble, np.arange(n_rows, dtype=np.float64)[:, None], confidence=CONFIDENCE)
+    found = ens_plugin.agreement(ensemble, np.arange(n_rows, dtype=np.float64)[:, None], tolerance=1.0 - CONFIDENCE)
     size, (low, high) = true_size(distribution), found.recommendation.interval
     log_ratio = math.nan if found.recommended_size is None else math.log2(found.recommended_size / size)
     return Outcome(log_ratio, low <= size <= (math.inf if high is None else high))

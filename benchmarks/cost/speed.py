@@ -94,7 +94,6 @@ def tally_curve_and_size(forest: RandomForestClassifier, features: Array, y: Arr
             adapter.bags(features, prepared, y),
             np.searchsorted(forest.classes_, y),
             np.ones(y.size),
-            with_path=False,
             rng=np.random.default_rng(0),
             progress=None,
         )

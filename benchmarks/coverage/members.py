@@ -34,7 +34,7 @@ def one_member_is_held(spread: float, seed: int) -> bool:
     scale = np.exp(spread * rng.normal(size=(N_MEMBERS, 1)))
     outputs = scale * rng.normal(size=(N_MEMBERS, N_ROWS))
     ensemble = ens_plugin.CustomEnsemble(outputs, None, aggregation="mean")
-    report = ens_plugin.analyze(ensemble, None, rng.normal(size=N_ROWS), data="holdout", sizes=[1], max_size=100)
+    report = ens_plugin.analyze(ensemble, None, rng.normal(size=N_ROWS), data="holdout", max_size=100)
     low, high = report.error_curve.lower[0], report.error_curve.upper[0]
     return bool(low <= 1.0 + math.exp(2.0 * spread**2) <= high)
 
@@ -46,7 +46,7 @@ def few_votes(n_members: int, seed: int) -> tuple[float, bool]:
     y = rng.integers(0, 2, N_LABELLED)
     votes = np.where(rng.random((n_members, N_LABELLED)) < chance, 1 - y, y)
     ensemble = ens_plugin.CustomEnsemble(votes, None, aggregation="vote", classes=np.array([0, 1]))
-    curve = ens_plugin.analyze(ensemble, None, y, data="holdout", sizes=[1], max_size=1001).error_curve
+    curve = ens_plugin.analyze(ensemble, None, y, data="holdout", max_size=1001).error_curve
     truth = 0.125
     low, high = curve.asymptote_interval
     return curve.asymptote - truth, bool(low <= truth <= high)

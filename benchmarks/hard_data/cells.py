@@ -68,7 +68,9 @@ def size_coverage(name: str, options: Options) -> tuple[Claim, list[str]]:
         features, y = CELLS[name](N_ROWS, rng)
         fresh, _ = CELLS[name](20_000, rng)
         forest = RandomForestClassifier(MEMBERS, random_state=repetition).fit(features, y)
-        report = ens_plugin.analyze(forest, features, y, confidence=CONFIDENCE, max_size=MAX_SIZE)
+        report = ens_plugin.analyze(
+            forest, features, y, criterion="agreement", tolerance=1.0 - CONFIDENCE, max_size=MAX_SIZE
+        )
         low, high = report.recommendation.interval
         covered += low <= reference_size(features, y, fresh, n_trees, 10_000 + repetition) <= (high or math.inf)
         factors.append(math.sqrt((high or MAX_SIZE) / low))

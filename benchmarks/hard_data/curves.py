@@ -104,11 +104,9 @@ def measure(case: Case, options: Options) -> Curves:
     found, seconds = [], []
     for random_state in range(options.repetitions):
         start = time.process_time()
-        report = ens_plugin.analyze(model, features, target, sizes=SIZES, random_state=random_state)
+        report = ens_plugin.analyze(model, features, target, random_state=random_state)
         seconds.append(time.process_time() - start)
-        # The current size is tabulated as well.
-        wanted = np.isin(report.error_curve.sizes, SIZES)
-        found.append(100.0 * report.error_curve.error[wanted])
+        found.append([100.0 * report.error_curve.at(size) for size in SIZES])
     curves = np.array(found)
     return Curves(curves.std(axis=0, ddof=1), [bends(curve, SIZES) for curve in curves], float(np.median(seconds)))
 

@@ -130,9 +130,7 @@ def outcome(cell: Cell, n_rows: int, rng: np.random.Generator) -> Outcome:
     features, target, _, _, weight = draw(cell, rng, n_rows)
     forest = RandomForestRegressor(TREES, random_state=int(rng.integers(2**31)), n_jobs=1).fit(features, target)
     uneven = None if cell.weights == "none" else weight
-    report = ens_plugin.analyze(
-        forest, features, target, sample_weight=uneven, sizes=[1], tolerance=TOLERANCE, max_size=MAX_SIZE
-    )
+    report = ens_plugin.analyze(forest, features, target, sample_weight=uneven, tolerance=TOLERANCE, max_size=MAX_SIZE)
     fresh, _, mean, spread, fresh_weight = draw(cell, rng, FRESH_ROWS)
     outputs = np.stack([tree.predict(fresh) for tree in forest.estimators_])
     variance = outputs.var(axis=0, ddof=1)
@@ -185,9 +183,7 @@ def real_outcome(rng: np.random.Generator) -> Outcome:
     chosen, others = order[:REAL_ROWS], order[REAL_ROWS:]
     forest = RandomForestRegressor(TREES, random_state=int(rng.integers(2**31)), n_jobs=1)
     forest.fit(features[chosen], target[chosen])
-    report = ens_plugin.analyze(
-        forest, features[chosen], target[chosen], sizes=[1], tolerance=TOLERANCE, max_size=MAX_SIZE
-    )
+    report = ens_plugin.analyze(forest, features[chosen], target[chosen], tolerance=TOLERANCE, max_size=MAX_SIZE)
     outputs = np.stack([tree.predict(features[others]) for tree in forest.estimators_])
     variance = outputs.var(axis=0, ddof=1)
     truth = float(np.mean((outputs.mean(axis=0) - target[others]) ** 2 - variance / TREES))

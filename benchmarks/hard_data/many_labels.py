@@ -96,7 +96,7 @@ def biases(problem: Problem, seed: int, n_rows: int, pool: int, trees: tuple[int
     found = []
     for number in trees:
         part = ens_plugin.truncate(forest, number)
-        curve = ens_plugin.analyze(part, features, target, sizes=list(SIZES)).error_curve
+        curve = ens_plugin.analyze(part, features, target).error_curve
         found.append([*(curve.at(size) for size in SIZES), curve.asymptote])
     return 100.0 * (np.array(found) - truth)
 

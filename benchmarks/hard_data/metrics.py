@@ -127,7 +127,7 @@ def _outputs(forest: Any, features: Array) -> Array:
 
 def _outcome(ensemble: Any, target: Array, metric: Any, truth: float, limit: float) -> Outcome:
     try:
-        report = ens_plugin.analyze(ensemble, None, target, metric=metric, sizes=[1])
+        report = ens_plugin.analyze(ensemble, None, target, metric=metric)
     except EnsPluginError:
         return Outcome(True, math.nan, math.nan, math.nan)
     low, high = report.error_interval

@@ -134,7 +134,7 @@ def outcomes(cell: Cell, pool: int, seed: int, options: Options) -> list[Outcome
     found = []
     for size in (size for size in cell.members if size < pool):
         part = ens_plugin.truncate(model, size)
-        curve = ens_plugin.analyze(part, features, target, sizes=[size]).error_curve
+        curve = ens_plugin.analyze(part, features, target).error_curve
         others = slice(size, None)
         limit = _error(outputs[others], out_of_bag[others], codes)
         now = np.mean([_subset_error(outputs[others], out_of_bag[others], codes, size, rng) for _ in range(10)])

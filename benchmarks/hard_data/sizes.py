@@ -117,7 +117,9 @@ def outcome(record: Record, members: int) -> Outcome:
     ensemble = ens_plugin.CustomEnsemble(
         outputs, record["in_bag"][:members], aggregation="mean_proba", classes=np.arange(n_labels)
     )
-    found = ens_plugin.analyze(ensemble, None, record["labels"], confidence=CONFIDENCE).recommendation
+    found = ens_plugin.analyze(
+        ensemble, None, record["labels"], criterion="agreement", tolerance=1.0 - CONFIDENCE
+    ).recommendation
     size = found.size or found.max_size
     truth = wanted_size(record["counts"], rng)
     low, high = found.interval

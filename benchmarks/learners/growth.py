@@ -92,7 +92,14 @@ def grown(method: str, features: Array, y: Array, seed: int) -> Any:
     with warnings.catch_warnings():
         # Stopped at the largest size: shows in the sizes.
         warnings.simplefilter("ignore", NotConvergedWarning)
-        return grow(RandomForestClassifier(random_state=seed), features, y, confidence=CONFIDENCE, method=method)
+        return grow(
+            RandomForestClassifier(random_state=seed),
+            features,
+            y,
+            criterion="agreement",
+            tolerance=1.0 - CONFIDENCE,
+            method=method,
+        )
 
 
 def out_of_bag_path(forest: RandomForestClassifier, features: Array, y: Array) -> FloatArray:

@@ -136,7 +136,7 @@ def _outcome(
 ) -> Outcome:
     nothing = (math.nan,) * (len(SIZES) + 1)
     try:
-        report = ens_plugin.analyze(ensemble, None, target, metric=given, sizes=[1, *SIZES])
+        report = ens_plugin.analyze(ensemble, None, target, metric=given)
     except EnsPluginError:
         return Outcome(nothing, nothing, math.nan, math.nan, math.nan, math.nan, False)
     curve, wanted = report.error_curve, (*SIZES, math.inf)

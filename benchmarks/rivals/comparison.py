@@ -33,7 +33,7 @@ TRAINING_ROWS, FRESH_ROWS = 500, 1200
 SIZES = Sizes((10, 50, 500), (10, 20, 50, 100, 200, 500), 2000)
 SMOKE_SIZES = Sizes((5, 10, 20), (5, 10, 20), 120)
 TIMED_ROWS, TIMED_TREES = 2_000, 200
-CRITERIA = {"agreement": "99 % agreement", "excess_error": "1 % of the error"}
+CRITERIA = {"agreement": "99 % agreement", "error": "1 % of the error"}
 R_PACKAGES = ("ranger", "randomForest")
 NEVER_RUN = {
     "H2O": "the size that its forests need cannot be found as for the others, from the predictions of single trees",
@@ -115,14 +115,14 @@ def off(found: Sequence[Outcome], criterion: str) -> float | None:
 def recommended(found: Sequence[Outcome]) -> list[tuple[float, float]]:
     """Return the sizes that a tool recommends by default, and the excess of their errors over infinitely many trees'.
 
-    The excess is in percent; this package's default is the size for probabilities.
+    The excess is in percent; this package's default is the size for accuracy and probabilities both.
     """
     pairs = []
     for each in found:
         sizes = each.answer.sizes
-        size = sizes.get("probability", sizes.get("excess_error"))
+        size = sizes.get("default", sizes.get("error"))
         if size is not None:
-            pairs.append((size, 100.0 * EXCESS * each.truth.needed["excess_error"] / size))
+            pairs.append((size, 100.0 * EXCESS * each.truth.needed["error"] / size))
     return pairs
 
 

@@ -77,7 +77,7 @@ def by_plateau(curve: Mapping[int, float]) -> dict[str, float | None]:
     errors = np.array([curve[size] for size in sizes])
     away = np.flatnonzero(np.abs(errors - errors[-1]) > PLATEAU * errors[-1])
     size = float(sizes[0 if away.size == 0 else away[-1] + 1])
-    return {"agreement": size, "excess_error": size}
+    return {"agreement": size, "error": size}
 
 
 def ours(n_trees: int) -> Callable[[Rows, Sizes, int], Answer]:
@@ -88,7 +88,9 @@ def ours(n_trees: int) -> Callable[[Rows, Sizes, int], Answer]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             report = ens_plugin.analyze(forest, rows.features, rows.labels)
-        found: dict[str, float | None] = {each.criterion: each.size for each in report.criteria}
+            by_error = ens_plugin.analyze(forest, rows.features, rows.labels, criterion="error", tolerance=PLATEAU)
+        agreement = next(each.size for each in report.criteria if each.criterion == "agreement")
+        found = {"agreement": agreement, "error": by_error.recommended_size, "default": report.recommended_size}
         return Answer({size: report.error_curve.at(size) for size in sizes.compared}, found, n_trees)
 
     return answer
@@ -155,7 +157,7 @@ def plateau(rows: Rows, sizes: Sizes, seed: int) -> Answer:
     )
     found = None if size is None else float(size)
     trees = sum(trial.user_attrs["trees_built"] for trial in study.trials)
-    return Answer({}, {"agreement": found, "excess_error": found}, trees)
+    return Answer({}, {"agreement": found, "error": found}, trees)
 
 
 def ydf_model(features: Array, labels: Array, n_trees: int, seed: int, *, curve: bool) -> Any:

@@ -47,7 +47,7 @@ def truth(members: Members, labels: Array, fresh_labels: Array, sizes: tuple[int
         same = {size: _same_error(members.same, members.out_of_bag, labels, size, rng) for size in sizes}
     needed = {
         "agreement": size_of_agreement(members.fresh, rng),
-        "excess_error": _size_of_error(members.fresh, fresh_labels, rng),
+        "error": _size_of_error(members.fresh, fresh_labels, rng),
     }
     return Truth(fresh, same, needed)
 

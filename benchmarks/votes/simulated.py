@@ -104,11 +104,11 @@ def found(draw: Draw, n_questions: int, n_samples: int, seed: int, true: Truth) 
     answers = (rng.random((n_questions, n_samples, 1)) > edges).sum(axis=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EnsPluginWarning)
-        result = ens_plugin.analyze_votes(answers, np.zeros(n_questions), confidence=CONFIDENCE, n_jobs=1)
+        result = ens_plugin.analyze_votes(answers, np.zeros(n_questions), tolerance=1.0 - CONFIDENCE, n_jobs=1)
     assert result.report is not None
     curve, advice = result.report.error_curve, result.agreement.recommendation
     low, high = curve.asymptote_interval
-    size = float(np.exp(np.interp(CONFIDENCE, advice.values, np.log(advice.sizes))))
+    size = float(np.exp(np.interp(CONFIDENCE, 1.0 - advice.losses, np.log(advice.sizes))))
     first, last = advice.interval
     # The plug-in takes the votes at hand for the chances of infinitely many.
     shares_at_hand = counted_answers(answers, shares.shape[1]) / n_samples

@@ -243,7 +243,7 @@ def _evidence(tallied: Evidence, shares: RowShares, usable: NDArray[np.bool_], s
     """Return the tallied rows with the weights by which usable rows represent all, and the groups' own weights."""
     metric = settings.metric
     unweighted = None if metric is None or metric.takes_weights else metric.name
-    refuse_unweighable(shares, settings.estimator, unweighted_metric=unweighted)
+    refuse_unweighable(shares, unweighted_metric=unweighted)
     evidence = shares.evidence
     if evidence.weight.groups is None:
         return evidence
@@ -514,7 +514,6 @@ def tally_model_rows(rows: Rows, settings: ResolvedOptions, progress: Progress |
         rows.bags,
         rows.target,
         rows.weight,
-        with_path=settings.estimator == "path",
         with_metric=settings.metric is not None,
         rng=np.random.default_rng(settings.random_state),
         progress=progress,
@@ -580,8 +579,6 @@ def analyze(
     tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
-    sizes: ArrayLike | None = AnalysisOptions.sizes,
-    estimator: str = AnalysisOptions.estimator,
     random_state: int | None = AnalysisOptions.random_state,
     n_jobs: int | None = AnalysisOptions.n_jobs,
 ) -> EnsembleReport:
@@ -645,11 +642,6 @@ def analyze(
         Largest size to consider.
     interval_level : float, default=0.95
         Level of all intervals.
-    sizes : array-like of int, optional
-        Sizes to tabulate, besides the current one; about 200 log-spaced ones by default.
-    estimator : {"auto", "deconvolved", "path", "closed_form"}, default="auto"
-        How the curve is estimated; see ``docs/methods/votes.md``.  The recommendation always comes from
-        the default estimator.
     random_state : int or None, default=0
         Seed of the subsets and draws behind intervals.  Same input, same seed: same report.
     n_jobs : int or None, default=None
@@ -689,8 +681,6 @@ def analyze(
         tolerance=tolerance,
         max_size=max_size,
         interval_level=interval_level,
-        sizes=sizes,
-        estimator=estimator,
         random_state=random_state,
         n_jobs=n_jobs,
     )
@@ -1000,7 +990,6 @@ def _mean_report(
         outputs[0].part.bags,
         target,
         np.concatenate([output.weight for output in outputs]),
-        with_path=settings.estimator == "path",
         with_metric=settings.metric is not None,
         rng=np.random.default_rng(settings.random_state),
         progress=progress,

@@ -20,14 +20,7 @@ from ens_plugin.adapters.members import find_labels, several_targets
 from ens_plugin.analysis.curves import N_SIZES
 from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import ResolvedMetric, check_metric, resolve_metric
-from ens_plugin.analysis.options import (
-    CLASSIFICATION_ESTIMATORS,
-    CRITERIA,
-    REGRESSION_ESTIMATORS,
-    AnalysisOptions,
-    Metric,
-    ScorerOfLabel,
-)
+from ens_plugin.analysis.options import CRITERIA, AnalysisOptions, Metric, ScorerOfLabel
 from ens_plugin.core.validation import (
     LARGEST_VALUE,
     MAX_SIZE,
@@ -36,7 +29,6 @@ from ens_plugin.core.validation import (
     BoolArray,
     IntArray,
     as_array,
-    as_sizes,
     as_values,
     as_weight,
     counted,
@@ -94,9 +86,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: Array
         criterion = "error" if options.criterion in ("auto", "metric") else options.criterion
         options = replace(options, metric=None, criterion=criterion)
     metric = _resolved_metric(options, adapter, y)
-    estimator = _resolve_estimator(options.estimator, adapter.info.task, metric)
     return ResolvedOptions(
-        estimator=estimator,
         data=data,
         respects=_respects(options, adapter, metric),
         tolerance=None if options.tolerance is None else float(options.tolerance),
@@ -105,7 +95,7 @@ def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: Array
         metric_reference=_metric_reference(options.tolerance, metric),
         interval_level=float(options.interval_level),
         max_size=int(max_size),
-        sizes=_tabulated_sizes(options.sizes, estimator, adapter.n_members, int(max_size)),
+        sizes=_tabulated_sizes(adapter.n_members, int(max_size)),
         random_state=as_seed(options.random_state),
         metric=metric,
     )
@@ -191,19 +181,6 @@ def _metric_reference(tolerance: float | None, metric: ResolvedMetric | None) ->
     return None if tolerance is not None and metric is not None and metric.is_absolute else 0.0
 
 
-def _resolve_estimator(estimator: str, task: str, metric: ResolvedMetric | None) -> str:
-    allowed = CLASSIFICATION_ESTIMATORS if task == "classification" else REGRESSION_ESTIMATORS
-    if not isinstance(estimator, str):
-        raise InputError(f"estimator must be a string, got {shown(estimator)}.")
-    if metric is not None and estimator != "auto":
-        raise InputError(f"The metric {metric.name!r} is estimated by subset averages; leave estimator='auto'.")
-    if estimator == "auto":
-        return allowed[0]
-    if estimator not in allowed:
-        raise InputError(f"estimator must be 'auto' or one of {', '.join(allowed)} for {task}, got {shown(estimator)}.")
-    return estimator
-
-
 def as_seed(random_state: int | None) -> int:
     """Return a random_state, checked; a new seed for None."""
     if random_state is None:
@@ -217,16 +194,7 @@ def as_seed(random_state: int | None) -> int:
     return int(random_state)
 
 
-def _tabulated_sizes(sizes: ArrayLike | None, estimator: str, n_members: int, max_size: int) -> IntArray:
-    if sizes is not None:
-        wanted = as_sizes(sizes)
-        if not np.isfinite(wanted).all():
-            raise InputError("sizes must be finite; the limit is in error_curve.asymptote.")
-        # The scalars of a report are those of the current size, whatever sizes the user gave.
-        known = wanted if estimator == "path" else np.append(wanted, n_members)
-        return np.asarray(np.unique(known.astype(np.int64)))
-    if estimator == "path":
-        return np.arange(1, n_members + 1)
+def _tabulated_sizes(n_members: int, max_size: int) -> IntArray:
     largest = max(max_size, 2 * n_members)
     odd = np.minimum(np.geomspace(1, largest, N_SIZES).astype(np.int64) // 2 * 2 + 1, MAX_SIZE)
     return np.asarray(np.unique(np.append(odd, n_members)))

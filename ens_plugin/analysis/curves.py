@@ -20,7 +20,6 @@ from ens_plugin.analysis.estimates import (
     algorithmic_sd,
     correction_sd,
     counts_hard_votes,
-    path_values,
     rival_doubts,
     row_models,
     shift_errors,
@@ -67,7 +66,6 @@ from ens_plugin.core.row_model import RowModel, row_slopes, row_variances
 from ens_plugin.core.sample import Sample, ScoreBlock, SubsetRates, rates_of_subsets
 from ens_plugin.core.tally import (
     MarginTally,
-    PathTally,
     RowBlock,
     SupportTally,
     ValueTally,
@@ -108,7 +106,7 @@ def estimate_classification(
     rows: Evidence, n_members: int, settings: ResolvedOptions, *, has_scores: bool
 ) -> Estimates:
     """Return the error curve, recommended size, bias, variance and uncertainty of a classifier."""
-    tally, path = rows.tally, rows.path
+    tally = rows.tally
     assert isinstance(tally, (SupportTally, MarginTally))
     weight = as_row_weight(rows.weight, tally.n_rows)
     models = row_models(tally, weight, rows.spreads, rows.crossed, rows.sample, has_scores)
@@ -124,7 +122,7 @@ def estimate_classification(
     slopes, own_variance = _row_noise(models[0], n_members)
     sd = algorithmic_sd(outputs, sample, slopes * sign, own_variance, weight, n_members, groups, of_members)
     member_sd = _member_sd((outputs, sign), sample, weight.n_rows, settings, ties_to, sd) if has_scores else sd
-    curve, notes = _classification_curve(models, anchor, tally, path, weight, settings, ties_to, member_sd)
+    curve, notes = _classification_curve(models, anchor, tally, weight, settings, ties_to, member_sd)
     now, limit = _deconvolved(models, anchor, previous_odd_size(np.array([n_members, np.inf]), ties_to))
     drawn = [draw_posteriors(model, settings.random_state) for model in models]
     draws = draw_errors(models, anchor, settings.max_size, drawn)
@@ -227,7 +225,6 @@ def _classification_curve(
     models: list[RowModel],
     anchor: Anchor,
     tally: SupportTally | MarginTally,
-    path: PathTally | None,
     weight: RowWeight,
     settings: ResolvedOptions,
     ties_to: float,
@@ -237,23 +234,15 @@ def _classification_curve(
 
     An interval includes the uncertainty from the rows, from the members trained, and from the models' corrections.
     """
-    # The growth path uses the model's own rule, which resolves a tie for the first label.
-    ties_to = ties_to if path is None else 0.0
     sizes = np.append(previous_odd_size(settings.sizes, ties_to), np.inf)
     sd_of = density_error_sd if isinstance(tally, SupportTally) else posterior_error_sd
     of_models = np.ones(sizes.size) if counts_hard_votes(tally) else _share_of_models(anchor, sizes)
     sd = np.hypot(np.mean([sd_of(model, sizes) for model in models], axis=0), seed_sd)
     sd = np.hypot(sd, of_models * correction_sd(models, sizes))
-    if settings.estimator == "deconvolved":
-        error = _deconvolved(models, anchor, sizes)
-        check = _check(models, anchor, tally, weight)
-    else:
-        assert path is not None
-        error, check = np.append(path_values(path, settings.sizes), np.nan), None
+    error = _deconvolved(models, anchor, sizes)
+    check = _check(models, anchor, tally, weight)
     n_rows = float(models[0].counts.sum())
-    lower, upper = wilson_interval(np.nan_to_num(error), sd, n_rows, settings.interval_level)
-    unknown = np.isnan(error)
-    lower[unknown] = upper[unknown] = np.nan
+    lower, upper = wilson_interval(error, sd, n_rows, settings.interval_level)
     lower, upper, notes = _widened(lower, upper, check, of_models)
     curve = ErrorCurve(
         sizes=settings.sizes,
@@ -263,7 +252,7 @@ def _classification_curve(
         asymptote=float(error[-1]),
         asymptote_interval=(float(lower[-1]), float(upper[-1])),
         asymptote_raw=float(error[-1]),
-        estimator=settings.estimator,
+        estimator="deconvolved",
         metric="0-1 error",
         interval_level=settings.interval_level,
         check=check,
@@ -341,9 +330,7 @@ def _even_shift(model: RowModel, sample: Sample, sizes: FloatArray) -> FloatArra
 
 
 def _with_even_sizes(curve: ErrorCurve, shift: FloatArray) -> ErrorCurve:
-    """Return the curve with ties resolved as by the model; unchanged if the estimator counts a tie as half an error."""
-    if curve.estimator != "deconvolved":
-        return curve
+    """Return the curve with ties resolved as by the model."""
     here = shift * is_tied(curve.sizes, curve.ties_to)
     values = {name: np.clip(getattr(curve, name) + here, 0.0, 1.0) for name in ("error", "lower", "upper")}
     return replace(curve, **values, even_shift=shift)
@@ -383,7 +370,6 @@ def _extrapolation_variance(
 
 # A part with fewer rows in the sample of members' outputs is joined to another.
 FEWEST_SAMPLED = 5
-FEWEST_SIZES = 100
 N_SIZES = 220
 
 
@@ -395,22 +381,11 @@ def estimate_by_members(rows: Evidence, n_members: int, settings: ResolvedOption
     of_parts = [rows.part(part) for part in parts]
     share = np.array([rows.weight.total[part].sum() for part in parts])
 
-    def combined(options: ResolvedOptions) -> Estimates:
-        estimates = [estimate_classification(part, n_members, options, has_scores=has_scores) for part in of_parts]
-        return combine_estimates(estimates, share / share.sum(), rows.weight.n_effective, n_members, options)
-
     with warnings.catch_warnings():
         # Few rows in a part need no warning: the interval of all rows includes their uncertainty.
         warnings.simplefilter("ignore", WeakEstimateWarning)
-        found = combined(settings)
-        if settings.sizes.size >= FEWEST_SIZES and settings.sizes[-1] >= settings.max_size:
-            return found
-        # The recommended size is interpolated from tabulated agreement, which must not depend on the curve's sizes.
-        grid = np.geomspace(1, settings.max_size, N_SIZES).astype(np.int64) // 2 * 2 + 1
-        wide = combined(replace(settings, sizes=np.unique(grid), estimator="deconvolved")).recommendation
-    return replace(
-        found, recommendation=replace(wide, sizes=found.recommendation.sizes, losses=found.recommendation.losses)
-    )
+        estimates = [estimate_classification(part, n_members, settings, has_scores=has_scores) for part in of_parts]
+        return combine_estimates(estimates, share / share.sum(), rows.weight.n_effective, n_members, settings)
 
 
 def draw_errors_by_members(rows: Evidence, settings: ResolvedOptions, *, has_scores: bool) -> ErrorDraws:
@@ -602,7 +577,7 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
         loss="squared loss",
     )
     return Estimates(
-        error_curve=_regression_curve(loss, data.path, settings),
+        error_curve=_regression_curve(loss, settings),
         recommendation=values_size(loss, target_variance(sample), n_members, settings),
         bias_variance=bias_variance,
         algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
@@ -674,14 +649,10 @@ def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoment
     return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total, weight.groups)
 
 
-def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: ResolvedOptions) -> ErrorCurve:
+def _regression_curve(loss: SquaredLoss, settings: ResolvedOptions) -> ErrorCurve:
     sizes = np.append(settings.sizes.astype(np.float64), np.inf)
     lower, upper = loss.interval(sizes, settings.interval_level)
     error = loss.error(sizes)
-    if path is not None:
-        error = np.append(path_values(path, settings.sizes), np.nan)
-        shift = error - loss.error(sizes)
-        lower, upper = np.maximum(lower + shift, 0.0), upper + shift
     return ErrorCurve(
         sizes=settings.sizes,
         error=error[:-1],
@@ -689,8 +660,8 @@ def _regression_curve(loss: SquaredLoss, path: PathTally | None, settings: Resol
         upper=upper[:-1],
         asymptote=float(error[-1]),
         asymptote_interval=(float(lower[-1]), float(upper[-1])),
-        asymptote_raw=loss.raw_asymptote if path is None else float("nan"),
-        estimator=settings.estimator,
+        asymptote_raw=loss.raw_asymptote,
+        estimator="closed_form",
         metric="mean squared error",
         interval_level=settings.interval_level,
     )

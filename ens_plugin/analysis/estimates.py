@@ -36,7 +36,6 @@ from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import (
     AnyTally,
     MarginTally,
-    PathTally,
     RowBlock,
     SupportTally,
     member_margins,
@@ -48,7 +47,6 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, is_tied, previous_odd_size
 from ens_plugin.core.votes import Mixture, as_rough_as_known, fit_mixture, fixed_mixture
 from ens_plugin.core.weights import RowWeight, effective_groups
-from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS, LabelErrors
 
@@ -69,7 +67,6 @@ __all__ = [
     "counts_hard_votes",
     "fit_support",
     "label_errors",
-    "path_values",
     "rival_doubts",
     "row_models",
     "shift_errors",
@@ -83,8 +80,6 @@ class ResolvedOptions:
 
     Attributes
     ----------
-    estimator : str
-        As the user chose it, ``"auto"`` replaced by a name.
     respects : tuple of {"agreement", "error", "probability", "metric"}
         In which the recommended size has to be enough.
     tolerance : float or None
@@ -101,7 +96,6 @@ class ResolvedOptions:
         0 of losses, chance of scores with a largest value; None where the tolerance is in the unit of the metric.
     """
 
-    estimator: str
     data: str
     respects: tuple[str, ...]
     tolerance: float | None
@@ -143,17 +137,6 @@ class Estimates:
     baseline_error: float = math.nan
     metric_size: SizeRecommendation | None = None
     seed_variance: float = math.nan
-
-
-def path_values(path: PathTally, sizes: IntArray) -> FloatArray:
-    """Return the error of the first members in the order of growth, at each of the sizes."""
-    curve = path.curve()
-    if sizes.max() > curve.size:
-        raise InputError(
-            f"size {sizes.max()} is above {curve.size}, the number of members, where the path estimator ends; use "
-            "estimator='auto'."
-        )
-    return curve[sizes - 1]
 
 
 def algorithmic_sd(

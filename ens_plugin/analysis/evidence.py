@@ -20,16 +20,13 @@ from ens_plugin.core.sample import Sample, ScoreBlock, sample_keys, smallest_key
 from ens_plugin.core.tally import (
     CHUNK,
     AnyTally,
-    PathTally,
     RowBlock,
     SupportTally,
     both_scores,
     copy_rows,
     empty_tally,
-    merge_paths,
     select_rows,
     tally_margins,
-    tally_path,
     tally_score_signs,
     tally_support,
     tally_values,
@@ -68,8 +65,6 @@ class Evidence:
         One entry per row, or per group of rows.
     sample : Sample
         The members' outputs for a random subset of the rows; its rows are entries of the tally.
-    path : PathTally or None
-        For the path estimator.
     weight : RowWeight
         Weights of the entries.
     spreads : ndarray, shape (2, 2), or None
@@ -89,7 +84,6 @@ class Evidence:
 
     tally: AnyTally | GroupedValues
     sample: Sample
-    path: PathTally | None
     weight: RowWeight
     spreads: FloatArray | None = field(default=None, kw_only=True)
     crossed: CrossedMargins | None = field(default=None, kw_only=True)
@@ -105,7 +99,7 @@ class Evidence:
         return self.sample if self.metric_sample is None else self.metric_sample
 
     def part(self, mask: NDArray[np.bool_]) -> Evidence:
-        """Return some of the rows, each an entry of the tally; `metric_sample` and `path` remain those of all."""
+        """Return some of the rows, each an entry of the tally; `metric_sample` remains that of all."""
         assert isinstance(self.tally, AnyTally)
         return replace(
             self,
@@ -168,7 +162,6 @@ def tally_rows(
     target: NDArray[Any],
     weight: FloatArray,
     *,
-    with_path: bool,
     with_metric: bool = False,
     rng: np.random.Generator,
     progress: Progress | None,
@@ -179,9 +172,9 @@ def tally_rows(
     """
     n_rows = target.size
     kept, sampled = _sampled_rows(adapter, weight, rng, with_metric=with_metric)
-    reader = BlockReader(adapter, features, bags, target, weight, kept, with_path, with_metric)
+    reader = BlockReader(adapter, features, bags, target, weight, kept, with_metric)
     # Where blocks are added up without their outputs, higher ones read each member's bag and leaves fewer times.
-    is_summed = adapter.reads_few_rows_fast and not with_path and n_rows >= FEW_SAMPLED * kept.size
+    is_summed = adapter.reads_few_rows_fast and n_rows >= FEW_SAMPLED * kept.size
     blocks = row_blocks(adapter, n_rows, FEW_SAMPLED if is_summed else 1)
     finished = in_threads(partial(reader.read, most=block_rows(adapter, n_rows)), blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
@@ -191,7 +184,6 @@ def tally_rows(
         tally=rows.tally,
         sample=rows.sample if is_all else rows.sample.select(np.searchsorted(kept, sampled)),
         metric_sample=None if is_all else rows.sample,
-        path=rows.path,
         weight=RowWeight(weight),
         label=None if adapter.classes is None else target,
     )
@@ -203,22 +195,20 @@ class TalliedBlock:
 
     tally: AnyTally
     sample: Sample
-    path: PathTally | None
 
 
 def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> TalliedBlock:
     """Return consecutive blocks joined into one, each released as soon as it is copied."""
     tally: AnyTally | None = None
-    paths, row, place = [], 0, 0
+    row, place = 0, 0
     for part in parts:
         if tally is None:
             tally, sample = empty_tally(part.tally, n_rows), part.sample.empty(n_sampled)
         copy_rows(part.tally, tally, row)
         part.sample.copy_into(sample, place)
         row, place = row + part.tally.n_rows, place + part.sample.rows.size
-        paths += [] if part.path is None else [part.path]
     assert tally is not None
-    return TalliedBlock(tally, sample, merge_paths(paths) if paths else None)
+    return TalliedBlock(tally, sample)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +225,6 @@ class BlockReader:
     target: NDArray[Any]
     weight: FloatArray
     sampled: IntArray
-    with_path: bool
     with_metric: bool = False
 
     def read(self, rows: slice, most: int | None = None) -> TalliedBlock:
@@ -254,15 +243,13 @@ class BlockReader:
         return TalliedBlock(
             tally=tally_block(block, self.adapter),
             sample=self._sample(block, rows),
-            path=tally_path(self._both(block), self.weight[rows]) if self.with_path else None,
         )
 
     def _summed(self, rows: slice) -> TalliedBlock | None:
         """Return the tallies of a block whose adapter adds up outputs without returning them; None where none does."""
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
         chosen = self.sampled[first:last]
-        is_alone = not self.with_path and chosen.size * FEW_SAMPLED <= rows.stop - rows.start
-        if not is_alone or rows.start % 8:
+        if chosen.size * FEW_SAMPLED > rows.stop - rows.start or rows.start % 8:
             return None
         if (sums := self._sums(rows)) is None:
             return None
@@ -271,7 +258,7 @@ class BlockReader:
         outputs = np.empty((*shape, n_labels) if sums.of_margins else shape)
         block = RowBlock(outputs, np.empty(shape, dtype=np.bool_), self._target_of(rows), n_labels)
         tally = tally_block(block, self.adapter, sums)
-        return TalliedBlock(tally, Sample(self._both(self._apart(chosen, sums)), chosen, self.weight[chosen]), None)
+        return TalliedBlock(tally, Sample(self._both(self._apart(chosen, sums)), chosen, self.weight[chosen]))
 
     def _sums(self, rows: slice) -> CompiledSums | None:
         """Return what returns the sums of a block, which the adapter has computed; None where it does not."""

@@ -9,9 +9,7 @@ from typing import Any, Literal, NamedTuple
 from numpy.typing import ArrayLike
 
 __all__ = [
-    "CLASSIFICATION_ESTIMATORS",
     "CRITERIA",
-    "REGRESSION_ESTIMATORS",
     "AnalysisOptions",
     "Metric",
     "ScorerOfLabel",
@@ -29,8 +27,6 @@ class ScorerOfLabel(NamedTuple):
 Metric = str | ScorerOfLabel | Callable[..., float]
 
 
-CLASSIFICATION_ESTIMATORS = ("deconvolved", "path")
-REGRESSION_ESTIMATORS = ("closed_form", "path")
 CRITERIA = ("auto", "agreement", "error", "probability", "metric")
 
 
@@ -51,7 +47,5 @@ class AnalysisOptions:
     tolerance: float | None = None
     max_size: int = 20001
     interval_level: float = 0.95
-    sizes: ArrayLike | None = None
-    estimator: str = "auto"
     random_state: int | None = 0
     n_jobs: int | None = None

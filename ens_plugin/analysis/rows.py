@@ -176,9 +176,7 @@ def outputs_of_some(adapter: EnsembleAdapter, features: Any, bags: Bags, target:
     """Return what all members predict for at most `most` rows, spread evenly over the training rows."""
     rows = spread_rows(target.size, most)
     everything, all_rows = slice(0, rows.size), np.arange(rows.size)
-    reader = BlockReader(
-        adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows, with_path=False
-    )
+    reader = BlockReader(adapter, features[rows], bags.take(rows), target[rows], np.ones(rows.size), all_rows)
     return replace(reader.read(everything).sample, rows=rows)
 
 
@@ -415,13 +413,10 @@ def _training_rows() -> DataMismatchError:
 
 
 _CHANGED = (
-    "Found: these rows seem to be the training rows, in training order, with values changed since: rounded, scaled, "
-    "filled in, or columns swapped. Pass the columns and values as they were at training."
+    "These are the training rows with values changed since: rounded, scaled, filled in, or with columns swapped. Pass "
+    "X and y as they were passed to fit."
 )
-_MOVED = (
-    "Found: X seems to hold training rows, but in another order or not all of them. Pass all of them, X and y in the "
-    "order of the training."
-)
+_MOVED = "These are training rows in another order, or not all of them. Pass X and y as they were passed to fit."
 
 
 def training_bags(
@@ -432,7 +427,7 @@ def training_bags(
     target: NDArray[Any],
     weight: NDArray[np.float64] | None = None,
 ) -> Bags:
-    """Return the bags of training rows; where the rows are refused, the error also names the cause, if one is found.
+    """Return the bags of training rows; where the rows are refused, the error begins with the cause, if one is found.
 
     Weights of the evaluation are tried as those of training too, where bags cannot be proved without.
     """
@@ -447,7 +442,7 @@ def training_bags(
         cause = _cause(adapter, X, features, labels, target)
         if cause is None:
             raise
-        raise DataMismatchError(f"{error.template} {cause}") from error
+        raise DataMismatchError(f"{cause} Evidence: {error.template}") from error
 
 
 def _weighted_bags(

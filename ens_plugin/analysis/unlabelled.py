@@ -466,7 +466,6 @@ def agreement_of(
         tolerance=options.tolerance if options.criterion == "agreement" else None,
         max_size=options.max_size,
         interval_level=options.interval_level,
-        sizes=options.sizes,
         random_state=options.random_state,
     )
     settings = resolve_options(adapter, wanted)
@@ -605,7 +604,7 @@ def _contests_of_labels(adapter: EnsembleAdapter, features: Any) -> _Contest:
 
 def _tallied(adapter: EnsembleAdapter, features: Any, target: IntArray, settings: ResolvedOptions) -> Evidence:
     rng, weight = np.random.default_rng(settings.random_state), np.ones(target.size)
-    evidence = tally_rows(adapter, features, None, target, weight, with_path=False, rng=rng, progress=None)
+    evidence = tally_rows(adapter, features, None, target, weight, rng=rng, progress=None)
     return evidence.sort_samples()
 
 

@@ -368,15 +368,10 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
     return RowShares(_weighed(evidence, found.factor), False, change, labels, (*doubts, *notes), unevenness)
 
 
-def refuse_unweighable(shares: RowShares, estimator: str, *, unweighted_metric: str | None) -> None:
-    """Raise InputError if the estimator or metric cannot take the weights of rows that are out of bag unevenly."""
+def refuse_unweighable(shares: RowShares, *, unweighted_metric: str | None) -> None:
+    """Raise InputError if the metric cannot take the weights of rows that are out of bag unevenly."""
     if shares.is_even:
         return
-    if estimator == "path":
-        raise InputError(
-            f"{shares.unevenness} The path estimator cannot be corrected for that, because its out-of-bag rows change "
-            "with every member; use estimator='auto'."
-        )
     if unweighted_metric is not None and shares.change > MOST_CHANGE:
         raise InputError(
             f"{shares.unevenness} The metric {unweighted_metric!r} takes no weights: its function has no parameter "

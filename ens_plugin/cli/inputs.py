@@ -21,12 +21,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.members import is_text
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, layers
-from ens_plugin.analysis.options import (
-    CLASSIFICATION_ESTIMATORS,
-    CRITERIA,
-    REGRESSION_ESTIMATORS,
-    AnalysisOptions,
-)
+from ens_plugin.analysis.options import CRITERIA, AnalysisOptions
 from ens_plugin.cli.console import only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
@@ -454,9 +449,8 @@ def _listed(names: list[Any]) -> str:
 
 Argument = Callable[[Callable[..., None]], Callable[..., None]]
 
-ESTIMATORS = ("auto", *dict.fromkeys((*CLASSIFICATION_ESTIMATORS, *REGRESSION_ESTIMATORS)))
 PLACES = ("model", "data", "target", "sample_weight", "groups", "drop", "features", "tracking_uri")
-OPTIONS = ("metric", "criterion", "confidence", "tolerance", "max_size", "estimator", "random_state", "n_jobs")
+OPTIONS = ("metric", "criterion", "tolerance", "max_size", "random_state", "n_jobs")
 
 
 @dataclass(frozen=True)
@@ -581,32 +575,20 @@ ARGUMENTS = (
         type=click.Choice(CRITERIA),
         default=AnalysisOptions.criterion,
         show_default=True,
-        help="What the recommended size has to meet: the agreement of labels, the error, the Brier score of "
-        "probabilities, or --metric. auto: the agreement if --confidence is given; else the metric, if one is given; "
-        "else the Brier score for labels, and the error for values.",
-    ),
-    click.option(
-        "--confidence",
-        type=float,
-        default=AnalysisOptions.confidence,
-        help="Classification: wanted mean agreement with the infinite ensemble; 0.99 if only --criterion is given.",
+        help="In which respect the recommended size has to be enough: the agreement of labels, the error, the Brier "
+        "score of probabilities, or --metric. auto: the metric, if one is given; else error and probabilities both, "
+        "and the error for values.",
     ),
     click.option(
         "--tolerance",
         type=float,
         default=AnalysisOptions.tolerance,
-        help="Wanted excess of the error or the Brier score, relative to the infinite ensemble's; by default 0.01 for "
-        "an error and 0.005 for a Brier score. Or distance of the metric: a difference for scores with a largest value "
-        "(by default 1 % of what it has above chance), else 0.01 times the infinite ensemble's.",
+        help="What may be lost against infinitely many members: of an error or a Brier score a share of theirs, of an "
+        "agreement the share of other labels (by default 0.01), of a metric the difference for scores with a largest "
+        "value (by default 1 % of what it has above chance), else a share (by default 0.01). By default of the "
+        "accuracy the largest of 2 % of the error, 0.2 points and 0.3 standard errors; of values 1 %.",
     ),
     max_size_option,
-    click.option(
-        "--estimator",
-        type=click.Choice(ESTIMATORS),
-        default=AnalysisOptions.estimator,
-        show_default=True,
-        help="How the error curve is estimated.",
-    ),
     *COLUMNS,
     click.option(
         "--random-state",

@@ -131,7 +131,7 @@ def cli() -> None:
 def demo(tracking_uri: str | None) -> None:
     """Train forests on real data, log them to MLflow.
 
-    It prints a table of their errors and recommended sizes.
+    It prints what each forest is worth: whether it needs more trees, how good it is, and whether to trust that.
 
     The data sets ship with scikit-learn. Without a configured tracking store the runs go to
     sqlite:///mlflow.db in the current directory.
@@ -225,7 +225,7 @@ def analyze(
         "\b\n"
         "Example:\n"
         "  ens-plugin recommend forest.joblib --data train.csv --target y \\\n"
-        "      --confidence 0.995\n"
+        "      --criterion agreement --tolerance 0.005\n"
         "  ens-plugin recommend forest.joblib --data train.csv --target y --measure \\\n"
         "      --format markdown --picture curve.png --max-size-ratio 2\n"
         "  ens-plugin recommend forest.joblib --data train.csv --target y \\\n"
@@ -449,7 +449,13 @@ def _sentence(found: OobPredictions, path: Path) -> str:
     type=SHARE,
     help="Exit with 1 if the agreement with the infinite ensemble is lower.",
 )
-@click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the size.")
+@click.option(
+    "--tolerance",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Share of labels that may differ from those of infinitely many members, for the size.",
+)
 @max_size_option
 @feature_arguments
 @two_formats_option
@@ -457,7 +463,7 @@ def _sentence(found: OobPredictions, path: Path) -> str:
 @output_option("--json", "Also save the result as JSON.")
 @means_arguments
 def agreement(
-    model: str, data: str, least: float | None, confidence: float, max_size: int, drop: tuple[str, ...],
+    model: str, data: str, least: float | None, tolerance: float, max_size: int, drop: tuple[str, ...],
     features: tuple[str, ...], style: Literal["text", "json"], html_path: Path | None, json_path: Path | None,
     n_jobs: int | None, tracking_uri: str | None,
 ) -> None:  # fmt: skip
@@ -478,7 +484,7 @@ def agreement(
         rows = features_for_model(frame, fitted, drop=drop, features=features, path=data)
         if rows.left_out:
             paragraph(left_out_note(rows.left_out))
-        found = estimated(fitted, rows.X, confidence=confidence, max_size=max_size, n_jobs=n_jobs)
+        found = estimated(fitted, rows.X, tolerance=tolerance, max_size=max_size, n_jobs=n_jobs)
     for path, content in ((html_path, found.to_html), (json_path, found.to_json)):
         if path is not None:
             write_text(path, content())
@@ -526,13 +532,25 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
     show_default=True,
     help="What answers that could not be read do: they may win and are wrong, or do not vote.",
 )
-@click.option("--confidence", type=float, default=0.99, show_default=True, help="Wanted agreement, for the samples.")
+@click.option(
+    "--criterion",
+    type=click.Choice(["error", "agreement"]),
+    default="error",
+    show_default=True,
+    help="What the recommended number of samples is for; without truth, the agreement.",
+)
+@click.option(
+    "--tolerance",
+    type=float,
+    help="What may be lost against infinitely many samples: a share of their error, by default the largest of 2 % of "
+    "it, 0.2 points and 0.3 standard errors; or the share of other answers, by default 0.01.",
+)
 @max_size_option
 @two_formats_option
 def votes(
     file: str, question: str | None, answer: str | None, truth: str | None, groups: str | None,
-    normalize: Literal["none", "text", "number"], unparsed: Literal["wrong", "ignored"], confidence: float,
-    max_size: int, style: Literal["text", "json"],
+    normalize: Literal["none", "text", "number"], unparsed: Literal["wrong", "ignored"],
+    criterion: Literal["error", "agreement"], tolerance: float | None, max_size: int, style: Literal["text", "json"],
 ) -> None:  # fmt: skip
     """Print over how many answers of a language model to vote.
 
@@ -555,7 +573,9 @@ def votes(
             names = {"question": question, "answer": answer, "truth": truth, "group": groups}
             table = read_samples(file, {role: name for role, name in names.items() if name is not None})
         comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}[normalize]
-        found = analyze_votes(table, normalize=comparable, unparsed=unparsed, confidence=confidence, max_size=max_size)
+        found = analyze_votes(
+            table, normalize=comparable, unparsed=unparsed, criterion=criterion, tolerance=tolerance, max_size=max_size
+        )
     click.echo(found.to_json() if style == "json" else str(found))
 
 

@@ -125,7 +125,7 @@ def hypergeometric_curve(
     if odd.max() > limit:
         raise InputError(
             f"size {wanted.max():g} is above {limit}, the largest size for which 90 % of the rows have enough "
-            "out-of-bag members; pass smaller sizes, or use estimator='deconvolved', which reaches every size."
+            "out-of-bag members; pass smaller sizes."
         )
     k_pair, n_pair, shares = _pairs(k, n, row_weight.total)
     tails = subset_majority_error(k_pair, n_pair, int(odd.max()))

@@ -138,9 +138,7 @@ class OobScorer:
         if y is None:
             raise InputError("An out-of-bag error needs the target; pass y to the fit of the search.")
         try:
-            report = analyze(
-                estimator, X, y, metric=self.metric, sample_weight=sample_weight, groups=groups, sizes=self._sizes()
-            )
+            report = analyze(estimator, X, y, metric=self.metric, sample_weight=sample_weight, groups=groups)
         except BagError as error:
             raise BagError(
                 f"This setting cannot be scored by out-of-bag rows: {error} In a search, leave the setting out, or "
@@ -179,10 +177,6 @@ class OobScorer:
         for name, wanted in self._requests.items():
             request.score.add_request(param=name, alias=wanted)
         return request
-
-    def _sizes(self) -> list[int]:
-        """Return the only size to tabulate beside the present one."""
-        return [1 if math.isinf(self.size) else int(self.size)]
 
     def _score(self, report: EnsembleReport) -> float:
         error = report.error_curve.at(self.size)

@@ -222,9 +222,7 @@ def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tupl
     """Return the quantiles of the residuals of the whole ensemble, and notes on them."""
     adapter = rows.adapter
     rng = np.random.default_rng(0)  # of a sample that is not used
-    evidence = tally_rows(
-        adapter, rows.features, rows.bags, rows.target, rows.weight, with_path=False, rng=rng, progress=None
-    )
+    evidence = tally_rows(adapter, rows.features, rows.bags, rows.target, rows.weight, rng=rng, progress=None)
     assert isinstance(evidence.tally, ValueTally)
     usable = usable_rows(rows, np.arange(rows.target.size), evidence.tally.trials)
     tally, weight = select_rows(evidence.tally, usable), rows.weight[usable]

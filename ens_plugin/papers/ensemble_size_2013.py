@@ -17,6 +17,7 @@ all. None of them estimates how far the labels still are from the infinite ensem
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc, chdtri, ndtri
 
 from ens_plugin.core.error_curve import recommended_size
-from ens_plugin.core.tally import RowBlock, tally_path
 from ens_plugin.core.validation import (
     FloatArray,
     IntArray,
@@ -47,6 +47,7 @@ __all__ = [
     "borderline_density",
     "limiting_disagreement",
     "limiting_row_size_tail",
+    "path_curve",
     "row_size",
     "row_size_tail",
     "row_sizes",
@@ -435,7 +436,7 @@ def ban_size(error_path: ArrayLike) -> int | None:
     ----------
     error_path : array-like of float, shape (n_members,)
         Out-of-bag error after 1, 2, ..., n_members members, as
-        :meth:`ens_plugin.core.tally.PathTally.curve` returns it.
+        :func:`path_curve` returns it.
 
     Returns
     -------
@@ -665,7 +666,7 @@ def sizes(
         "plug_in": plugin_size(wrong, trials, confidence, max_size),
         "deconvolved": deconvolved_size(wrong, trials, confidence, max_size),
         "borderline": borderline_size(borderline_density(wrong / trials), confidence),
-        "ban": ban_size(_error_path(members)),
+        "ban": ban_size(_error_of_votes(members)),
     }
     if X_validation is not None and y_validation is not None:
         found["mcnemar"] = mcnemar_size(wrong_labels(held_out_members(model, X_validation, y_validation)))
@@ -717,9 +718,75 @@ def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> 
     return found
 
 
-def _error_path(members: Members) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the out-of-bag error of votes after 1, 2, ... members."""
-    labels = np.where(wrong_labels(members), 1, 0)
-    block = RowBlock(labels, members.is_oob, np.zeros(members.target.size, dtype=np.int64), 2)
-    path = tally_path(block, np.ones(members.target.size)).curve()
+def path_curve(model: Any, X: Any, y: ArrayLike) -> pd.DataFrame:
+    """Return the out-of-bag error of the first 1, 2, ... members of one fitted ensemble, in the order of training.
+
+    Other tools draw this curve.  After T members each row is judged by its out-of-bag members among the first T, about
+    37 % of them after a bootstrap: it is the error of a smaller ensemble, along one noisy path.
+
+    Parameters
+    ----------
+    model : fitted ensemble
+        As for :func:`ens_plugin.analyze`.
+    X, y : array-like
+        The training rows, in training order.
+
+    Returns
+    -------
+    DataFrame
+        One row for each size, with the columns size, and error, 0-1 or mean squared, over the rows with an out-of-bag
+        member; NaN while there is none.  The first of tied labels wins, as in the model's own ``predict``.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.analyze`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.papers import ensemble_size_2013
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(100, oob_score=True, random_state=0).fit(X, y)
+    >>> path = ensemble_size_2013.path_curve(forest, X, y)
+    >>> len(path), bool(np.isclose(1 - path["error"].iloc[-1], forest.oob_score_))
+    (100, True)
+    """
+    import pandas as pd
+
+    error = _error_path(out_of_bag_members(model, X, y))
+    return pd.DataFrame({"size": np.arange(1, error.size + 1), "error": error})
+
+
+def _error_of_votes(members: Members) -> FloatArray:
+    """Return the error of votes of the first 1, 2, ... members, from the first size with an out-of-bag row on."""
+    wrong = wrong_labels(members).astype(np.int64)
+    path = _error_path(replace(members, outputs=wrong, target=np.zeros_like(wrong[0]), output_kind="labels"))
     return path[~np.isnan(path)]
+
+
+def _error_path(members: Members) -> FloatArray:
+    """Return the out-of-bag error of the first 1, 2, ... members; NaN while every row is in bag."""
+    is_vote = members.outputs.ndim == 2 and members.classes is not None and members.output_kind != "scores"
+    shape = (members.target.size, members.n_labels) if is_vote else members.outputs.shape[1:]
+    total, trials = np.zeros(shape), np.zeros(members.target.size)
+    path = np.full(members.outputs.shape[0], np.nan)
+    for place, (output, is_oob) in enumerate(zip(members.outputs, members.is_oob, strict=True)):
+        rows = np.flatnonzero(is_oob)
+        if is_vote:
+            total[rows, output[rows]] += 1.0
+        else:
+            total[rows] += output[rows]
+        trials += is_oob
+        if (known := trials > 0).any():
+            path[place] = _path_loss(total[known], trials[known], members.target[known], members.classes is None)
+    return path
+
+
+def _path_loss(total: FloatArray, trials: FloatArray, target: NDArray[Any], is_value: bool) -> float:
+    """Return the mean loss of rows from the sums of their members' outputs."""
+    if is_value:
+        return float(np.mean(np.square(total / trials - target)))
+    label = total.argmax(axis=1) if total.ndim == 2 else total > 0.0
+    return float(np.mean(label != target))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
-from ens_plugin.report.answer import verdict
+from ens_plugin.report.answers import headline
 from ens_plugin.report.budget import NO_LIMITS, CostLimits, check_limits
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import error_text, members_text, printable, size_text, wrapped
@@ -366,11 +367,11 @@ class Rightsizing:
         source = printable(self.source, 300)
         kept = found.size if self.cut_report is None else self.cut_report.n_members
         if self.outcome == "no_size":
-            return f"{source}: {members}, and not even {found.max_size} are enough. Not cut, nothing logged."
+            return f"{source}: {members}, and not even {found.max_size} are sure to be enough. Not cut, nothing logged."
         if self.outcome == "not_needed" and found.size is not None and found.size < self.report.n_members:
             return (
-                f"{source}: {members}, of which {found.size} were recommended, but the reports on smaller models "
-                "recommend more members than these have. Not cut, nothing logged."
+                f"{source}: {members}, of which {found.size} were recommended, but no smaller model is enough "
+                "by its own report. Not cut, nothing logged."
             )
         if self.outcome == "not_needed":
             than = f"the {found.size} recommended{', and no more than the limits allow' * (self.allowed is not None)}"
@@ -378,13 +379,13 @@ class Rightsizing:
         if self.outcome == "refused":
             return f"{source}: the model of its first {kept} of {members} failed a check. Nothing logged."
         if kept == self.allowed and kept != found.size:
-            recommended = size_text(found.size, found.max_size) if found.is_known else "no size"
+            recommended = size_text(found.size, found.max_size)
             return f"{source}: {members} cut to the {kept} that the limits allow; recommended: {recommended}."
         if kept == found.size:
             return f"{source}: {members} cut to the {found.size} recommended."
         return (
-            f"{source}: {members} cut to {kept}, where {found.size} were recommended: the reports on smaller models "
-            "recommended more members than these had."
+            f"{source}: {members} cut to {kept}, where {found.size} were recommended: smaller models were not "
+            "enough by their own reports."
         )
 
     def summary(self) -> str:
@@ -410,10 +411,8 @@ def rightsize(
     metric: Metric | None = AnalysisOptions.metric,
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
-    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
-    estimator: str = AnalysisOptions.estimator,
     random_state: int | None = AnalysisOptions.random_state,
     n_jobs: int | None = AnalysisOptions.n_jobs,
 ) -> Rightsizing:
@@ -436,7 +435,7 @@ def rightsize(
     max_bytes, max_latency : float, optional
         Most bytes and seconds of the smaller model, as for :func:`ens_plugin.truncate`.  They go before the recommended
         size, and its error is then the only check.
-    data, sample_weight, metric, positive_label, criterion, confidence, tolerance, max_size, estimator
+    data, sample_weight, metric, positive_label, criterion, tolerance, max_size
         As for :func:`ens_plugin.analyze`.
     random_state, n_jobs
         As for :func:`ens_plugin.analyze`.
@@ -487,10 +486,8 @@ def rightsize(
         sample_weight=sample_weight,
         metric=metric_of_label(metric, positive_label),
         criterion=criterion,
-        confidence=confidence,
         tolerance=tolerance,
         max_size=max_size,
-        estimator=estimator,
         random_state=random_state,
         n_jobs=n_jobs,
     )
@@ -522,8 +519,9 @@ def rightsize_analysed(
     allowed = None if limits == NO_LIMITS else allowed_size(whole.model, whole.X, *limits)
     most = report.n_members if allowed is None else allowed
     if size is None and most == report.n_members:
-        is_above = report.recommendation.is_known and report.recommended_size is None
-        return Rightsizing(source.uri, "no_size" if is_above else "not_needed", report, allowed=allowed)
+        return Rightsizing(
+            source.uri, "no_size" if report.recommended_size is None else "not_needed", report, allowed=allowed
+        )
     cut, cut_report, checks = sufficient_cut(whole, most if size is None else size, progress, most)
     if not all(check.passed for check in checks):
         return Rightsizing(source.uri, "refused", report, cut_report, checks, allowed=allowed)
@@ -549,20 +547,19 @@ def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleRepor
 
 
 def _size_to_cut_to(report: EnsembleReport) -> int | None:
-    """Return the recommended size, or else the upper end of its interval, which is safe; None if that is no cut."""
+    """Return the recommended size; None if that is no cut."""
     found = report.recommendation
     if report.basis.doubts or not report.has_enough_rows:
         raise InputError(
-            f"No size was cut to: {verdict(report)} Pass {FEWEST_ROWS} rows or more, or "
+            f"No size was cut to: {headline(report)} Pass {FEWEST_ROWS} rows or more, or "
             "choose a size yourself and cut with ens_plugin.truncate."
         )
-    if not found.is_known and not found.has_interval:
+    if math.isnan(found.loss):
         raise InputError(
             f"The recommended size is not available: {found.reason} Nothing was cut. Pass other rows, "
             "or choose a size yourself and cut with ens_plugin.truncate."
         )
-    size = found.size if found.is_known else found.interval[1]
-    return None if size is None or size >= report.n_members else size
+    return None if found.size is None or found.size >= report.n_members else found.size
 
 
 def _measured(whole: AnalysedModel, size: int) -> Savings:

@@ -184,12 +184,14 @@ def _quality(report: ReportContent) -> str:
     base = report.basis.baseline_error
     if curve.metric in SHARES:
         found = f"{value} right on new rows ({interval})."
-        return found if math.isnan(base) else f"{found} Always the commonest label: {measure_text(report, base)}."
+        verb = " is no worse" if base <= report.error else ""
+        return found if math.isnan(base) else f"{found} Always the commonest label{verb}: {measure_text(report, base)}."
     if report.is_squared:
         found = f"Off by {value} as a rule ({interval})"
         if math.isnan(base) or base <= 0.0:
             return f"{found}."
-        return f"{found}; always the mean: {measure_text(report, base)}; R2 {1.0 - report.error / base:.2f}."
+        verb = " is no worse" if base <= report.error else ""
+        return f"{found}; always the mean{verb}: {measure_text(report, base)}; R2 {1.0 - report.error / base:.2f}."
     return f"{measure_name(report)} {value} on new rows ({interval})."
 
 

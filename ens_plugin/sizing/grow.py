@@ -22,7 +22,7 @@ from ens_plugin.adapters.members import model_errors
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.arguments import metric_of_label
+from ens_plugin.analysis.arguments import check_options, metric_of_label
 from ens_plugin.analysis.checks import warn_of_doubts
 from ens_plugin.analysis.evidence import label_count, row_blocks
 from ens_plugin.analysis.options import AnalysisOptions, Metric
@@ -31,9 +31,7 @@ from ens_plugin.core.certificate import as_level, settled_rows
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import (
     MOST_MEMBERS,
-    as_confidence,
     as_count,
-    as_positive,
     as_weight,
     counted,
     refuse_lazy,
@@ -49,8 +47,7 @@ from ens_plugin.errors import (
 )
 from ens_plugin.findings import Finding
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, with_findings
-from ens_plugin.report.text import criterion_words
-from ens_plugin.sizing.truncate import truncate
+from ens_plugin.sizing.truncate import is_enough_at, truncate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,10 +98,6 @@ def find_trainer(estimator: Any) -> Trainer:
     return find_library(estimator).trainer(estimator)
 
 
-# A size that a probe does not tell is estimated again from as many members.
-LARGER_PROBE = 200
-
-
 @dataclass(frozen=True)
 class GrowthStep:
     """One estimate of an ensemble's recommended size, made while it grew.
@@ -116,21 +109,21 @@ class GrowthStep:
     trained_members : int
         Members trained so far in total; more than `n_members` where the library had to start anew.
     recommended_size : int or None
-        Size estimated from this ensemble; None above 20001 (or `max_size`, if larger), without an estimate, and where
-        the interval is too wide to tell one.
+        Size that this ensemble promises to be enough; None above 20001 (or `max_size`, if larger), and without an
+        estimate.
     interval : tuple of (int, int or None), or None
-        95 % interval of `recommended_size`; an upper end of None lies above all sizes tried.  None without an estimate.
-    attained : float or None
-        At `n_members`, what the criterion is about: the agreement with the infinite ensemble, or the excess of the
-        error or the Brier score over the infinite ensemble's, relative to it.
+        95 % interval of the size that is needed; an upper end of None lies above all sizes tried.  None without an
+        estimate.
+    loss : float or None
+        Estimated loss of `n_members` against infinitely many members, in the unit of the criterion.
     error : float or None
         Expected error at `n_members`.
     train_seconds, estimate_seconds : float
         Time spent on the members added since the step before, and on this estimate.
     problem : str
         Why no estimate can be used; empty if one can.
-    is_rough : bool
-        Whether the interval is too wide to tell a size.  Growth then goes on, at most to the upper end of the interval.
+    reason : str
+        The estimate in one sentence; empty without one.
     settled : float or None
         Share of the rows whose label is proved to be that of infinitely many members; None without `certificate`, with
         which only the last step has an estimate.
@@ -141,7 +134,7 @@ class GrowthStep:
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> import ens_plugin
     >>> X, y = load_iris(return_X_y=True)
-    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.9)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, criterion="agreement", tolerance=0.1)
     >>> probe = growth.history[0]
     >>> probe.n_members, probe.trained_members, probe.problem
     (50, 50, '')
@@ -151,20 +144,13 @@ class GrowthStep:
     trained_members: int
     recommended_size: int | None
     interval: tuple[int, int | None] | None
-    attained: float | None
+    loss: float | None
     error: float | None
     train_seconds: float
     estimate_seconds: float
     problem: str = ""
-    is_rough: bool = False
+    reason: str = ""
     settled: float | None = None
-
-    @property
-    def reach(self) -> int | None:
-        """The size that is enough by this estimate: the upper end of a rough one.  None above all sizes tried."""
-        if self.is_rough and self.interval is not None:
-            return self.interval[1]
-        return self.recommended_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +173,9 @@ class Growth:
         Whether `model` has the size that was estimated to be enough, or enough rows are settled; False where
         `max_size` or a missing estimate stopped it.
     suffices : bool or None
-        Whether `n_members` are enough by the last estimate, from all members trained.  They may not be after one
-        shot, whose size is estimated from the probe alone.  None without an estimate, and where it does not tell.
+        Whether `n_members` are enough by the last estimate, from all members trained.  None without an estimate.
     wanted_size : int or None
-        Size by the estimate that `n_members` follows, the upper end of its interval where that is rough; None if above
-        all sizes tried, or without an estimate.
+        The recommended size that `n_members` follows; None if above all sizes tried, or without an estimate.
     reason : str
         Why growth stopped, in a sentence or two.
     trained_members : int
@@ -205,7 +189,7 @@ class Growth:
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> import ens_plugin
     >>> X, y = load_iris(return_X_y=True)
-    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.9)
+    >>> growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, criterion="agreement", tolerance=0.1)
     >>> growth.converged, growth.n_members == len(growth.model.estimators_), growth.trained_members >= growth.n_members
     (True, True, True)
     """
@@ -236,19 +220,6 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Target:
-    """What the size has to reach.
-
-    `measure` is what :attr:`GrowthStep.attained` is, in words, with ``{}`` in its place; `is_share`, whether that is
-    shown in percent.
-    """
-
-    words: str
-    measure: str
-    is_share: bool
-
-
-@dataclass(frozen=True)
 class Outcome:
     """Number of members to keep, and other fields of :class:`Growth`, decided from the history."""
 
@@ -259,23 +230,18 @@ class Outcome:
     reason: str
 
 
-def outcome_of(method: str, history: Sequence[GrowthStep], max_size: int, target: Target) -> Outcome:
-    """Return how many members to keep for a target, and why."""
-    last = history[-1]
-    # One shot uses the probe's estimate only: using the second one as well would be another method.
-    decided = deciding_step(history) if method == "one_shot" else last
-    wanted, trained = decided.reach, last.n_members
-    if last.problem:
+def outcome_of(decided: GrowthStep, last: GrowthStep, max_size: int, report: EnsembleReport | None) -> Outcome:
+    """Return how many members to keep by the step that decides, and why; the report is that of the last step."""
+    wanted, trained = decided.recommended_size, last.n_members
+    if report is None or last.problem:
         found = counted(trained, "member was", "members were")
         reason = f"{found} trained, and no size can be estimated from that: {last.problem}"
         return Outcome(trained, False, None, None, reason)
-    is_above = decided.interval is not None and decided.interval[0] > max_size
-    if decided.is_rough and decided.reach is None and not is_above:
-        return Outcome(trained, False, None, None, _open_ended(last, target))
     if wanted is None or wanted > max_size:
-        return Outcome(trained, False, _suffices(last, trained), wanted, _stopped(decided, last, max_size, target))
+        return Outcome(trained, False, is_enough_at(report, trained), wanted, _stopped(decided, last, max_size))
     kept = min(wanted, trained)
-    return Outcome(kept, True, _suffices(last, kept), wanted, _finished(decided, last, kept, target))
+    suffices = is_enough_at(report, kept)
+    return Outcome(kept, True, suffices, wanted, _finished(decided, last, kept, suffices))
 
 
 def certified_outcome(last: GrowthStep, share: float, level: float, max_size: int) -> Outcome:
@@ -288,90 +254,28 @@ def certified_outcome(last: GrowthStep, share: float, level: float, max_size: in
         return Outcome(last.n_members, True, True, last.n_members, reason)
     reason = (
         f"Not converged: stopped at max_size={max_size}, where {settled} of the rows are settled ({proof}) and "
-        f"{100 * share:.4g} % are wanted. The votes for the others are too close to a tie. Raise max_size, or lower "
-        "confidence."
+        f"{100 * share:.4g} % are wanted. The votes for the others are too close to a tie. Raise max_size, or "
+        "tolerance."
     )
     return Outcome(last.n_members, False, False, None, reason)
 
 
-def deciding_step(history: Sequence[GrowthStep]) -> GrowthStep:
-    """Return the first estimate that tells a size, or was made from 200 members; else the last one."""
-    return next((step for step in history if not step.is_rough or step.n_members >= LARGER_PROBE), history[-1])
-
-
-def _suffices(last: GrowthStep, n_members: int) -> bool | None:
-    """Return whether the members are enough by an estimate; None where it does not tell."""
-    if last.is_rough and last.interval is not None and last.interval[0] <= n_members < (last.reach or math.inf):
-        return None
-    return last.reach is not None and last.reach <= n_members
-
-
-def _open_ended(last: GrowthStep, target: Target) -> str:
+def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int) -> str:
+    estimates = decided.reason if last is decided else f"{decided.reason} {last.reason}"
     return (
-        f"Not converged: how many members are needed for {target.words} cannot be told from "
-        f"{counted(last.n_members, 'member')} {_interval(last)}. {_attained(last, target)} Pass more rows, or lower "
-        "the target."
+        f"Not converged: stopped at max_size={max_size}, below the size that is recommended. {estimates} Raise "
+        "max_size, or tolerance."
     )
 
 
-def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int, target: Target) -> str:
-    takes = _taken(decided)
-    return (
-        f"Not converged: stopped at max_size={max_size}, while {target.words} takes {takes}, as estimated from "
-        f"{counted(decided.n_members, 'member')}. {_attained(last, target)} Raise max_size, or lower the target."
-    )
-
-
-def _taken(step: GrowthStep) -> str:
-    """Return how many members the target takes by an estimate, in words."""
-    if step.is_rough:
-        return f"a number of members that cannot be told {_interval(step)}"
-    if step.recommended_size is None:
-        return "more members than the largest size tried"
-    return f"about {counted(step.recommended_size, 'member')} {_interval(step)}"
-
-
-def _finished(decided: GrowthStep, last: GrowthStep, kept: int, target: Target) -> str:
-    high = None if decided.interval is None else decided.interval[1]
-    enough = "probably enough" if high is None or kept < high else "enough"
+def _finished(decided: GrowthStep, last: GrowthStep, kept: int, suffices: bool) -> str:
     found = (
-        f"{counted(kept, 'member is', 'members are')} {enough} for {target.words} {_interval(decided)}, as estimated "
-        f"from {counted(decided.n_members, 'member')}"
+        f"{counted(kept, 'member is', 'members are')} enough, as estimated from {counted(decided.n_members, 'member')}"
     )
-    if decided.is_rough:
-        return (
-            f"How many members are needed for {target.words} cannot be told from "
-            f"{counted(decided.n_members, 'member')} {_interval(decided)}. The upper end is enough, so "
-            f"{counted(kept, 'member is', 'members are')} kept."
-        )
     if last is decided:
-        return f"{found}." if kept == last.n_members else f"{found}; the others were left out."
-    return f"{found}. A second estimate, from all members trained, {_second(last, kept)}. {_attained(last, target)}"
-
-
-def _second(last: GrowthStep, kept: int) -> str:
-    """Return what a second estimate does to the first one, as a verb with its object."""
-    suffices = _suffices(last, kept)
-    if suffices is None:
-        return f"does not tell more {_interval(last)}"
-    if suffices:
-        return "confirms this"
-    wanted = "more than the largest size tried" if last.reach is None else f"{last.reach}"
-    return f"recommends {wanted}"
-
-
-def _interval(step: GrowthStep) -> str:
-    if step.interval is None:
-        return ""
-    low, high = step.interval
-    return f"(95 % interval {low} to {'above the largest size tried' if high is None else high})"
-
-
-def _attained(last: GrowthStep, target: Target) -> str:
-    if last.attained is None:
-        return ""
-    value = f"{100 * last.attained:.4g} %" if target.is_share else f"{last.attained:.4g}"
-    return f"At {counted(last.n_members, 'member')}, {target.measure.format(value)}."
+        return f"{found}{'' if kept == last.n_members else '; the others were left out'}. {decided.reason}"
+    second = "confirms this." if suffices else f"finds them too few. {last.reason}"
+    return f"{found}. {decided.reason} A second estimate, from all members trained, {second}"
 
 
 @dataclass
@@ -438,7 +342,6 @@ def grow(
     metric: Metric | None = AnalysisOptions.metric,
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
-    confidence: float | None = None,
     tolerance: float | None = None,
     certificate: float | None = None,
     method: str = "one_shot",
@@ -466,23 +369,21 @@ def grow(
         The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
-    confidence : float, optional
-        Classification only: wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
-        Wanted excess of the error or the Brier score, or distance of the metric, as for :func:`ens_plugin.analyze`.
+        What the ensemble may lose against infinitely many members, as for :func:`ens_plugin.analyze`; with
+        `certificate`, the share of rows that may stay unsettled, 0.05 by default.
     certificate : float, optional
         Classification only: a level in (0, 0.5), at which labels are proved in place of an estimate.  Growth then ends
-        when a share `confidence` of the rows, here 0.95 by default, is settled: their out-of-bag members prove that the
-        label is that of infinitely many members.  For each row, the chance that another label is ever settled is at
-        most the level, whatever the distribution of the votes.  Not with another `criterion` or `method`, or with
-        `metric` or `tolerance`.
+        when no more than a share `tolerance` of the rows is unsettled: the out-of-bag members of a settled row prove
+        that its label is that of infinitely many members.  For each row, the chance that another label is ever settled
+        is at most the level, whatever the distribution of the votes.  Not with another `criterion` or `method`, or with
+        `metric`.
     method : {"one_shot", "iterative"}, default="one_shot"
         ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
         after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
         ``"figure3"`` is its old name).
-        With both, members beyond the estimate are left out.  Where an estimate tells no size, because its interval is
-        too wide, both go on to 200 members and estimate again.  Of an interval that is still too wide, the upper end is
-        the size to train to.
+        With both, members beyond the estimate are left out.  The size is a promise, and that of a small probe may be
+        larger than needed: a larger `probe_size` promises fewer members.
     probe_size : int, optional
         Members trained before the first estimate, at least 10; by default 50 for ``"one_shot"``, 100 for
         ``"iterative"``.
@@ -515,7 +416,8 @@ def grow(
     NotConvergedWarning
         If `max_size` is smaller than the estimate or reached before enough rows are settled, or there is no estimate to
         rely on: with a doubt about the report, fewer than 30 rows, fewer than 5 out-of-bag members per row on average,
-        or a regression error that may be 0.  The model then has `max_size` members, or those of the probe.
+        or a metric that cannot be told from that of chance.  The model then has `max_size` members, or those of the
+        probe.
 
     Notes
     -----
@@ -538,12 +440,17 @@ def grow(
     method = _current_name(method)
     rule = _rule(method)
     first, limit = _sizes(method, probe_size, max_size)
-    options = _options(metric_of_label(metric, positive_label), criterion, confidence, tolerance, limit, sample_weight)
+    # Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
+    options = AnalysisOptions(
+        sample_weight=sample_weight, metric=metric_of_label(metric, positive_label), criterion=criterion,
+        tolerance=tolerance, max_size=max(AnalysisOptions.max_size, limit),
+    )  # fmt: skip
+    check_options(options)
     level = None if certificate is None else _certified_level(certificate, method, options)
     refuse_lazy(X, "X")
     trainer = find_trainer(split_pipeline(estimator)[0])
     _refuse_no_parameters(split_pipeline(estimator)[0])
-    _refuse_other_task(split_pipeline(estimator)[0], confidence, certificate)
+    _refuse_other_task(split_pipeline(estimator)[0], certificate)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
     of_steps = step_findings(steps.around(ensemble), X, y, as_trained=True)
@@ -555,8 +462,9 @@ def grow(
             )
         else:
             course = _CertifiedCourse(
-                limit=limit, options=options, of_steps=of_steps, bar=bar, method="certificate", level=level
-            )
+                limit=limit, options=replace(options, tolerance=None), of_steps=of_steps, bar=bar,
+                method="certificate", level=level, share=1.0 - (DEFAULT_UNSETTLED if tolerance is None else tolerance),
+            )  # fmt: skip
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
     outcome = course.outcome()
@@ -608,19 +516,12 @@ def _rule(method: str) -> NextWanted:
 
 
 def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
-    """Return the size to train to: the recommended one after the probe, 0 after the second estimate.
-
-    A probe whose estimate is rough grows to 200 members, from which the size is estimated again.
-    """
-    last = history[-1]
-    if last.is_rough and last.n_members < LARGER_PROBE:
-        return min(wanted, LARGER_PROBE)
-    return wanted if last is deciding_step(history) else 0
+    """Return the size to train to: the recommended one after the probe, 0 after the second estimate."""
+    return wanted if len(history) == 1 else 0
 
 
 def _iterative(history: Sequence[GrowthStep], wanted: float) -> float:
-    last = history[-1]
-    return min(wanted, max(2 * last.n_members, LARGER_PROBE if last.is_rough else 0))
+    return min(wanted, 2 * history[-1].n_members)
 
 
 def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int]:
@@ -634,25 +535,6 @@ def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int
     return first, limit
 
 
-def _options(
-    metric: Metric | None,
-    criterion: str,
-    confidence: float | None,
-    tolerance: float | None,
-    limit: int,
-    sample_weight: ArrayLike | None,
-) -> AnalysisOptions:
-    return AnalysisOptions(
-        sample_weight=sample_weight,
-        metric=metric,
-        criterion=criterion,
-        confidence=None if confidence is None else as_confidence(confidence),
-        tolerance=None if tolerance is None else as_positive(tolerance, "tolerance"),
-        # Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
-        max_size=max(AnalysisOptions.max_size, limit),
-    )
-
-
 def _certified_level(certificate: float, method: str, options: AnalysisOptions) -> float:
     """Return the level of a proof; refuse options that decide otherwise when growth ends."""
     level = as_level(certificate, "certificate")
@@ -660,27 +542,25 @@ def _certified_level(certificate: float, method: str, options: AnalysisOptions) 
         "method": method != "one_shot",
         "criterion": options.criterion not in ("auto", "agreement"),
         "metric": options.metric is not None,
-        "tolerance": options.tolerance is not None,
     }
     if refused := [name for name, is_other in others.items() if is_other]:
         raise InputError(
             f"With certificate, growth ends by the share of rows that are settled, not by {' and '.join(refused)}. "
-            "Pass one or the other; with certificate, confidence is the share of rows to settle."
+            "Pass one or the other; with certificate, tolerance is the share of rows that may stay unsettled."
+        )
+    if options.tolerance is not None and options.tolerance >= 0.5:
+        raise InputError(
+            "With certificate, tolerance is the share of rows that may stay unsettled, and must be below 0.5, got "
+            f"{options.tolerance!r}."
         )
     return level
 
 
-def _refuse_other_task(ensemble: Any, confidence: float | None, certificate: float | None) -> None:
-    name = type(ensemble).__name__
+def _refuse_other_task(ensemble: Any, certificate: float | None) -> None:
     if certificate is not None and known_task(ensemble) == "regression":
         raise InputError(
-            f"certificate={certificate!r} is about labels, and this {name} is a regression, which has none: set "
-            "tolerance, how far its error may lie above that of the infinite ensemble."
-        )
-    if confidence is not None and known_task(ensemble) == "regression":
-        raise InputError(
-            f"confidence={confidence!r} is an agreement of labels, and this {name} is a regression: set tolerance, "
-            "how far its error may lie above that of the infinite ensemble."
+            f"certificate={certificate!r} is about labels, and this {type(ensemble).__name__} is a regression, which "
+            "has none: set tolerance, how far its error may lie above that of the infinite ensemble."
         )
 
 
@@ -748,23 +628,20 @@ class _EstimatedCourse(_Course):
         return _step(evidence, self.report, problem)
 
     def wanted(self) -> float:
-        return self.rule(self.steps, self._enough())
-
-    def _enough(self) -> float:
-        """Return the size estimated last: infinity above all sizes tried, 0 where none can be told."""
         last = self.steps[-1]
-        if last.problem or (last.is_rough and last.reach is None and last.n_members >= LARGER_PROBE):
-            return 0
-        return np.inf if last.reach is None else last.reach
+        size = np.inf if last.recommended_size is None else last.recommended_size
+        return 0 if last.problem else self.rule(self.steps, size)
 
     def outcome(self) -> Outcome:
-        return outcome_of(self.method, self.steps, self.limit, _target(self.report))
+        # One shot uses the probe's estimate only: using the second one as well would be another method.
+        decided = self.steps[0 if self.method == "one_shot" else -1]
+        return outcome_of(decided, self.steps[-1], self.limit, self.report)
 
 
 # Each size is so many times the one before, until enough rows are settled.
 CERTIFIED_GROWTH = 1.5
 # Of ordinary data, some rows in a hundred lie so close to a tie that thousands of members do not settle them.
-DEFAULT_SETTLED = 0.95
+DEFAULT_UNSETTLED = 0.05
 
 
 @dataclass(kw_only=True)
@@ -772,11 +649,7 @@ class _CertifiedCourse(_Course):
     """State of a growth that ends when enough rows are settled."""
 
     level: float
-
-    @property
-    def share(self) -> float:
-        """Return the share of rows to settle."""
-        return DEFAULT_SETTLED if self.options.confidence is None else self.options.confidence
+    share: float
 
     def step(self, evidence: TrainedModel) -> GrowthStep:
         problem = ""
@@ -834,33 +707,20 @@ def _weakness(report: EnsembleReport) -> str:
         )
     if report.basis.doubts:
         return report.basis.doubts[0]
-    return "" if report.recommendation.has_interval else report.recommendation.reason
+    return report.recommendation.reason if math.isnan(report.recommendation.loss) else ""
 
 
 def _step(evidence: TrainedModel, report: EnsembleReport | None, problem: str) -> GrowthStep:
-    found = None if report is None else report.recommendation
+    found = None if report is None or problem else report.recommendation
     return GrowthStep(
         n_members=evidence.n_members,
         trained_members=evidence.trained_members,
-        recommended_size=None if found is None or problem else found.size,
-        interval=None if found is None or problem else found.interval,
-        attained=None if found is None or problem else float(np.interp(evidence.n_members, found.sizes, found.values)),
+        recommended_size=None if found is None else found.size,
+        interval=None if found is None else found.interval,
+        loss=None if found is None else found.loss,
         error=None if report is None else report.error,
         train_seconds=math.nan,
         estimate_seconds=math.nan,
         problem=problem,
-        is_rough=found is not None and not problem and not found.is_known,
+        reason="" if found is None else found.reason,
     )
-
-
-def _target(report: EnsembleReport | None) -> Target:
-    if report is None:
-        return Target("the wanted size", "", is_share=True)
-    found = report.recommendation
-    measure = {
-        "agreement": "the agreement with the infinite ensemble is {}",
-        "probability": "the mean Brier score is {} above that of the infinite ensemble",
-        "excess_error": "the error is {} above that of the infinite ensemble",
-        "metric": "the metric differs from that of the infinite ensemble by {}",
-    }[found.criterion]
-    return Target(criterion_words(found), measure, is_share=not found.is_absolute)

@@ -334,7 +334,6 @@ def out_of_bag_outputs(adapter: EnsembleAdapter, X: Any, features: Any, y: Array
         bags,
         np.zeros(n_rows, dtype=np.int64),
         np.ones(n_rows),
-        with_path=False,
         rng=np.random.default_rng(0),
         progress=None,
     )

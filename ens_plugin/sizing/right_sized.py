@@ -129,10 +129,9 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
-    confidence : float, optional
-        Wanted mean agreement with the infinite ensemble, in (0.5, 1).
     tolerance : float, optional
-        Wanted excess of the error or the Brier score, or distance of the metric, as for :func:`ens_plugin.analyze`.
+        What the ensemble may lose against infinitely many members, as for :func:`ens_plugin.analyze`; with
+        `certificate`, the share of rows that may stay unsettled.
     certificate : float, optional
         Level of a proof of labels, in place of an estimate, as for :func:`ens_plugin.grow`.
     method : {"one_shot", "iterative"}, default="one_shot"
@@ -183,7 +182,6 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         metric: Metric | None = AnalysisOptions.metric,
         positive_label: object = None,
         criterion: str = AnalysisOptions.criterion,
-        confidence: float | None = None,
         tolerance: float | None = None,
         certificate: float | None = None,
         method: str = "one_shot",
@@ -196,7 +194,6 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self.metric = metric
         self.positive_label = positive_label
         self.criterion = criterion
-        self.confidence = confidence
         self.tolerance = tolerance
         self.certificate = certificate
         self.method = method
@@ -224,7 +221,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         EnsPluginError
             As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
-        names = ("metric", "positive_label", "criterion", "confidence", "tolerance", "certificate")
+        names = ("metric", "positive_label", "criterion", "tolerance", "certificate")
         self._keep(self._grow(X, y, sample_weight, **{name: getattr(self, name) for name in names}))
         self.classes_ = self.estimator_.classes_
         return self
@@ -281,8 +278,8 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
 
     Notes
     -----
-    With fewer than 30 rows, fewer than 5 out-of-bag members per row, or an error that may be 0, the probe is kept and
-    a :class:`~ens_plugin.errors.NotConvergedWarning` is issued.
+    With fewer than 30 rows, or fewer than 5 out-of-bag members per row, the probe is kept and a
+    :class:`~ens_plugin.errors.NotConvergedWarning` is issued.
 
     Examples
     --------

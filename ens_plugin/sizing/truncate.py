@@ -35,7 +35,7 @@ __all__ = [
     "cut_checks",
     "first_of",
     "first_rows",
-    "is_met",
+    "is_enough_at",
     "labels",
     "measure_savings",
     "pickled_bytes",
@@ -372,41 +372,47 @@ class Check:
         return f"{'Passed' if self.passed else 'FAILED'}: {self.sentence}"
 
 
-def is_met(found: SizeRecommendation, size: int) -> bool:
-    """Return whether a number of members meets the criterion of a recommendation, also of one that states no size."""
-    if found.size is not None:
-        return found.size <= size
-    value = float(np.interp(size, found.sizes, found.values))
-    if found.confidence is not None:
-        return bool(value >= found.confidence)
-    return bool(value <= (found.tolerance or 0.0))
+def is_enough_at(report: EnsembleReport, size: int) -> bool:
+    """Return whether a number of members is enough in every required respect, by the estimates of a report."""
+    return all(found.loss_at(size) <= found.tolerance for found in _required(report))
+
+
+def _required(report: EnsembleReport) -> list[SizeRecommendation]:
+    return [found for found in report.criteria if found.is_required] or [report.recommendation]
 
 
 def cut_checks(
     model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, sample_weight: ArrayLike | None
 ) -> tuple[Check, ...]:
-    """Return checks whether a cut ensemble has the agreement and the error that the report on the whole one estimated.
+    """Return checks whether a cut ensemble is enough by its own report, and has the error that the whole one's has.
 
-    On training rows the labels of both ensembles are not compared: most members were trained on a row, and predict
-    its own label whatever their number.
+    Where the size is by the agreement, the labels of both on held-out rows are compared too.  On training rows they are
+    not: most members were trained on a row, and predict its own label whatever their number.
     """
-    confidence = report.recommendation.confidence
-    error = _error_check(report, cut_report)
-    if confidence is None:
-        return (error,)
-    if report.data == "oob":
-        return _estimated_agreement_check(cut_report, confidence), error
-    return _agreement_check(labels(model, X), labels(cut, X), report, cut_report, confidence, sample_weight), error
+    checks = [_enough_check(cut_report), _error_check(report, cut_report)]
+    wanted = 1.0 - report.recommendation.tolerance
+    if report.recommendation.criterion == "agreement" and report.data == "holdout":
+        of_labels = labels(model, X), labels(cut, X)
+        checks.insert(1, _agreement_check(*of_labels, report, cut_report, wanted, sample_weight))
+    return tuple(checks)
 
 
-def _estimated_agreement_check(cut_report: EnsembleReport, wanted: float) -> Check:
-    found, size = cut_report.recommendation.agreement or 0.0, cut_report.recommended_size
+def _enough_check(cut_report: EnsembleReport) -> Check:
+    """Return the check whether a cut ensemble is enough by its own report, in the first respect in which it is not."""
+    found = next((each for each in _required(cut_report) if not each.is_enough), cut_report.recommendation)
+    of_error = "error" if cut_report.task == "classification" else "mean squared error"
+    names = {"error": of_error, "probability": "Brier score", "metric": found.of_metric}
+    if found.criterion == "agreement":
+        lost = f"{100 * found.loss:.2g} % of the labels differ from those"
+        allowed = f"{100 * found.tolerance:.2g} %"
+    else:
+        lost = f"the {names[found.criterion]} is {abs(found.loss):.2g} from that"
+        allowed = f"{found.tolerance:.2g}"
     sentence = (
-        f"{members_text(cut_report.n_members)} and infinitely many give the same label on {100 * found:.2f} % "
-        f"of rows, by the out-of-bag report on the cut ensemble; at least {100 * wanted:g} % is wanted."
+        f"{members_text(cut_report.n_members)}: {lost} of infinitely many, by the report on the cut ensemble; "
+        f"{allowed} is allowed."
     )
-    is_enough = found >= wanted if size is None else size <= cut_report.n_members
-    return Check("agreement", is_enough, found, wanted, sentence)
+    return Check("enough", cut_report.is_enough, found.loss, found.tolerance, sentence)
 
 
 def _agreement_check(
@@ -427,8 +433,7 @@ def _error_check(report: EnsembleReport, cut_report: EnsembleReport) -> Check:
     expected = curve.at(size) if curve.reaches(size) else math.nan
     if math.isnan(expected) or math.isnan(found):
         raise InputError(
-            f"The error of {members_text(size)} cannot be compared: a curve of estimator={curve.estimator!r} ends "
-            "below that size. Use another estimator; 'auto' reaches every size."
+            f"The error of {members_text(size)} cannot be compared: the curve of the whole ensemble does not reach it."
         )
     level = curve.interval_level
     # The deviation over seeds is not known for every metric.
@@ -456,25 +461,22 @@ class AnalysedModel(NamedTuple):
 def sufficient_cut(
     whole: AnalysedModel, size: int, progress: Progress | None = None, most: int = MAX_SIZE
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut an ensemble to the first size that meets the criterion by its own report, or misses its error; else keep all.
+    """Cut an ensemble to the first size that is enough by its own report, or misses its error; else keep all.
 
-    A recommended size is an estimate: of ensembles cut to it, half would fail a gate that requires the same
-    agreement.  Where `most` members are allowed, fewer than all, as many are kept if no fewer meet the criterion, and
-    only the error is checked.
+    Where `most` members are allowed, fewer than all, as many are kept if no fewer are enough, and only the error is
+    checked.
     """
     while (size := min(size, most)) < whole.report.n_members:
         cut = truncate(whole.model, size)
         cut_report = _report_on_cut(cut, size, whole, progress, is_limited=size == most)
         checks = cut_checks(whole.model, cut, whole.X, whole.report, cut_report, whole.options.sample_weight)
-        found = cut_report.recommendation
         has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
-        if has_wrong_error or is_met(found, size):
+        if has_wrong_error or cut_report.is_enough:
             return cut, cut_report, checks
         if size == most:
             return cut, cut_report, tuple(check for check in checks if check.name == "error")
-        # A report on few members can recommend far too many, so the size is raised in steps, each with a better report.
-        step = 2 * max(size // 10, 1)
-        size = size + step if found.size is None else min(max(found.size, size + 2), size + step)
+        # Another draw of members may lose more than was promised; each step has a better report.
+        size += 2 * max(size // 10, 1)
     return whole.model, whole.report, ()
 
 
@@ -486,7 +488,7 @@ def _report_on_cut(
     except TooFewMembersError as error:
         found = error.finding or error.template.rstrip(".")
         which = f"{members_text(size)} that the limits allow" if is_limited else f"recommended {members_text(size)}"
-        larger = "raise the limits" if is_limited else "get a larger size by a higher confidence or a lower tolerance"
+        larger = "raise the limits" if is_limited else "get a larger size by a lower tolerance"
         raise TooFewMembersError(
             f"The {which} cannot be checked on these rows ({found}). Pass held-out rows with {{data='holdout'}}, or "
             f"{larger}."

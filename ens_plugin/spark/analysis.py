@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
@@ -218,12 +217,9 @@ def analyze(
     metric: Metric | None = AnalysisOptions.metric,
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
-    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
     max_size: int = AnalysisOptions.max_size,
     interval_level: float = AnalysisOptions.interval_level,
-    sizes: ArrayLike | None = AnalysisOptions.sizes,
-    estimator: str = AnalysisOptions.estimator,
     random_state: int | None = AnalysisOptions.random_state,
 ) -> EnsembleReport:
     """Return the report of :func:`ens_plugin.analyze` on the rows of a Spark DataFrame.
@@ -252,7 +248,7 @@ def analyze(
         Column with the weights of the rows in the evaluation.
     data : {"holdout", "oob"}, default="holdout"
         With ``"oob"``, the DataFrame holds exactly the training rows, in any order, and `row_id_col` is needed.
-    metric, criterion, confidence, tolerance, max_size, interval_level, sizes, estimator, random_state
+    metric, criterion, tolerance, max_size, interval_level, random_state
         As for :func:`ens_plugin.analyze`; a metric is computed on the sampled rows, at most 20 000, by the driver, and
         the report has their number.
     positive_label : label, optional
@@ -285,12 +281,9 @@ def analyze(
         data=data,
         metric=metric_of_label(metric, positive_label),
         criterion=criterion,
-        confidence=confidence,
         tolerance=tolerance,
         max_size=max_size,
         interval_level=interval_level,
-        sizes=sizes,
-        estimator=estimator,
         random_state=random_state,
     )
     return analyze_frame(model, df, NamedColumns(label_col, feature_cols, row_id_col, weight_col), options)
@@ -336,7 +329,6 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
         features=columns.features,
         as_frame=_takes_names(model, ensemble) or (ensemble is not model and _has_words(df, columns)),
         grouping=choose_grouping(adapter, counts.all),
-        with_path=settings.estimator == "path",
         sample_limit=limit,
         sampling_seed=sampling_seed(np.random.default_rng(settings.random_state)),
         highest_key=_highest_key(counts, limit),

@@ -39,7 +39,6 @@ from ens_plugin.core.sample import Sample, content_order, sample_keys, smallest_
 from ens_plugin.core.tally import (
     AnyTally,
     MarginTally,
-    PathTally,
     RowBlock,
     SupportTally,
     ValueTally,
@@ -249,8 +248,6 @@ class Part:
         Rows with weight, and their weight, by label and number of members; a single label for regression.
     spreads : ndarray, shape (2, 2), or None
         :func:`ens_plugin.analysis.estimates.soft_spreads` of the rows.
-    path : ndarray, shape (2, n_members), or None
-        Summed loss and weight along the growth path.
     marks : ndarray of uint64, shape (3, n_marks), or None
         Hashes of training rows, to find copies by.
     """
@@ -261,7 +258,6 @@ class Part:
     by_label: FloatArray | None = None
     spreads: FloatArray | None = None
     moments: LossMoments | None = None
-    path: FloatArray | None = None
     kept: KeptRows | None = None
     marks: Marks | None = None
     proof: ProofStatistics = field(default_factory=ProofStatistics)
@@ -279,7 +275,6 @@ def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
         idle=_added([part.idle for part in parts]),
         by_label=_added([part.by_label for part in parts]),
         spreads=_added([part.spreads for part in parts]),
-        path=_added([part.path for part in parts]),
         kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
         marks=merge_marks(marks) if marks else None,
         proof=merge_sums([part.proof for part in parts]),
@@ -437,7 +432,6 @@ class Plan:
     features: tuple[str, ...]
     as_frame: bool
     grouping: Grouping
-    with_path: bool
     sample_limit: int
     sampling_seed: int
     highest_key: int
@@ -559,7 +553,7 @@ def _read_block(
     proof = ProofStatistics() if bags is None or row_bags is None else row_bags.sums(rows.row, features, target, bags)
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
-    reader = BlockReader(adapter, features, bags, target, rows.weight, sampled, plan.with_path)
+    reader = BlockReader(adapter, features, bags, target, rows.weight, sampled)
     part = _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled], plan)
     return replace(part, proof=proof, marks=marks)
 
@@ -589,7 +583,6 @@ def _part(
         by_label=_by_label(target, tally.trials, weight, adapter),
         spreads=_spreads(select_rows(tally, usable)) if isinstance(tally, SupportTally) else None,
         moments=_moments(tally, usable, weight) if isinstance(tally, ValueTally) and usable.any() else None,
-        path=None if block.path is None else np.stack([block.path.loss.sum(axis=1), block.path.weight.sum(axis=1)]),
         kept=KeptRows(
             sample.block.outputs,
             np.packbits(sample.block.counted, axis=0),
@@ -664,7 +657,6 @@ def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Ev
     return Evidence(
         tally=tally,
         sample=_sample(adapter, kept, groups.find(kept.code)),
-        path=None if part.path is None else PathTally(part.path[0][:, None], part.path[1][:, None]),
         weight=weight,
         spreads=part.spreads if grouping == "shares" else None,
         crossed=None

@@ -194,7 +194,7 @@ def _seconds_of_one(
     predicted: PredictedRows, labels: NDArray[Any], target: NDArray[Any], metric: ResolvedMetric
 ) -> float:
     everything = slice(0, target.size)
-    reader = BlockReader(*predicted, target, np.ones(target.size), np.arange(target.size), with_path=False)
+    reader = BlockReader(*predicted, target, np.ones(target.size), np.arange(target.size))
     rows = metric_rows(metric, predicted.adapter, reader.read(everything).sample, labels)
     known = rows.known
     output = rows.linked[known]
@@ -845,7 +845,6 @@ def autolog(
     metric: Metric | None = AnalysisOptions.metric,
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
-    confidence: float | None = AnalysisOptions.confidence,
     tolerance: float | None = AnalysisOptions.tolerance,
     trackers: Sequence[object] = (MLFLOW,),
 ) -> None:
@@ -887,8 +886,8 @@ def autolog(
         up to 2048 rows.
     positive_label : label, optional
         The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
-    criterion, confidence, tolerance : optional
-        What the recommended size has to meet, as for :func:`ens_plugin.analyze`.  A criterion of labels is for
+    criterion, tolerance : optional
+        What the recommended size has to be enough for, as for :func:`ens_plugin.analyze`.  A criterion of labels is for
         classifiers; other fits get no report, and the first one a warning.
     trackers : sequence of str or object, default=("mlflow",)
         What each report is logged to, and nothing else: names and objects as for the `tracker` of
@@ -899,8 +898,8 @@ def autolog(
     Raises
     ------
     InputError
-        If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `criterion`,
-        `confidence` or `tolerance` is out of range, `max_overhead` is not a share, no name can start with `prefix`, or
+        If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `criterion`
+        or `tolerance` is out of range, `max_overhead` is not a share, no name can start with `prefix`, or
         one of `trackers` is no tracker, is there twice, or needs a library that is not installed.
     TrackingError
         If MLflow, whose hooks tell when a fit has ended, is not installed.
@@ -928,9 +927,7 @@ def autolog(
             "for no limit."
         )
     check_prefix(prefix)
-    analysis = AnalysisOptions(
-        metric=metric_of_label(metric, positive_label), criterion=criterion, confidence=confidence, tolerance=tolerance
-    )
+    analysis = AnalysisOptions(metric=metric_of_label(metric, positive_label), criterion=criterion, tolerance=tolerance)
     check_options(analysis)
     if criterion == "metric" and metric is None:
         raise InputError(NO_METRIC)

@@ -33,7 +33,7 @@ from ens_plugin.tracking.log import (
 
 ENABLED = "enabled"
 DEFAULTS = {"data": "holdout", "prefix": DEFAULT_PREFIX}
-OPTIONS = ("data", "metric", "positive_label", "criterion", "confidence", "tolerance", "max_size", "prefix")
+OPTIONS = ("data", "metric", "positive_label", "criterion", "tolerance", "max_size", "prefix")
 
 
 class EnsembleEvaluator(ModelEvaluator):
@@ -43,7 +43,7 @@ class EnsembleEvaluator(ModelEvaluator):
     configuration has ``"enabled": True``, because MLflow otherwise runs every installed evaluator.  Other keys:
     ``"data"`` (``"holdout"``, the default, or ``"oob"`` for the exact training rows in their order, whose digest must
     be the one that ``ens_plugin.autolog`` recorded), ``"metric"``, ``"positive_label"``, ``"criterion"``,
-    ``"confidence"``, ``"tolerance"`` and ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for
+    ``"tolerance"`` and ``"max_size"`` as for :func:`ens_plugin.analyze`, and ``"prefix"`` as for
     :func:`ens_plugin.log_report`.
     """
 

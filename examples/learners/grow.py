@@ -11,17 +11,20 @@ import ens_plugin
 
 def main() -> None:
     X, y = load_breast_cancer(return_X_y=True)
-    for confidence in (0.98, 0.99, 0.995):
-        growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=confidence)
-        print(f"{confidence:.1%}: {growth.n_members} trees. {growth.reason}\n")
+    for tolerance in (0.02, 0.01, 0.005):
+        forest = RandomForestClassifier(random_state=0)
+        growth = ens_plugin.grow(forest, X, y, criterion="agreement", tolerance=tolerance)
+        print(f"{1 - tolerance:.1%} of the labels: {growth.n_members} trees. {growth.reason}\n")
 
-    growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.995, method="iterative")
+    growth = ens_plugin.grow(
+        RandomForestClassifier(random_state=0), X, y, criterion="agreement", tolerance=0.005, method="iterative"
+    )
     print("By Fig. 3 of 2013, step by step:")
     columns = ["n_members", "recommended_size", "attained", "train_seconds", "estimate_seconds"]
     print(growth.to_frame()[columns].round(4).to_string(index=False))
 
     # As an estimator: each fold trains the forest its own rows need.
-    model = ens_plugin.RightSizedClassifier(confidence=0.98, random_state=0)
+    model = ens_plugin.RightSizedClassifier(criterion="agreement", tolerance=0.02, random_state=0)
     print(f"\nFive-fold accuracy, right-sized: {cross_val_score(model, X, y).mean():.3f}")
 
     X, y = load_diabetes(return_X_y=True)

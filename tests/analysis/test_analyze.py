@@ -31,40 +31,6 @@ from tests.forests import (
 
 
 class TestAgainstScikitLearn:
-    @pytest.mark.fast_cases("soft votes", "two labels")
-    @pytest.mark.parametrize("problem", [cancer, shallow, digits], ids=["two labels", "soft votes", "ten labels"])
-    def test_path_ends_at_the_out_of_bag_error(self, problem: Any) -> None:
-        forest, X, y = problem()
-        curve = analyze(forest, X, y, estimator="path").error_curve
-        assert curve.error[-1] == np.mean(np.argmax(forest.oob_decision_function_, axis=1) != y)
-        assert curve.error[-1] == pytest.approx(1 - forest.oob_score_, abs=1e-15)
-
-    def test_path_ends_at_the_out_of_bag_mean_squared_error(self) -> None:
-        forest, X, y = diabetes()
-        curve = analyze(forest, X, y, estimator="path").error_curve
-        assert curve.error[-1] == pytest.approx(mean_squared_error(y, forest.oob_prediction_), rel=1e-12)
-        assert 1 - curve.error[-1] / np.var(y) == pytest.approx(forest.oob_score_, rel=1e-12)
-
-    def test_path_has_the_interval_of_the_closed_form_about_its_own_values(self) -> None:
-        _, X, y = diabetes()
-        forest = RandomForestRegressor(60, random_state=0).fit(X, y / 1024.0)
-        path, closed = (
-            analyze(forest, X, y / 1024.0, estimator=name, sizes=[1, 10, 20]).error_curve for name in ("path", "auto")
-        )
-        for side in ("lower", "upper"):
-            expected = (getattr(closed, side) - closed.error)[:3]
-            np.testing.assert_allclose(getattr(path, side) - path.error, expected, rtol=1e-9)
-
-    @pytest.mark.fast_cases("two labels")
-    @pytest.mark.parametrize("problem", [cancer, digits], ids=["two labels", "ten labels"])
-    def test_path_is_that_of_a_warm_started_forest(self, problem: Any) -> None:
-        """The loop in scikit-learn's documentation, where all rows have out-of-bag trees."""
-        forest, X, y = problem()
-        curve = analyze(forest, X, y, estimator="path").error_curve
-        for size in (40, 45):
-            smaller = RandomForestClassifier(size, random_state=0, oob_score=True).fit(X, y)
-            assert curve.at(size) == pytest.approx(1 - smaller.oob_score_, abs=1e-15)
-
     @every_fast_problem
     def test_member_error_is_the_trees_own(self, problem: Any) -> None:
         forest, X, y = problem()
@@ -81,40 +47,31 @@ class TestAgainstScikitLearn:
         mean = (outputs * is_oob).sum(axis=0) / n
         variance = (((outputs - mean) ** 2) * is_oob).sum(axis=0) / (n - 1)
         limit = np.mean((mean - y) ** 2 - variance / n)
-        curve = analyze(forest, X, y, sizes=[1, 10, 60]).error_curve
-        np.testing.assert_allclose(curve.error, limit + variance.mean() / np.array([1, 10, 60]), rtol=1e-10)
+        curve = analyze(forest, X, y).error_curve
+        np.testing.assert_allclose(curve.error, limit + variance.mean() / curve.sizes, rtol=1e-10)
         assert curve.asymptote == pytest.approx(limit, rel=1e-10)
 
     def test_holdout_uses_every_member_on_every_row(self) -> None:
         X, y = CANCER
         forest = RandomForestClassifier(50, random_state=0).fit(X[:350], y[:350])
-        report = analyze(forest, X[350:], y[350:], data="holdout", estimator="path")
+        report = analyze(forest, X[350:], y[350:], data="holdout")
         share = outputs_of(forest, X[350:])[:, np.arange(219), 1 - y[350:]].mean(axis=0)
         half_ties = np.mean((share > 0.5) + 0.5 * (share == 0.5))
-        assert report.error_curve.at(50) == pytest.approx(half_ties, abs=np.mean(share == 0.5) / 2 + 1e-14)
+        assert report.error_interval[0] < half_ties < report.error_interval[1]
         assert (report.data, report.bags, report.mean_oob_members, report.n_rows) == ("holdout", "holdout", 50.0, 219)
         assert not report.algorithmic_sd_is_bound
 
-    def test_holdout_path_ends_at_the_test_error(self) -> None:
-        X, y = CANCER
-        forest = RandomForestClassifier(50, random_state=0).fit(X[:350], y[:350])
-        path = analyze(forest, X[350:], y[350:], data="holdout", estimator="path").error_curve
-        assert path.error[-1] == pytest.approx(1 - forest.score(X[350:], y[350:]), abs=1e-15)
-
 
 class TestReproducible:
-    @pytest.mark.fast_cases("auto-two labels", "path-regression", "auto-regression")
+    @pytest.mark.fast_cases("two labels", "regression")
     @every_fast_problem
-    @pytest.mark.parametrize("estimator", ["auto", "path"])
-    def test_threads_and_blocks_change_no_bit(
-        self, problem: Any, estimator: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_threads_and_blocks_change_no_bit(self, problem: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         model, X, y = problem()
         weight = np.random.default_rng(0).random(y.size)
-        reference = content(analyze(model, X, y, sample_weight=weight, estimator=estimator))
-        assert content(analyze(model, X, y, sample_weight=weight, estimator=estimator, n_jobs=2)) == reference
+        reference = content(analyze(model, X, y, sample_weight=weight))
+        assert content(analyze(model, X, y, sample_weight=weight, n_jobs=2)) == reference
         monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
-        assert content(analyze(model, X, y, sample_weight=weight, estimator=estimator, n_jobs=2)) == reference
+        assert content(analyze(model, X, y, sample_weight=weight, n_jobs=2)) == reference
 
     @pytest.mark.slow
     def test_more_rows_than_are_sampled(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +163,7 @@ class TestReport:
 
     @pytest.mark.slow
     def test_aggregation_is_the_models_own(self) -> None:
-        names = {name: analyze(*problem(), sizes=[1]).aggregation for name, problem in PROBLEMS.items()}
+        names = {name: analyze(*problem()).aggregation for name, problem in PROBLEMS.items()}
         assert names == {
             "two labels": "mean_proba",
             "soft votes": "mean_proba",
@@ -237,26 +194,18 @@ class TestReport:
         for accuracy, error in pairs.items():
             assert scalars[accuracy] == 1.0 - scalars[error]
 
-    def test_scalars_of_a_regressor_and_of_the_path(self) -> None:
+    def test_scalars_of_a_regressor(self) -> None:
         of_values = analyze(*diabetes()).scalars()
         assert {"rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse"} < set(analyze(*diabetes()).metrics())
         assert {"agreement", "accuracy"}.isdisjoint(of_values)
         assert of_values["rmse"] == pytest.approx(of_values["error"] ** 0.5)
         assert len(analyze(*cancer()).metrics()) <= 10
-        path = analyze(*cancer(), estimator="path").scalars()
-        assert {"asymptotic_error", "asymptotic_accuracy", "excess_error"}.isdisjoint(path)
 
     def test_capped_size_is_distinct(self) -> None:
         report = analyze(*cancer(), max_size=5)
         assert report.recommended_size is None
         assert (report.metrics()["recommended_size"], report.scalars()["size_capped"]) == (5.0, 1.0)
         assert "more than 5" in report.recommendation.reason
-
-    @pytest.mark.fast_cases("sizes0")
-    @pytest.mark.parametrize("sizes", [[1, 5, 11], [1001, 2001], [55]])
-    def test_scalars_are_of_the_current_size_whatever_is_tabulated(self, sizes: list[int]) -> None:
-        expected = analyze(*cancer()).metrics()
-        assert analyze(*cancer(), sizes=sizes).metrics() == pytest.approx(expected, abs=0.002)
 
     def test_report_survives_json(self) -> None:
         report = analyze(*digits())
@@ -269,14 +218,15 @@ class TestEvenSize:
     def test_the_last_member_adds_nothing_but_what_the_rule_for_ties_does(self) -> None:
         X, y = CANCER
         forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-        report = analyze(forest, X, y, criterion="agreement", sizes=[29, 30, 31])
+        report = analyze(forest, X, y, criterion="agreement")
         curve, advice = report.error_curve, report.recommendation
         assert curve.even_shift is not None
-        assert curve.error[1] - curve.even_shift[1] == pytest.approx(curve.error[0], abs=1e-15)
-        assert curve.error[0] > curve.error[2]
-        assert 0 < abs(curve.even_shift[1]) < 0.002
-        assert advice.losses[0] == pytest.approx(advice.losses[1], abs=1e-14)
-        assert advice.agreement == pytest.approx(1.0 - advice.losses[0], abs=1e-14)
+        at, below = np.searchsorted(curve.sizes, [30, 29])
+        assert curve.error[at] - curve.even_shift[at] == pytest.approx(curve.error[below], abs=1e-15)
+        assert curve.error[below] > curve.error[at + 1]
+        assert 0 < abs(curve.even_shift[at]) < 0.002
+        assert advice.losses[below] == pytest.approx(advice.losses[at], abs=1e-14)
+        assert advice.agreement == pytest.approx(1.0 - advice.losses[below], abs=1e-14)
 
     def test_two_members_are_enough_to_run(self) -> None:
         X, y = CANCER

@@ -66,14 +66,7 @@ def test_the_largest_value_that_is_accepted_can_be_computed_with(name: str, valu
         ("max_size", 10.5),
         ("max_size", np.inf),
         ("max_size", np.nan),
-        ("estimator", "closed_form"),
-        ("estimator", "bootstrap"),
         ("metric", "accurate"),
-        ("sizes", []),
-        ("sizes", [0, 5]),
-        ("sizes", [1.5]),
-        ("sizes", [1, np.inf]),
-        ("sizes", "many"),
         ("random_state", -1),
         ("random_state", 0.5),
         ("random_state", True),
@@ -85,24 +78,15 @@ def test_option_out_of_range_is_named(name: str, value: Any) -> None:
         resolve(**{name: value})
 
 
-def test_metric_and_estimator_exclude_each_other() -> None:
-    with pytest.raises(InputError, match="estimator='auto'"):
-        resolve(metric=lambda y, mean: 0.0, estimator="path")
-
-
-def test_regression_has_its_own_estimators() -> None:
-    with pytest.raises(InputError, match="closed_form, path for regression"):
-        resolve(adapter(), estimator="deconvolved")
+@pytest.mark.parametrize("tolerance", [0.5, 1.0])
+def test_half_of_the_labels_must_not_differ(tolerance: float) -> None:
+    with pytest.raises(InputError, match="must be below 0.5"):
+        resolve(criterion="agreement", tolerance=tolerance)
 
 
 def test_one_member_is_too_few_for_a_size() -> None:
     with pytest.raises(TooFewMembersError, match="one member"):
         resolve(adapter([0, 1], n_members=1))
-
-
-def test_auto_is_the_best_estimator_of_the_task() -> None:
-    assert resolve().estimator == "deconvolved"
-    assert resolve(adapter()).estimator == "closed_form"
 
 
 def test_default_sizes_are_odd_from_one_to_the_largest_and_hold_the_current() -> None:
@@ -116,19 +100,6 @@ def test_default_sizes_are_odd_from_one_to_the_largest_and_hold_the_current() ->
 
 def test_default_sizes_reach_twice_a_large_ensemble() -> None:
     assert resolve(adapter([0, 1], n_members=30_000)).sizes[-1] >= 60_000
-
-
-def test_path_is_tabulated_at_every_member() -> None:
-    np.testing.assert_array_equal(resolve(estimator="path").sizes, np.arange(1, 51))
-
-
-def test_given_sizes_and_the_current_one_are_sorted_once_each() -> None:
-    np.testing.assert_array_equal(resolve(sizes=[51, 5, 51, 3.0]).sizes, [3, 5, 50, 51])
-    np.testing.assert_array_equal(resolve(sizes=7).sizes, [7, 50])
-
-
-def test_the_path_keeps_to_the_given_sizes() -> None:
-    np.testing.assert_array_equal(resolve(sizes=[5, 3], estimator="path").sizes, [3, 5])
 
 
 def test_no_seed_is_another_seed_each_time() -> None:

@@ -117,12 +117,14 @@ def test_copies_of_rows_that_are_grouped_leave_the_interval_of_the_size_as_it_is
     """Without groups, four copies of each row would halve it."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)
-    second = np.clip(0.3 + 0.4 * y + rng.normal(0.0, 0.15, 300) + rng.normal(0.0, 0.25, (40, 300)), 0.0, 1.0)
+    # Of few rows members differ by far, so that rows and not members limit what is known.
+    spread = np.where(rng.random(300) < 0.05, 0.5, 0.02)
+    second = np.clip(0.3 + 0.4 * y + rng.normal(0.0, 0.05, 300) + spread * rng.normal(size=(200, 300)), 0.0, 1.0)
 
     def width(n_copies: int, groups: Any) -> float:
         own, target = np.repeat(second, n_copies, axis=1), np.repeat(y, n_copies)
         ensemble = ens_plugin.CustomEnsemble(np.stack([1.0 - own, own], axis=2), None, aggregation="mean_proba")
-        found = by_name(ens_plugin.analyze(ensemble, None, target, data="holdout", groups=groups, tolerance=0.001))[
+        found = by_name(ens_plugin.analyze(ensemble, None, target, data="holdout", groups=groups, tolerance=0.0005))[
             "probability"
         ]
         assert found.interval[1] is not None
@@ -212,11 +214,13 @@ def test_labels_without_error_take_no_thousands_of_members() -> None:
         assert report.error < 1e-4
         assert report.is_enough
         assert report.recommended_size is not None
-        assert report.recommended_size <= 40
+        # The variance of one member over what is allowed.
+        needed = max(found.loss * n_members / found.tolerance for found in report.criteria if found.is_required)
+        assert report.recommended_size < 2.5 * max(needed, 1.0)
 
 
 def test_a_size_is_promised_however_wide_its_interval() -> None:
-    """Of 200 rows with an error of about .2, the need is known to a factor of ten; the bound is a number all the same."""
+    """Of 200 rows with an error of about .2, the need is known to a factor of ten, and the bound is a number."""
     X, y = make_classification(200, 8, flip_y=0.3, random_state=0)
     forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0).fit(X, y)
     found = ens_plugin.analyze(forest, X, y, criterion="error", tolerance=0.01).recommendation

@@ -29,8 +29,8 @@ def test_few_members_of_skewed_scores_give_the_error_of_many(seed: int) -> None:
         boosting_type="rf", n_estimators=630, bagging_freq=1, bagging_fraction=0.632, feature_fraction=0.6, n_jobs=1,
         verbose=-1, random_state=seed,
     ).fit(X, y)  # fmt: skip
-    whole = ens_plugin.analyze(model, X, y, sizes=[630])
-    first = ens_plugin.analyze(ens_plugin.truncate(model, 30), X, y, sizes=[30])
+    whole = ens_plugin.analyze(model, X, y)
+    first = ens_plugin.analyze(ens_plugin.truncate(model, 30), X, y)
     lower, upper = first.error_curve.asymptote_interval
     assert lower <= whole.error_curve.asymptote <= upper
     assert first.error_curve.asymptote == pytest.approx(whole.error_curve.asymptote, abs=0.011)

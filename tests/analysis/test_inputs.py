@@ -39,7 +39,7 @@ class TestCustomLabelsAndContainers:
         votes = np.random.default_rng(0).integers(0, 2, (30, 60))
         ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1, 2])
         target = np.repeat([0, 1, 2], 20)
-        report = analyze(ensemble, None, target, data="holdout", estimator="auto")
+        report = analyze(ensemble, None, target, data="holdout")
         assert report.bias_variance.member_error == pytest.approx((votes != target).mean())
         assert report.error_curve.asymptote > 1 / 3 - 0.05
 

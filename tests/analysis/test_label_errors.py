@@ -264,9 +264,7 @@ def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mea
     wrong = np.where(labels == 0, rng.beta(1.0, 3.0, labels.size), rng.beta(2.0, 3.0, labels.size))
     votes = np.where(rng.random((n_members, labels.size)) < wrong, 1 - labels, labels)
     ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1])
-    report = ens_plugin.analyze(
-        ensemble, None, labels, data="holdout", criterion="agreement", tolerance=tolerance, sizes=np.arange(1, 400, 2)
-    )
+    report = ens_plugin.analyze(ensemble, None, labels, data="holdout", criterion="agreement", tolerance=tolerance)
     size = report.recommended_size
     assert size is not None
     assert (size > n_members) == (n_members == 5)

@@ -40,6 +40,7 @@ from tests.extras import lightgbm, xgboost
 X, Y = load_breast_cancer(return_X_y=True)
 VALUES = load_diabetes(return_X_y=True)
 N = 30
+WEIGHT = np.linspace(0.5, 2.0, Y.size)
 
 
 def forest(seed: int = 0, **options: Any) -> RandomForestClassifier:
@@ -88,6 +89,11 @@ COPIES: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
     "LightGBM": lambda: (lightgbm.LGBMClassifier(**LIGHTGBM).fit(X, Y), X, Y),
     "LightGBM native": lambda: (lightgbm.LGBMClassifier(**LIGHTGBM).fit(X, Y).booster_, X, Y),
     "XGBoost": lambda: (xgboost.XGBRFClassifier(n_estimators=N).fit(X, Y), X, Y),
+    "XGBoost, weighted": lambda: (
+        xgboost.XGBRFClassifier(n_estimators=N).fit(X, Y, sample_weight=WEIGHT),
+        xgboost.DMatrix(X, Y, weight=WEIGHT),
+        Y,
+    ),
     "XGBoost native": lambda: (xgboost.XGBRFClassifier(n_estimators=N).fit(X, Y).get_booster(), X, Y),
     "XGBoost by a matrix": lambda: (
         xgboost.XGBRFClassifier(n_estimators=N).fit(X, Y).get_booster(), xgboost.DMatrix(X, Y), Y

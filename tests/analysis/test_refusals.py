@@ -204,15 +204,6 @@ class TestBadInput:
         with pytest.raises(InputError, match="tolerance"):
             analyze(fitted(), *CANCER, criterion="agreement", tolerance=tolerance)
 
-    @pytest.mark.slow
-    def test_estimator_that_cannot_answer(self) -> None:
-        with pytest.raises(InputError, match="closed_form"):
-            analyze(fitted(), *CANCER, estimator="closed_form")
-        with pytest.raises(InputError, match="deconvolved, path"):
-            analyze(fitted(), *CANCER, estimator="binomial")
-        with pytest.raises(InputError, match="path"):
-            analyze(*cancer(), estimator="path", sizes=[101])
-
     def test_weight_of_another_length(self) -> None:
         with pytest.raises(InputError, match="sample_weight"):
             analyze(fitted(), *CANCER, sample_weight=np.ones(3))

@@ -14,8 +14,6 @@ from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.errors import InputError
 from tests.forests import diabetes, shallow
 
-SIZES = [1, 5, 20, 60, 200]
-
 
 def pair(share: str, loss: str) -> Any:
     """A share and its loss, skipped where the release of scikit-learn is too old for the share."""
@@ -33,7 +31,7 @@ def test_a_share_of_a_loss_has_the_curve_of_the_loss(share: str, loss: str, weig
     weight = np.where(y == 1, 3.0, 1.0) if weighted else np.ones(y.size)
     shares = np.bincount(y, weights=weight) / weight.sum()
     spread = float(-shares @ np.log(shares)) if loss == "neg_log_loss" else float(1.0 - shares @ shares) / 2.0
-    given: dict[str, Any] = {"sample_weight": weight, "sizes": SIZES}
+    given: dict[str, Any] = {"sample_weight": weight}
     found, of_loss = (analyze(forest, X, y, metric=name, **given).error_curve for name in (share, loss))
     # Nine in ten rows give the changes below the largest subset, and their shares of the labels differ a little.
     np.testing.assert_allclose(found.error[2:], 1.0 + of_loss.error[2:] / spread, atol=2e-3)
@@ -94,7 +92,7 @@ def test_a_label_of_one_row_has_a_value_of_the_metric_and_a_doubt() -> None:
     outputs = rng.random((20, 40))
     ensemble = CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), None, aggregation="mean_proba")
     for metric in ("f1", "roc_auc"):
-        report = analyze(ensemble, None, y, data="holdout", metric=metric, sizes=SIZES)
+        report = analyze(ensemble, None, y, data="holdout", metric=metric)
         low, high = report.error_interval
         assert 0.0 <= low <= report.error <= high <= 1.0
         assert "has the label 1" in report.basis.doubts[0]
@@ -106,7 +104,7 @@ def test_r2_of_a_target_that_is_mostly_one_value_has_an_interval() -> None:
     rng = np.random.default_rng(0)
     y = np.append([3.0, 4.0], np.zeros(58))
     ensemble = CustomEnsemble(0.5 * y + rng.normal(0.0, 0.2, (20, 60)), None, aggregation="mean")
-    report = analyze(ensemble, None, y, data="holdout", metric="r2", sizes=SIZES)
+    report = analyze(ensemble, None, y, data="holdout", metric="r2")
     low, high = report.error_interval
     assert -np.inf < low < report.error < high <= 1.0
 
@@ -116,13 +114,13 @@ def test_few_effective_rows_are_too_few_for_a_decision_on_size() -> None:
     """Weights over 24 decades leave about as many rows as there are large weights."""
     forest, X, y = shallow()
     weight = 10.0 ** np.random.default_rng(0).uniform(-12.0, 12.0, y.size)
-    report = analyze(forest, X, y, sample_weight=weight, sizes=SIZES)
+    report = analyze(forest, X, y, sample_weight=weight)
     assert report.n_rows > 100 > 30 > report.basis.n_effective
     assert not report.is_actionable
     assert f"{report.n_rows} rows, effectively {report.basis.n_effective:.3g}, are too few" in " ".join(
         report.summary().split()
     )
-    assert analyze(forest, X, y, sample_weight=np.where(y == 1, 3.0, 1.0), sizes=SIZES).is_actionable
+    assert analyze(forest, X, y, sample_weight=np.where(y == 1, 3.0, 1.0)).is_actionable
 
 
 @pytest.mark.parametrize(("data", "inflation"), [("oob", 1.1), ("holdout", 1.0)])
@@ -133,7 +131,7 @@ def test_the_interval_allows_for_correlated_losses_out_of_bag(data: Any, inflati
     outputs = np.clip(0.3 + 0.4 * y + rng.normal(0.0, 0.2, 400) + rng.normal(0.0, 0.02, (40, 400)), 0.0, 1.0)
     bags = None if data == "holdout" else np.arange(40)[:, None] % 2 == rng.integers(0, 2, 400)
     ensemble = CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), bags, aggregation="mean_proba")
-    report = analyze(ensemble, None, y, data=data, metric="neg_brier_score", sizes=SIZES)
+    report = analyze(ensemble, None, y, data=data, metric="neg_brier_score")
     low, high = report.error_interval
     expected = 2.0 * 1.96 * np.std((outputs.mean(axis=0) - y) ** 2) / np.sqrt(400)
     assert high - low == pytest.approx(inflation * expected, rel=0.04)

@@ -237,17 +237,6 @@ def test_standard_errors() -> None:
         assert f"{extremes(held, 1)} %" in page(name)
 
 
-def test_the_rule_behind_the_recommended_size() -> None:
-    text = page("how-to/size.md")
-    half, whole_percent, agreement = (
-        next(row for row in cells("accuracy.recommendation", name) if len(row) == 8)
-        for name in ("Brier within 0.5 %", "Brier within 1 %", "99 % agreement")
-    )
-    assert f"in {half[2]} % of cases, for {half[0]} trees on average" in text
-    assert f"keeps every measure in {whole_percent[2]} % of cases" in text
-    assert f"99 % agreement loses up to {agreement[3]} in the area under the curve" in text
-
-
 def test_the_warnings_about_the_variance_over_training_sets() -> None:
     text = (ROOT / "ens_plugin" / "analysis" / "variance.py").read_text(encoding="utf-8")
     text = re.sub(r'"\s+f?"', "", text)

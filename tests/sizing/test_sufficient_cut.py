@@ -1,4 +1,4 @@
-"""A cut has as many members as its own report recommends."""
+"""A cut has as many members as its own report finds enough."""
 
 from __future__ import annotations
 
@@ -14,33 +14,41 @@ from ens_plugin.sizing.truncate import AnalysedModel, sufficient_cut
 
 @pytest.mark.fast_cases("0")
 @pytest.mark.parametrize("random_state", range(3))
-def test_a_cut_passes_a_gate_that_wants_the_same_agreement(random_state: int) -> None:
+def test_a_cut_to_the_promised_size_has_the_agreement_by_its_own_report(random_state: int) -> None:
     X, y = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(100, random_state=random_state).fit(X, y)
-    report = ens_plugin.analyze(forest, X, y, criterion="agreement", confidence=0.98)
+    report = ens_plugin.analyze(forest, X, y, criterion="agreement", tolerance=0.02)
     assert report.recommended_size is not None
-    options = AnalysisOptions(criterion="agreement", confidence=0.98)
+    options = AnalysisOptions(criterion="agreement", tolerance=0.02)
     _, cut_report, checks = sufficient_cut(AnalysedModel(forest, report, X, y, options), report.recommended_size)
     assert cut_report.n_members < 100
     assert cut_report.recommendation.agreement is not None
     assert cut_report.recommendation.agreement >= 0.98
     assert all(check.passed for check in checks)
-    # Without the members that are added, the gate would stop these.
-    first = ens_plugin.analyze(ens_plugin.truncate(forest, report.recommended_size), X, y)
-    assert first.recommendation.agreement is not None
-    assert first.recommendation.agreement < 0.98
+    assert [check.name for check in checks] == ["enough", "error"]
+
+
+def test_a_cut_that_is_not_enough_by_its_own_report_gets_more_members() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(100, random_state=0).fit(X, y)
+    options = AnalysisOptions(criterion="agreement", tolerance=0.02)
+    report = ens_plugin.analyze(forest, X, y, criterion="agreement", tolerance=0.02)
+    assert not ens_plugin.analyze(ens_plugin.truncate(forest, 5), X, y, criterion="agreement", tolerance=0.02).is_enough
+    _, cut_report, _ = sufficient_cut(AnalysedModel(forest, report, X, y, options), 5)
+    assert cut_report.n_members > 5
+    assert cut_report.is_enough
 
 
 @pytest.mark.parametrize(("size", "most", "kept"), [(20, 12, 12), (20, 25, 20), (12, 12, 12)])
 def test_no_more_members_than_allowed_are_kept_and_their_error_is_checked(size: int, most: int, kept: int) -> None:
     X, y = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(40, random_state=0).fit(X, y)
-    options = AnalysisOptions(criterion="agreement", confidence=0.97 if kept == size < most else 0.995)
-    report = ens_plugin.analyze(forest, X, y, criterion="agreement", confidence=options.confidence)
+    options = AnalysisOptions(criterion="agreement", tolerance=0.03 if kept == size < most else 0.005)
+    report = ens_plugin.analyze(forest, X, y, criterion="agreement", tolerance=options.tolerance)
     cut, cut_report, checks = sufficient_cut(AnalysedModel(forest, report, X, y, options), size, most=most)
     assert (len(cut.estimators_), cut_report.n_members) == (kept, kept)
     assert "error" in [check.name for check in checks]
-    assert ("agreement" in [check.name for check in checks]) is (most > size)
+    assert ("enough" in [check.name for check in checks]) is (most > size)
 
 
 def test_members_that_the_limits_allow_may_be_too_few_to_be_checked() -> None:

@@ -195,7 +195,7 @@ def test_arrays(embedded: Client, version: Version) -> None:
 
 def test_options_reach_the_analysis_and_the_log(embedded: Client, version: Version) -> None:
     with mlflow.start_run() as run:
-        evaluate(version.uri, confidence=0.97, max_size=5001, prefix="march")
+        evaluate(version.uri, criterion="agreement", tolerance=0.03, max_size=5001, prefix="march")
     report = read_report(embedded, run.info.run_id, "ensemble/march")
     assert (report.recommendation.confidence, report.recommendation.max_size) == (0.97, 5001)
     assert "march.error" in embedded.get_run(run.info.run_id).data.metrics

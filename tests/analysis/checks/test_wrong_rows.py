@@ -108,7 +108,7 @@ def test_training_rows_are_not_held_out_in_any_order(name: str) -> None:
     mixed = RNG.permutation(N_ROWS + 40)
     for rows in (np.arange(N_ROWS), ORDER, np.arange(N_ROWS)[::-1], mixed):
         with pytest.raises(DataMismatchError, match="rows the model was trained on"):
-            ens_plugin.analyze(model, X[rows], y[rows], data="holdout", sizes=[1])
+            ens_plugin.analyze(model, X[rows], y[rows], data="holdout")
     adapter: Any = find_adapter(model)
     assert adapter.verify_rows(adapter.prepare(X[FRESH]), y[FRESH]) != "training"
 
@@ -116,24 +116,24 @@ def test_training_rows_are_not_held_out_in_any_order(name: str) -> None:
 def test_training_rows_of_few_values_are_doubted_in_another_order() -> None:
     rounded = np.round(X)
     model = pytest.importorskip("lightgbm").LGBMClassifier(**LIGHTGBM).fit(rounded[TRAIN], LABELS[TRAIN])
-    report = ens_plugin.analyze(model, rounded[ORDER], LABELS[ORDER], data="holdout", sizes=[1])
+    report = ens_plugin.analyze(model, rounded[ORDER], LABELS[ORDER], data="holdout")
     assert "Do not use these figures. The rows may be the training rows" in first_lines(report)
     assert "may be the ones the model was trained on" in report.basis.doubts[0]
-    fresh = ens_plugin.analyze(model, rounded[FRESH], LABELS[FRESH], data="holdout", sizes=[1])
+    fresh = ens_plugin.analyze(model, rounded[FRESH], LABELS[FRESH], data="holdout")
     assert fresh.warnings == fresh.basis.doubts == ()
 
 
 def test_a_whole_table_of_which_half_the_rows_were_trained_on_is_doubted() -> None:
     table, labels = load_breast_cancer(return_X_y=True)
     forest = RandomForestClassifier(20, random_state=0).fit(table[::2], labels[::2])
-    report = ens_plugin.analyze(forest, table, labels, data="holdout", sizes=[1])
+    report = ens_plugin.analyze(forest, table, labels, data="holdout")
     assert "Do not use these figures. The rows may be the training rows" in first_lines(report)
     assert "the model was trained on, in another order or with others among them" in report.basis.doubts[0]
 
 
 def test_held_out_rows_that_nothing_can_check_come_with_a_warning() -> None:
     model = BaggingRegressor(LinearRegression(), 10, random_state=0).fit(X[TRAIN], VALUES[TRAIN])
-    report = ens_plugin.analyze(model, X[TRAIN], VALUES[TRAIN], data="holdout", sizes=[1])
+    report = ens_plugin.analyze(model, X[TRAIN], VALUES[TRAIN], data="holdout")
     assert "if none of these rows was used for training" in first_lines(report)
     assert any("Nothing in this model shows whether its members were trained" in text for text in report.warnings)
 
@@ -218,7 +218,7 @@ def test_values_of_xgboost_are_proved(options: dict[str, Any]) -> None:
 def test_bags_are_not_called_proved_where_weights_hide_the_target() -> None:
     model = lightgbm_model(LABELS, WEIGHT)
     for y in (LABELS[TRAIN], WRONG_LABELS["inverted"]):
-        report = ens_plugin.analyze(model, X[TRAIN], y, sizes=[1])
+        report = ens_plugin.analyze(model, X[TRAIN], y)
         assert report.bags == "recorded"
         assert "y is the training target in its order" in first_lines(report)
         assert any("y is not proved" in text for text in report.warnings)

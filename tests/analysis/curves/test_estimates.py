@@ -31,7 +31,6 @@ FloatArray = NDArray[np.float64]
 FIELDS = ("error", "lower", "upper")
 
 SETTINGS = ResolvedOptions(
-    estimator="deconvolved",
     data="holdout",
     respects=("agreement",),
     tolerance=None,
@@ -49,9 +48,7 @@ def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **
     weight = np.ones(target.size)
     sample = Sample(block, np.arange(target.size), weight)
     settings = replace(SETTINGS, **options)
-    return estimate_classification(
-        Evidence(tally, sample, None, RowWeight(weight)), len(outputs), settings, has_scores=False
-    )
+    return estimate_classification(Evidence(tally, sample, RowWeight(weight)), len(outputs), settings, has_scores=False)
 
 
 def votes(n_members: int, n_rows: int, seed: int) -> tuple[NDArray[np.int64], FloatArray]:
@@ -197,9 +194,9 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     tally = tally_values(block)
     assert isinstance(tally, ValueTally)
     weight = np.ones(n_rows)
-    settings = replace(SETTINGS, estimator="closed_form", tolerance=0.05)
+    settings = replace(SETTINGS, respects=("error",), tolerance=0.05)
     estimates = estimate_regression(
-        Evidence(tally, Sample(block, np.arange(n_rows), weight), None, RowWeight(weight)), n_members, settings
+        Evidence(tally, Sample(block, np.arange(n_rows), weight), RowWeight(weight)), n_members, settings
     )
     limit, variance = np.mean(bias**2), noise**2
     curve = estimates.error_curve
@@ -241,7 +238,7 @@ def test_parts_of_few_and_of_many_members_are_combined_by_their_weight() -> None
     target = rng.integers(0, 2, 1500)
     block = RowBlock(np.where(wrong, 1 - target, target), counted, target, 2)
     weight = np.where(is_hard, 1.0, 2.0)
-    data = Evidence(tally_support(block), Sample(block, np.arange(1500), weight), None, RowWeight(weight))
+    data = Evidence(tally_support(block), Sample(block, np.arange(1500), weight), RowWeight(weight))
     sizes, level = np.arange(1, 202), 0.9
     settings = replace(SETTINGS, sizes=sizes, max_size=201, interval_level=level, agreement_tolerance=0.02)
     whole = estimate_by_members(data, 61, settings, has_scores=False)

@@ -24,7 +24,7 @@ def found_variance(outputs: NDArray[np.float64], *, has_scores: bool = False, n_
     tally = (tally_margins if has_scores or block.n_labels > 2 else tally_support)(block)
     weight = np.ones(outputs.shape[1])
     sample = Sample(block, np.arange(weight.size), weight).select(np.arange(n_sampled or weight.size))
-    rows = Evidence(tally, sample, None, RowWeight(weight))
+    rows = Evidence(tally, sample, RowWeight(weight))
     found = estimate_classification(rows, len(outputs), SETTINGS, has_scores=has_scores).bias_variance
     assert abs(found.member_error - found.bias) <= found.member_variance + 0.01
     return found.member_variance

@@ -148,7 +148,7 @@ def test_the_luck_of_the_members_is_the_spread_of_the_slope_over_members() -> No
 
 def sized(second: Array, y: Array, metric: str) -> SizeRecommendation:
     ensemble = CustomEnsemble(np.stack([1.0 - second, second], axis=2), None, aggregation="mean_proba")
-    return analyze(ensemble, None, y, metric=metric, data="holdout", sizes=[1], tolerance=0.05).recommendation
+    return analyze(ensemble, None, y, metric=metric, data="holdout", tolerance=0.05).recommendation
 
 
 @pytest.mark.slow

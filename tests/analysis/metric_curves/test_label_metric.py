@@ -78,7 +78,7 @@ def test_spline_is_the_metric_of_the_matrix(name: str) -> None:
 )
 def test_curve_is_that_of_independent_votes(name: str) -> None:
     ensemble, y, chance = votes(0)
-    curve = analyze(ensemble, None, y, metric=name, data="holdout", sizes=[1, 15]).error_curve
+    curve = analyze(ensemble, None, y, metric=name, data="holdout").error_curve
     assert curve.estimator == "deconvolved"
     for size in (1, 15, 60 - 1, 301, np.inf):
         assert curve.at(size) == pytest.approx(exact(name, y, chance, size), abs=0.02), size
@@ -90,7 +90,7 @@ def test_curve_is_that_of_independent_votes(name: str) -> None:
 def test_at_even_sizes_ties_give_the_first_label(name: str) -> None:
     ensemble, y, chance = votes(0)
     scorer: Any = MACRO_F1 if name == "f1" else name
-    curve = analyze(ensemble, None, y, metric=scorer, data="holdout", sizes=[1, 2, 10, 15]).error_curve
+    curve = analyze(ensemble, None, y, metric=scorer, data="holdout").error_curve
     for size in (2, 10, 60):
         # More than half of the votes give the second label.
         predicted = binom.sf(size // 2, size, chance)

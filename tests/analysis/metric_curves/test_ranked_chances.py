@@ -39,7 +39,7 @@ def test_the_distance_from_infinity_is_that_of_many_rows(metric: str) -> None:
         limit, y = drawn(rng, 1500)
         outputs = expit(0.15 * (limit + MEMBER_SD * rng.normal(size=(16, 1500))))
         ensemble = CustomEnsemble(np.stack([1.0 - outputs, outputs], axis=2), None, aggregation="mean_proba")
-        curve = analyze(ensemble, None, y, metric=metric, data="holdout", sizes=[16, 80]).error_curve
+        curve = analyze(ensemble, None, y, metric=metric, data="holdout").error_curve
         found.append([curve.asymptote - curve.at(16), curve.asymptote - curve.at(80)])
     np.testing.assert_allclose(np.mean(found, axis=0), true_distances(metric, [16, 80]), rtol=0.12)
 

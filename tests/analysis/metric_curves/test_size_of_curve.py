@@ -46,7 +46,7 @@ def members(kind: str, n_members: int, n_rows: int, seed: int = 0) -> tuple[Any,
 @cache
 def scored(kind: str, metric: Any, n_members: int, n_rows: int, tolerance: float | None = None) -> EnsembleReport:
     ensemble, y = members(kind, n_members, n_rows)
-    return analyze(ensemble, None, y, metric=metric, data="holdout", sizes=range(1, LARGEST + 1), tolerance=tolerance)
+    return analyze(ensemble, None, y, metric=metric, data="holdout", tolerance=tolerance)
 
 
 @pytest.mark.parametrize(

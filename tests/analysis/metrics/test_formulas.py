@@ -159,7 +159,7 @@ def test_squared_errors_are_averaged_over_all_subsets(metric: Callable[[Array, A
         rng.normal(size=(n_members, n_rows)) if metric is squared else rng.dirichlet(np.ones(3), (n_members, n_rows))
     )
     ensemble = CustomEnsemble(outputs, None, aggregation="mean" if metric is squared else "mean_proba")
-    curve = analyze(ensemble, None, y, metric=metric, data="holdout", sizes=[1, 2, 4, 8]).error_curve
+    curve = analyze(ensemble, None, y, metric=metric, data="holdout").error_curve
     for size in (1, 2, 4, 8):
         subsets = [metric(y, outputs[list(chosen)].mean(axis=0)) for chosen in combinations(range(n_members), size)]
         assert curve.at(size) == pytest.approx(np.mean(subsets), rel=1e-9)

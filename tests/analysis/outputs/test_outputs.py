@@ -102,8 +102,6 @@ def test_out_of_bag_scores_of_scikit_learn_agree() -> None:
     # Of several labels, scikit-learn's score is the share of rows with every label right.
     together = np.stack([own.labels for own in found], axis=1)
     assert accuracy_score(LABELS, together) == pytest.approx(label_forest().oob_score_, abs=1e-12)
-    path = ens_plugin.analyze(label_forest(), X, LABELS, estimator="path")
-    assert path.error_curve.error[-1] == pytest.approx((together != LABELS).mean(), abs=1e-12)
 
     parts = ens_plugin.split_outputs(value_forest())
     values = [oob_predictions(part, XR, VALUES[:, output]).values for output, part in enumerate(parts)]

@@ -28,7 +28,7 @@ def fitted(y: Any) -> Any:
 
 
 def analyzed(model: Any, y: Any, metric: Any) -> EnsembleReport:
-    return ens_plugin.analyze(model, X[TRAINED], y[TRAINED], metric=metric, sizes=[1, 10, 40, 100], random_state=0)
+    return ens_plugin.analyze(model, X[TRAINED], y[TRAINED], metric=metric, random_state=0)
 
 
 KINDS = [
@@ -52,7 +52,7 @@ def test_each_output_has_the_figures_that_it_has_alone(y: Any, metric: str) -> N
 @pytest.mark.parametrize(("y", "metric"), KINDS)
 def test_the_mean_is_that_of_the_outputs_on_held_out_rows(y: Any, metric: str) -> None:
     model = fitted(y)
-    report = ens_plugin.analyze(model, X[FRESH], y[FRESH], data="holdout", metric=metric, sizes=[1, 40])
+    report = ens_plugin.analyze(model, X[FRESH], y[FRESH], data="holdout", metric=metric)
     found = model.predict(X[FRESH]) if y is VALUES else [own[:, 1] for own in model.predict_proba(X[FRESH])]
     scores = [
         -mean_absolute_error(y[FRESH, output], found[:, output])

@@ -182,11 +182,8 @@ class TestForests:
         assert "drawn by the weights" not in weighted.warnings[0]
 
     @pytest.mark.slow
-    def test_path_and_metrics_take_no_weights(self) -> None:
+    def test_a_metric_of_ones_own_takes_no_weights(self) -> None:
         X, y = rows(600, 0.2)
-        forest = RandomForestClassifier(80, class_weight="balanced", random_state=0).fit(X, y)
-        with pytest.raises(InputError, match="path estimator"):
-            analyze(forest, X, y, estimator="path")
         large = RandomForestClassifier(120, class_weight="balanced", random_state=0).fit(X, y)
         found = analyze(large, X, y, metric=brier)
         assert np.isfinite(found.error_curve.asymptote)
@@ -260,9 +257,7 @@ def shares_on_a_cluster(forest: Any, X: Array, y: Array, *, are_training_rows: b
     adapter = find_adapter(forest)
     features = adapter.prepare(X)
     bags = adapter.bags(X, features, y) if are_training_rows else None
-    evidence = tally_rows(
-        adapter, features, bags, y, np.ones(y.size), with_path=False, rng=np.random.default_rng(0), progress=None
-    )
+    evidence = tally_rows(adapter, features, bags, y, np.ones(y.size), rng=np.random.default_rng(0), progress=None)
     trials = evidence.tally.trials
     counts = np.zeros((2, adapter.n_members + 1))
     np.add.at(counts, (y, trials.astype(int)), 1.0)
@@ -333,20 +328,6 @@ def test_difficulty_tied_to_weight_within_a_label() -> None:
         ensemble = CustomEnsemble(np.where(wrong, 1 - target, target), in_bag, aggregation="vote")
         biases.append(analyze(ensemble, None, target).error_curve.asymptote - np.mean(chance > 0.5))
     assert abs(np.mean(biases)) < 0.004
-
-
-@pytest.mark.slow
-def test_the_recommended_size_does_not_depend_on_the_sizes_given() -> None:
-    target = np.repeat([0, 1], [600, 150])
-    chance = np.random.default_rng(0).beta(0.6, 2.0, 750)
-    wrong, in_bag = votes_of(chance, np.where(target == 1, 0.1, 0.5), 80)
-    ensemble = CustomEnsemble(np.where(wrong, 1 - target, target), in_bag, aggregation="vote")
-    whole, some = analyze(ensemble, None, target), analyze(ensemble, None, target, sizes=[3, 9])
-    assert some.recommendation.size == pytest.approx(whole.recommendation.size, rel=0.02)
-    assert some.error == pytest.approx(whole.error)
-    low, high = whole.recommendation.interval
-    assert high is not None
-    assert low < whole.recommendation.size < high
 
 
 @pytest.mark.fast_cases("balanced_subsample")

@@ -45,7 +45,7 @@ def versions(client: mlflow.MlflowClient, name: str) -> list[str]:
 
 
 def test_the_smaller_version_comes_back_over_http(served: mlflow.MlflowClient, name: str) -> None:
-    found = rightsize(f"models:/{name}/1", X, Y, confidence=0.97)
+    found = rightsize(f"models:/{name}/1", X, Y, criterion="agreement", tolerance=0.03)
     assert found.logged is not None
     assert versions(served, name) == ["1", "2"]
     assert found.cut_report is not None
@@ -104,6 +104,6 @@ def test_no_version_unless_all_of_it_arrived(rule: Rule, served: mlflow.MlflowCl
     with faulty_proxy(mlflow.get_tracking_uri()) as proxy:
         proxy.reset(rule)
         with tracking_to(proxy.uri), pytest.raises(EnsPluginError):
-            rightsize(f"models:/{name}/1", X, Y, confidence=0.97)
+            rightsize(f"models:/{name}/1", X, Y, criterion="agreement", tolerance=0.03)
         assert any(rule(request) is not None for request in proxy.requests)
     assert versions(served, name) == ["1"]

@@ -52,10 +52,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "forest in skops": lambda: Case("sklearn", forest(), options=skops()),
     "pipeline": lambda: Case("sklearn", pipeline(), options=CLOUDPICKLE),
     "regression": lambda: Case("sklearn", RandomForestRegressor(60, random_state=0).fit(XR, YR), XR, YR, CLOUDPICKLE),
-    "lightgbm": lambda: Case("lightgbm", lightgbm_forest(), confidence=0.98),
-    "lightgbm booster": lambda: Case("lightgbm", lightgbm_forest().booster_, confidence=0.98),
-    "xgboost": lambda: Case("xgboost", xgboost_forest(), options={"model_format": "json"}, confidence=0.98),
-    "xgboost booster": lambda: Case("xgboost", xgboost_forest().get_booster(), confidence=0.98),
+    "lightgbm": lambda: Case("lightgbm", lightgbm_forest(), criterion="agreement", tolerance=0.02),
+    "lightgbm booster": lambda: Case("lightgbm", lightgbm_forest().booster_, criterion="agreement", tolerance=0.02),
+    "xgboost": lambda: Case(
+        "xgboost", xgboost_forest(), options={"model_format": "json"}, criterion="agreement", tolerance=0.02
+    ),
+    "xgboost booster": lambda: Case("xgboost", xgboost_forest().get_booster(), criterion="agreement", tolerance=0.02),
 }
 
 

@@ -60,7 +60,7 @@ def unchanged(embedded: Client, name: str, versions: list[str]) -> Iterator[str]
 
 @pytest.mark.slow
 def test_a_model_of_the_right_size_is_left_alone(unchanged: str) -> None:
-    found = rightsize(unchanged, X, Y, confidence=0.999)
+    found = rightsize(unchanged, X, Y, criterion="agreement", tolerance=0.001)
     assert found.report.recommendation.interval[0] >= 60
     assert (found.outcome, found.passed, found.logged) == ("not_needed", True, None)
 
@@ -90,7 +90,7 @@ def test_a_size_from_a_few_rows_is_no_answer() -> None:
 
 @pytest.mark.slow
 def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
-    found = rightsize(unchanged, X, Y, confidence=0.9999, max_size=101)
+    found = rightsize(unchanged, X, Y, criterion="agreement", tolerance=0.0001, max_size=101)
     assert (found.outcome, found.passed, found.logged) == ("no_size", False, None)
     assert "not even 101 are enough" in found.sentence
 
@@ -127,7 +127,7 @@ def test_one_failed_check_is_enough(wrong: int, unchanged: str, monkeypatch: pyt
 @pytest.mark.slow
 def test_what_was_found_about_too_few_members_stands_without_its_remedies(unchanged: str) -> None:
     with pytest.raises(TooFewMembersError) as caught:
-        rightsize(unchanged, X, Y, confidence=0.95)
+        rightsize(unchanged, X, Y, criterion="agreement", tolerance=0.05)
     assert re.fullmatch(
         r"The recommended 3 members cannot be checked on these rows \(\d+ of 569 rows have fewer than 2 out-of-bag "
         r"members \(mean 1\.\d\d\)\)\. Pass held-out rows with data='holdout', or get a larger size by a higher "
@@ -139,7 +139,7 @@ def test_what_was_found_about_too_few_members_stands_without_its_remedies(unchan
 @pytest.mark.slow
 def test_members_too_few_to_be_checked_are_not_logged(unchanged: str) -> None:
     with pytest.raises(TooFewMembersError, match=r"1 member cannot be checked on these rows.*higher confidence"):
-        rightsize(unchanged, X, Y, confidence=0.8)
+        rightsize(unchanged, X, Y, criterion="agreement", tolerance=0.2)
 
 
 @pytest.mark.slow

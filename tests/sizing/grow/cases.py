@@ -11,8 +11,8 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin import Growth, grow
 
 X, Y = load_breast_cancer(return_X_y=True)
-# A Brier score that takes more than a probe of 20 on these rows, and less than 200.
-TIGHT: dict[str, Any] = {"tolerance": 0.012, "probe_size": 20}
+# An error and a Brier score that take more than a probe of 20 on these rows, and less than 200.
+TIGHT: dict[str, Any] = {"tolerance": 0.05, "probe_size": 20}
 
 
 def forest(**options: Any) -> RandomForestClassifier:

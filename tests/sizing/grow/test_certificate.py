@@ -21,7 +21,7 @@ from ens_plugin.core.certificate import RunningVote
 from ens_plugin.errors import EnsPluginError, InputError, NotConvergedWarning, UnsupportedModelError
 from tests.sizing.grow.cases import X, Y, forest
 
-AT_ONCE: dict[str, Any] = {"certificate": 0.05, "confidence": 0.9}
+AT_ONCE: dict[str, Any] = {"certificate": 0.05, "tolerance": 0.1}
 
 
 def settled_out_of_bag(model: RandomForestClassifier, level: float) -> NDArray[np.bool_]:
@@ -61,7 +61,7 @@ def test_the_members_are_those_of_one_training() -> None:
 
 def test_max_size_says_how_many_rows_are_settled() -> None:
     with pytest.warns(NotConvergedWarning, match=r"stopped at max_size=60, where \d+\.\d+ % of the rows are settled"):
-        growth = grow(forest(), X, Y, certificate=0.01, confidence=0.99, max_size=60)
+        growth = grow(forest(), X, Y, certificate=0.01, tolerance=0.01, max_size=60)
     assert growth.n_members == 60
     assert not growth.converged
     assert growth.suffices is False
@@ -71,7 +71,7 @@ def test_max_size_says_how_many_rows_are_settled() -> None:
 
 
 def test_a_level_that_is_lower_takes_more_members() -> None:
-    sizes = [grow(forest(), X, Y, certificate=level, confidence=0.85).n_members for level in (0.2, 0.001)]
+    sizes = [grow(forest(), X, Y, certificate=level, tolerance=0.15).n_members for level in (0.2, 0.001)]
     assert sizes[0] < sizes[1]
 
 
@@ -91,7 +91,7 @@ def test_rows_are_settled_by_weight() -> None:
     ],
 )
 def test_other_ensembles_that_vote_or_average(model: Any) -> None:
-    growth = grow(model, X, Y, certificate=0.1, confidence=0.8)
+    growth = grow(model, X, Y, certificate=0.1, tolerance=0.2)
     assert growth.converged
     assert growth.model.predict(X).shape == Y.shape
 
@@ -100,7 +100,7 @@ def test_many_labels() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 5, 300)
     rows = rng.normal(size=(300, 4)) + 3 * np.eye(5)[labels][:, :4]
-    assert grow(forest(), rows, labels, certificate=0.1, confidence=0.7).converged
+    assert grow(forest(), rows, labels, certificate=0.1, tolerance=0.3).converged
 
 
 def test_the_right_sized_classifier_takes_it() -> None:
@@ -121,12 +121,16 @@ def test_a_level_out_of_range_is_refused(level: Any) -> None:
         ({"method": "iterative"}, "method"),
         ({"criterion": "error"}, "criterion"),
         ({"metric": "accuracy"}, "metric"),
-        ({"tolerance": 0.01}, "tolerance"),
     ],
 )
 def test_other_goals_are_refused(options: dict[str, Any], name: str) -> None:
     with pytest.raises(InputError, match=f"not by {name}"):
         grow(forest(), X, Y, certificate=0.01, **options)
+
+
+def test_a_share_that_may_stay_unsettled_is_below_a_half() -> None:
+    with pytest.raises(InputError, match=r"may stay unsettled, and must be below 0\.5"):
+        grow(forest(), X, Y, certificate=0.01, tolerance=0.6)
 
 
 def test_regression_is_refused() -> None:

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import (
     BaggingClassifier,
-    BaggingRegressor,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     RandomForestClassifier,
@@ -38,7 +36,7 @@ from tests.sizing.grow.cases import TIGHT, X, Y, forest
 
 
 def test_max_size_says_what_there_is_and_what_it_would_take() -> None:
-    with pytest.warns(NotConvergedWarning, match=r"max_size=30, while a mean Brier score .* takes about \d+"):
+    with pytest.warns(NotConvergedWarning, match=r"max_size=30, below the size .* which takes \d+ members"):
         growth = grow(forest(), X, Y, max_size=30, **TIGHT)
     probe = ens_plugin.analyze(forest(n_estimators=20).fit(X, Y), X, Y, tolerance=TIGHT["tolerance"])
     assert growth.n_members == len(growth.model.estimators_) == growth.trained_members == 30
@@ -59,14 +57,16 @@ def test_one_member_less_than_wanted_is_not_converged() -> None:
 
 def test_iterative_stops_at_max_size_too() -> None:
     with pytest.warns(NotConvergedWarning, match="max_size=30"):
-        growth = grow(forest(), X, Y, confidence=0.995, method="iterative", probe_size=20, max_size=30)
+        growth = grow(
+            forest(), X, Y, criterion="agreement", tolerance=0.005, method="iterative", probe_size=20, max_size=30
+        )
     assert [step.n_members for step in growth.history] == [20, 30]
 
 
 def test_a_size_beyond_all_looked_at_is_not_given_a_number() -> None:
     noise = np.random.default_rng(0).integers(0, 2, 200)
-    with pytest.warns(NotConvergedWarning, match="more members than the largest size|cannot be told"):
-        growth = grow(forest(max_depth=1), X[:200], noise, confidence=0.9999, max_size=60)
+    with pytest.warns(NotConvergedWarning, match="takes more than 20001 members"):
+        growth = grow(forest(max_depth=1), X[:200], noise, criterion="agreement", tolerance=0.0001, max_size=60)
     assert growth.wanted_size is None
     assert growth.n_members == 60
 
@@ -100,28 +100,12 @@ def test_too_few_out_of_bag_members_keep_the_probe() -> None:
     assert growth.history[0].error is None
 
 
-class Noise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts another wave for every seed: the mean of many predicts 0."""
-
-    def __init__(self, random_state: int | None = None) -> None:
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> Noise:
-        self.phase_ = np.random.default_rng(self.random_state).uniform(0.0, 100.0, 2)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return np.sin(X[:, 0] * self.phase_[0] + self.phase_[1])
-
-
-def test_an_error_that_cannot_be_told_from_0_keeps_the_probe() -> None:
-    rows = np.arange(60.0)[:, None]
-    with pytest.warns(NotConvergedWarning, match="from 0, so no relative excess"):
-        growth = grow(BaggingRegressor(Noise(), random_state=7), rows, np.zeros(60))
-    assert growth.n_members == 50
-    assert not growth.converged
-    assert growth.report is not None
-    assert growth.report.error_curve.asymptote_raw < 0
+def test_a_metric_that_cannot_be_told_from_chance_keeps_the_probe() -> None:
+    rng = np.random.default_rng(0)
+    rows, noise = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    with pytest.warns(NotConvergedWarning, match="cannot be distinguished from that of chance"):
+        growth = grow(forest(), rows, noise, metric="roc_auc")
+    assert (growth.n_members, growth.converged, growth.suffices) == (50, False, None)
 
 
 def test_members_that_all_agree_are_not_needed_twice() -> None:
@@ -161,7 +145,7 @@ def test_what_cannot_be_grown_is_refused(estimator: Any, error: type[Exception],
     [
         ({"method": "iterated"}, "method must be 'one_shot' or 'iterative'"),
         ({"method": None}, "method must be"),
-        ({"confidence": 1.0}, "confidence must lie"),
+        ({"criterion": "agreement", "tolerance": 0.5}, "must be below 0.5"),
         ({"tolerance": 0.0}, "tolerance must be"),
         ({"probe_size": 9}, "probe_size must be a whole number of at least 10"),
         ({"max_size": 49}, "max_size=49 is below the 50 members of the probe"),
@@ -186,7 +170,7 @@ def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str,
     [
         (RandomForestRegressor(), {"criterion": "agreement"}, "predicts values"),
         (make_pipeline(StandardScaler(), BaggingClassifier()), {"criterion": "accuracy"}, "criterion must be one of"),
-        (RandomForestRegressor(), {"confidence": 0.9}, "RandomForestRegressor is a regression: set tolerance"),
+        (RandomForestRegressor(), {"certificate": 0.05}, "RandomForestRegressor is a regression"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -236,7 +220,7 @@ def test_every_doubt_of_the_report_is_said() -> None:
     with pytest.warns() as of_estimate:
         growth = ens_plugin.grow(forest, X, y)
     with pytest.warns(WeakEstimateWarning) as of_proof:
-        proved = ens_plugin.grow(forest, X, y, certificate=0.05, confidence=0.6, max_size=300)
+        proved = ens_plugin.grow(forest, X, y, certificate=0.05, tolerance=0.4, max_size=300)
     for found, warnings in ((growth, of_estimate), (proved, of_proof)):
         assert found.report is not None
         doubts = found.report.basis.doubts

@@ -22,25 +22,14 @@ def rare_rows(n_rows: int, separation: float, seed: int) -> tuple[Any, Any]:
     )
 
 
-def test_a_size_that_the_probe_does_not_tell_is_estimated_again_from_a_larger_one() -> None:
-    """The growth to 200 members, from which an estimate is made again, is what takes the time."""
+@pytest.mark.parametrize("criterion", ["error", "probability"])
+def test_the_size_that_the_probe_promises_is_trained_at_once(criterion: str) -> None:
     X, y = rare_rows(1500, 1.5, 13)
-    growth = grow(RandomForestClassifier(random_state=3), X[:1500], y[:1500], criterion="error")
-    probe, second = growth.history[:2]
-    assert (probe.n_members, probe.is_rough, probe.recommended_size) == (50, True, None)
-    assert second.n_members == min(200, probe.interval[1] or 200)
-    if growth.converged:
-        assert growth.n_members == len(growth.model.estimators_) == growth.wanted_size
-    for step in growth.history:
-        low, high = step.interval
-        assert step.is_rough == (high is None or high > 4 * low)
-
-
-def test_a_size_by_the_brier_score_is_not_rough() -> None:
-    X, y = rare_rows(1500, 1.5, 13)
-    growth = grow(RandomForestClassifier(random_state=3), X[:1500], y[:1500], criterion="probability", tolerance=0.05)
-    assert not any(step.is_rough for step in growth.history)
+    growth = grow(RandomForestClassifier(random_state=3), X[:1500], y[:1500], criterion=criterion)
     assert len(growth.history) <= 2
+    assert growth.converged
+    assert growth.suffices
+    assert growth.n_members == len(growth.model.estimators_) == growth.history[0].recommended_size
 
 
 @pytest.mark.slow

@@ -66,8 +66,12 @@ def test_scikit_learns_own_checks_of_the_regressor(estimator: Any, check: Any) -
 
 class TestFit:
     def test_is_what_grow_gives(self) -> None:
-        model = RightSizedClassifier(ExtraTreesClassifier(bootstrap=True), confidence=0.993, random_state=3).fit(X, Y)
-        growth = grow(ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, confidence=0.993)
+        model = RightSizedClassifier(
+            ExtraTreesClassifier(bootstrap=True), criterion="agreement", tolerance=0.007, random_state=3
+        ).fit(X, Y)
+        growth = grow(
+            ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, criterion="agreement", tolerance=0.007
+        )
         assert model.n_members_ == growth.n_members == len(model.estimator_.estimators_)
         assert model.growth_.model is model.estimator_
         assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
@@ -83,7 +87,9 @@ class TestFit:
 
     @pytest.mark.slow
     def test_every_option_reaches_grow(self) -> None:
-        model = RightSizedClassifier(method="iterative", probe_size=15, max_size=17, confidence=0.999, random_state=0)
+        model = RightSizedClassifier(
+            method="iterative", probe_size=15, max_size=17, criterion="agreement", tolerance=0.001, random_state=0
+        )
         with pytest.warns(NotConvergedWarning, match="max_size=17"):
             model.fit(X, Y)
         assert [step.n_members for step in model.growth_.history] == [15, 17]
@@ -96,30 +102,36 @@ class TestFit:
 
     @pytest.mark.slow
     def test_the_seed_of_the_estimator_stays_where_none_is_given(self) -> None:
-        model = RightSizedClassifier(RandomForestClassifier(random_state=8), confidence=0.9).fit(X, Y)
+        model = RightSizedClassifier(RandomForestClassifier(random_state=8), criterion="agreement", tolerance=0.1).fit(
+            X, Y
+        )
         assert model.estimator_.random_state == 8
 
     @pytest.mark.slow
     def test_a_generator_moves_on(self) -> None:
-        model = RightSizedClassifier(confidence=0.9, random_state=np.random.RandomState(0))
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.1, random_state=np.random.RandomState(0))
         first, second = model.fit(X, Y).estimator_.random_state, model.fit(X, Y).estimator_.random_state
         assert first != second
 
     def test_the_estimator_passed_stays_unfitted(self) -> None:
         forest = RandomForestClassifier(n_estimators=3)
-        RightSizedClassifier(forest, confidence=0.9, random_state=0).fit(X, Y)
+        RightSizedClassifier(forest, criterion="agreement", tolerance=0.1, random_state=0).fit(X, Y)
         assert not hasattr(forest, "estimators_")
         assert (forest.n_estimators, forest.random_state) == (3, None)
 
     def test_weights_count(self) -> None:
         weight = np.where(Y == 0, 3.0, 1.0)
-        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y, sample_weight=weight)
-        growth = grow(RandomForestClassifier(random_state=0), X, Y, confidence=0.97, sample_weight=weight)
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(
+            X, Y, sample_weight=weight
+        )
+        growth = grow(
+            RandomForestClassifier(random_state=0), X, Y, criterion="agreement", tolerance=0.03, sample_weight=weight
+        )
         assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
 
     def test_names_of_columns(self) -> None:
         frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
-        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(frame, Y)
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(frame, Y)
         assert list(model.feature_names_in_) == list(frame.columns)
         assert model.n_features_in_ == X.shape[1]
         assert not hasattr(model.fit(X, Y), "feature_names_in_")
@@ -129,11 +141,11 @@ class TestWrongInput:
     @pytest.mark.fast_cases("predict")
     @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
     def test_other_columns_are_refused(self, method: str) -> None:
-        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y)
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
         with pytest.raises(DataMismatchError, match="RightSizedClassifier is expecting"):
             getattr(model, method)(X[:, :3])
         frame = pd.DataFrame(X).add_prefix("column")
-        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(frame, Y)
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(frame, Y)
         with pytest.raises(DataMismatchError, match="feature names"):
             getattr(model, method)(frame.rename(columns={"column0": "other"}))
 
@@ -154,7 +166,7 @@ class TestWrongInput:
             (RightSizedRegressor(RandomForestClassifier()), UnsupportedModelError, "use RightSizedClassifier"),
             (RightSizedClassifier("forest", random_state=0), UnsupportedModelError, "str cannot be grown"),
             (RightSizedClassifier(max_size=10), InputError, "below the 50 members of the probe"),
-            (RightSizedClassifier(confidence=2), InputError, "confidence"),
+            (RightSizedClassifier(tolerance=-1.0), InputError, "tolerance"),
             (RightSizedRegressor(tolerance=-1), InputError, "tolerance"),
         ],
         ids=str,
@@ -165,7 +177,7 @@ class TestWrongInput:
         assert not [name for name in vars(model) if name.endswith("_")]
 
     def test_a_failed_fit_leaves_what_was_fitted_before(self) -> None:
-        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y)
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
         before = model.predict_proba(X)
         with pytest.raises(InputError, match="single label"):
             model.fit(X, np.ones(len(Y)))
@@ -176,7 +188,7 @@ class TestWrongInput:
         broken[0, 0] = np.nan
         with pytest.raises(ValueError, match="NaN"):
             RightSizedClassifier(BaggingClassifier(LinearSVC())).fit(broken, Y)
-        assert RightSizedClassifier(confidence=0.97, random_state=0).fit(broken, Y).n_members_ > 1
+        assert RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(broken, Y).n_members_ > 1
 
 
 class TestLikeAnyEstimator:
@@ -192,7 +204,7 @@ class TestLikeAnyEstimator:
         assert clone(model).get_params()["estimator__max_depth"] == 2
 
     def test_pickle(self) -> None:
-        model = RightSizedClassifier(confidence=0.97, random_state=0).fit(X, Y)
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
         again = pickle.loads(pickle.dumps(model))
         assert_array_equal(again.predict_proba(X), model.predict_proba(X))
         assert again.growth_.history == model.growth_.history
@@ -202,8 +214,8 @@ class TestLikeAnyEstimator:
         assert "RandomForestClassifier" in estimator_html_repr(RightSizedClassifier(RandomForestClassifier()))
 
     @pytest.mark.slow
-    def test_search_over_the_confidence(self) -> None:
-        search = GridSearchCV(RightSizedClassifier(random_state=0), {"confidence": [0.97, 0.98]}, cv=2).fit(X, Y)
+    def test_search_over_the_tolerance(self) -> None:
+        search = GridSearchCV(RightSizedClassifier(random_state=0), {"tolerance": [0.1, 0.2]}, cv=2).fit(X, Y)
         assert ens_plugin.analyze(search, X, Y).n_members == search.best_estimator_.n_members_
 
     def test_weights_are_routed(self) -> None:
@@ -215,7 +227,7 @@ class TestLikeAnyEstimator:
                 return super().fit(X, y, sample_weight)
 
         with config_context(enable_metadata_routing=True):
-            model = Watched(confidence=0.9, random_state=0).set_fit_request(sample_weight=True)
+            model = Watched(criterion="agreement", tolerance=0.1, random_state=0).set_fit_request(sample_weight=True)
             model.set_score_request(sample_weight=True)
             cross_validate(model, X, Y, cv=2, params={"sample_weight": np.arange(1.0, len(Y) + 1)})
         assert sorted(len(weight) for weight in is_oob) == [len(Y) // 2, len(Y) // 2 + 1]
@@ -224,14 +236,14 @@ class TestLikeAnyEstimator:
     def test_columns_by_set_output_inside(self) -> None:
         frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
         pipeline = make_pipeline(StandardScaler(), RandomForestClassifier()).set_output(transform="pandas")
-        model = RightSizedClassifier(pipeline, confidence=0.9, random_state=0).fit(frame, Y)
+        model = RightSizedClassifier(pipeline, criterion="agreement", tolerance=0.1, random_state=0).fit(frame, Y)
         assert list(model.estimator_[-1].feature_names_in_) == list(frame.columns)
 
 
 class TestUnwrapped:
     @pytest.mark.slow
     def test_analyze_and_truncate_find_the_ensemble(self) -> None:
-        model = RightSizedClassifier(confidence=0.993, random_state=0).fit(X, Y)
+        model = RightSizedClassifier(criterion="agreement", tolerance=0.007, random_state=0).fit(X, Y)
         assert ens_plugin.analyze(model, X, Y).n_members == model.n_members_
         assert ens_plugin.in_bag(model, X, Y).shape == (model.n_members_, len(Y))
         small = ens_plugin.truncate(model, 5)
@@ -242,8 +254,10 @@ class TestUnwrapped:
     @pytest.mark.slow
     def test_around_a_pipeline_and_inside_one(self) -> None:
         pipeline = make_pipeline(StandardScaler(), RandomForestClassifier())
-        inner = RightSizedClassifier(pipeline, confidence=0.97, random_state=0).fit(X, Y)
-        outer = make_pipeline(StandardScaler(), RightSizedClassifier(confidence=0.97, random_state=0)).fit(X, Y)
+        inner = RightSizedClassifier(pipeline, criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
+        outer = make_pipeline(
+            StandardScaler(), RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0)
+        ).fit(X, Y)
         for model in (inner, outer):
             assert ens_plugin.analyze(model, X, Y).n_members > 1
         assert len(ens_plugin.truncate(inner, 5)[-1].estimators_) == 5

@@ -50,7 +50,6 @@ def plan_of(kind: str, **changes: Any) -> Plan:
         "features": tuple(COLUMNS),
         "as_frame": False,
         "grouping": grouping,
-        "with_path": True,
         "sample_limit": sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size)),
         "sampling_seed": SEED,
         "highest_key": LARGEST_KEY,

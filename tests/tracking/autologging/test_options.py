@@ -341,10 +341,10 @@ def test_a_criterion_without_its_metric_is_refused_at_once() -> None:
 
 
 def test_criterion_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
-    autolog(criterion="agreement", confidence=0.9, log_artifacts=False, max_overhead=PATIENT)
+    autolog(criterion="agreement", tolerance=0.1, log_artifacts=False, max_overhead=PATIENT)
     model = classifier().fit(X, y)
     assert wait_until_sent(60.0)
-    expected = analyze(model, X, y, criterion="agreement", confidence=0.9)
+    expected = analyze(model, X, y, criterion="agreement", tolerance=0.1)
     size = only_run(embedded, experiment).data.metrics["ens.recommended_size"]
     assert size == expected.recommended_size
     assert size != analyze(model, X, y).recommended_size

@@ -77,17 +77,18 @@ def test_blocks_of_two_labels_are_higher_only_where_their_outputs_are_added_up()
         heights.append(-(-N_ROWS // total))
         return blocks
 
-    def tally(with_path: bool) -> Any:
+    def tally() -> Any:
         rng, target = np.random.default_rng(0), (Y > 0).astype(np.int64)
-        return tally_rows(
-            adapter, adapter.prepare(X), None, target, np.ones(N_ROWS), with_path=with_path, rng=rng, progress=progress
-        )
+        return tally_rows(adapter, adapter.prepare(X), None, target, np.ones(N_ROWS), rng=rng, progress=progress)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 50)
         patch.setattr("ens_plugin.analysis.evidence.BLOCK_BYTES", 400 * 8 * CHUNK)
-        low, high = tally(with_path=True), tally(with_path=False)
-    assert heights[1] > 2 * heights[0]
+        high = tally()
+        # With so many sampled rows for each block, no outputs are added up.
+        patch.setattr("ens_plugin.analysis.evidence.FEW_SAMPLED", N_ROWS)
+        low = tally()
+    assert heights[0] > 2 * heights[1]
     for one, other in zip(vars(low.tally).values(), vars(high.tally).values(), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(low.sample.block.score, high.sample.block.score)
@@ -102,7 +103,7 @@ def test_higher_blocks_whose_outputs_are_read_after_all_are_read_in_parts(monkey
 
     def tallied() -> Any:
         rng = np.random.default_rng(0)
-        return tally_rows(adapter, features, None, target, np.ones(N_ROWS), with_path=False, rng=rng, progress=None)
+        return tally_rows(adapter, features, None, target, np.ones(N_ROWS), rng=rng, progress=None)
 
     summed, block = tallied(), adapter.block
     monkeypatch.setattr(type(adapter), "value_sums", lambda *_: None)
