@@ -112,7 +112,7 @@ class TestTheCurve:
         assert found.finite_from is not None
         assert found.finite_from > 16
         assert np.isnan(report.error)
-        assert not {"neg_log_loss", "neg_log_loss_upper", "neg_log_loss_shortfall"} & set(report.metrics())
+        assert not {"neg_log_loss", "neg_log_loss_upper", "neg_log_loss_shortfall"} & set(report.scalars())
         assert np.isfinite(report.metrics()["asymptotic_neg_log_loss"])
         low, high = found.clipped_interval
         assert low < -clipped_loss(chance, 16) < high
