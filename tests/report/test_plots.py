@@ -181,7 +181,7 @@ def test_without_axes_a_new_figure_is_made() -> None:
     [
         (0, "Labels as with infinitely many (%)", "infinite\nensemble\n100 %"),
         (1, "Error", "infinite\nensemble\n0.04078"),
-        (2, "Brier score of the probabilities", "infinite\nensemble\n0.0298"),
+        (2, "Brier score of the probabilities", "infinite\nensemble\n0.03027"),
     ],
 )
 def test_each_respect_has_its_own_quantity_limit_and_band(place: int, label: str, level: str) -> None:
@@ -299,13 +299,14 @@ def test_the_axis_shows_the_values_among_which_sizes_are_chosen() -> None:
     )  # fmt: skip
     bottom, top = plot_reports({"forest": steep}, Figure().subplots()).get_ylim()
     limit = 1.0 - curve.asymptote
-    assert bottom == pytest.approx(steep.accuracy - 5.0 * (limit - steep.accuracy))
-    assert limit < top < limit + 0.1
+    assert limit - 6.5 * (limit - steep.accuracy) < bottom < limit - 5.0 * (limit - steep.accuracy)
+    assert limit < top < limit + 0.01
 
 
 def test_a_report_is_drawn_by_the_quantity_that_decided_on_axes_of_its_own() -> None:
     names = {
-        "classification": "Brier score of the probabilities", "large_classification": "Labels as with infinitely many (%)",
+        "classification": "Brier score of the probabilities",
+        "large_classification": "Labels as with infinitely many (%)",
         "capped": "Accuracy (%)", "regression": "RMSE", "score": "roc_auc",
     }  # fmt: skip
     for name, label in names.items():

@@ -22,7 +22,7 @@ from ens_plugin.report.size_curves import (
     whole_curve,
 )
 from ens_plugin.report.svg import NARROW, WIDE, Frame, curve_svg, pictures
-from ens_plugin.report.text import error_text
+from ens_plugin.report.text import measure_text
 from tests import reports
 
 REPORTS = reports.all_reports()
@@ -159,9 +159,9 @@ def test_letters_have_eleven_pixels_at_the_least_width_of_each_picture() -> None
 
 
 @pytest.mark.parametrize("frame", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("tolerance", [(0.0408, 0.0410), (0.0408, 0.048), (0.0, 0.0408), (0.01, 0.2)])
+@pytest.mark.parametrize("tolerance", [(0.9590, 0.9592), (0.952, 0.9592), (0.9592, 1.0), (0.8, 0.99)])
 def test_a_tolerance_is_a_band_with_a_word(tolerance: tuple[float, float], frame: Frame) -> None:
-    curve = report_curve("forest", REPORTS["classification"])
+    curve = measure_curve("forest", REPORTS["classification"])
     picture = Picture([replace(curve, tolerance=tolerance)], frame)
     assert picture.misplaced() == []
     assert [box.text for box in picture.boxes()].count("enough") == 1
@@ -202,9 +202,9 @@ def test_values_of_any_size_have_axes(value: float) -> None:
 
 def test_tips_of_several_curves_name_each() -> None:
     report = REPORTS["classification"]
-    curves = [report_curve("one", report), report_curve("other", REPORTS["large_classification"])]
+    curves = [measure_curve("one", report), measure_curve("other", REPORTS["large_classification"])]
     tips = {tip.size: tip.text for tip in size_tips(curves, (5.0, 1000.0))}
-    value = error_text(report.error, report.error_curve.metric)
+    value = measure_text(report, report.error)
     assert tips[report.n_members].startswith(f"{report.n_members} trees\none: {value} (")
     assert "\nother: " in tips[report.n_members]
 
