@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.metrics import make_scorer
+from sklearn.metrics import accuracy_score, make_scorer
 
 from tests.forests import Array
 
-__all__ = ["MACRO_F1", "macro_f1"]
+__all__ = ["ACCURACY", "MACRO_F1", "macro_f1"]
 
 
 def macro_f1(truth: Array, predicted: Array, sample_weight: Array | None = None) -> float:
@@ -22,3 +22,5 @@ def macro_f1(truth: Array, predicted: Array, sample_weight: Array | None = None)
 
 
 MACRO_F1 = make_scorer(macro_f1)
+# The name "accuracy" is that of the default; a scorer is a metric like any other.
+ACCURACY = make_scorer(accuracy_score)

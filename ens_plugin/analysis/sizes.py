@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ens_plugin.core.weights import RowWeight
 
 __all__ = [
+    "PROMISED_LEVEL",
     "Goal",
     "NoLimit",
     "SizeLaw",

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.metrics import mean_squared_error
 
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
@@ -97,7 +96,8 @@ class TestReproducible:
         model, X, y = cancer()
         one, other = (analyze(model, X, y, criterion="agreement", random_state=seed) for seed in (1, 2))
         np.testing.assert_array_equal(one.error_curve.error, other.error_curve.error)
-        assert one.recommended_size == other.recommended_size
+        np.testing.assert_array_equal(one.recommendation.losses, other.recommendation.losses)
+        # The promise is an upper bound, which draws decide.
         assert one.recommendation.interval != other.recommendation.interval
 
     @pytest.mark.fast_cases("two labels", "regression")
@@ -144,13 +144,16 @@ class TestReport:
     @every_fast_problem
     def test_recommendation_meets_its_own_criterion(self, problem: Any) -> None:
         model, X, y = problem()
-        advice = analyze(model, X, y, max_size=200_001).recommendation
-        assert advice.size is not None
-        low, high = advice.interval
-        assert 1 <= low <= advice.size
-        assert high is None or advice.size <= high
-        assert advice.loss_at(advice.size) <= advice.tolerance
-        assert str(advice.size) in advice.reason
+        report = analyze(model, X, y, max_size=200_001)
+        for advice in report.criteria:
+            assert advice.size is not None
+            low, high = advice.interval
+            assert 1 <= low <= advice.size
+            assert high is None or advice.size <= high
+            assert advice.loss_at(advice.size) <= advice.tolerance
+            assert advice.loss == pytest.approx(advice.loss_at(report.n_members), abs=0.1 * advice.tolerance)
+            assert f"takes {advice.size:,}".replace(",", "") in advice.reason.replace(",", "")
+            assert advice.is_enough == (advice.loss <= advice.tolerance)
 
     def test_squared_loss_decomposes(self) -> None:
         bias = analyze(*diabetes()).bias_variance
@@ -171,30 +174,36 @@ class TestReport:
         report = analyze(*cancer())
         metrics = report.metrics()
         assert set(metrics) == {
-            "error",
-            "error_lower",
-            "error_upper",
-            "asymptotic_error",
-            "excess_error",
-            "algorithmic_sd",
+            "accuracy",
+            "accuracy_lower",
+            "accuracy_upper",
+            "asymptotic_accuracy",
             "n_members",
             "recommended_size",
-            "size_capped",
             "agreement",
-            "member_error",
             "member_variance",
             "bias",
         }
-        assert all(type(value) is float and np.isfinite(value) for value in metrics.values())
-        assert metrics["excess_error"] == metrics["error"] - metrics["asymptotic_error"]
+        scalars = report.scalars()
+        further = {"error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd"}
+        assert set(scalars) - set(metrics) == {*further, "member_error", "size_capped"}
+        assert all(type(value) is float and np.isfinite(value) for value in scalars.values())
+        assert scalars["excess_error"] == scalars["error"] - scalars["asymptotic_error"]
+        pairs = {"accuracy": "error", "accuracy_lower": "error_upper", "accuracy_upper": "error_lower"}
+        for accuracy, error in pairs.items():
+            assert scalars[accuracy] == 1.0 - scalars[error]
 
     def test_scalars_of_a_regressor(self) -> None:
-        assert set(analyze(*cancer()).metrics()) - set(analyze(*diabetes()).metrics()) == {"agreement"}
+        of_values = analyze(*diabetes()).scalars()
+        assert {"rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse"} < set(analyze(*diabetes()).metrics())
+        assert {"agreement", "accuracy"}.isdisjoint(of_values)
+        assert of_values["rmse"] == pytest.approx(of_values["error"] ** 0.5)
+        assert len(analyze(*cancer()).metrics()) <= 10
 
     def test_capped_size_is_distinct(self) -> None:
         report = analyze(*cancer(), max_size=5)
         assert report.recommended_size is None
-        assert (report.metrics()["recommended_size"], report.metrics()["size_capped"]) == (5.0, 1.0)
+        assert (report.metrics()["recommended_size"], report.scalars()["size_capped"]) == (5.0, 1.0)
         assert "more than 5" in report.recommendation.reason
 
     def test_report_survives_json(self) -> None:
@@ -243,8 +252,8 @@ class TestWeights:
         outputs, in_bag = outputs_of(model, X), ~out_of_bag_mask(model, y.size)
         whole = CustomEnsemble(outputs, in_bag, aggregation=aggregation)
         part = CustomEnsemble(outputs[:, kept], in_bag[:, kept], aggregation=aggregation)
-        with_zeros = analyze(whole, None, y, sample_weight=kept.astype(float)).metrics()
-        without = analyze(part, None, y[kept]).metrics()
+        with_zeros = analyze(whole, None, y, sample_weight=kept.astype(float)).scalars()
+        without = analyze(part, None, y[kept]).scalars()
         for name in ("error", "asymptotic_error", "member_error", "recommended_size", "error_lower", "error_upper"):
             assert with_zeros[name] == pytest.approx(without[name], rel=0.02), name
 

@@ -38,7 +38,7 @@ def test_too_few_rows_with_most_of_the_loss_are_a_doubt() -> None:
     report = report_of(noise)
     assert "Half of the squared error lies on 2 of 300 rows" in report.basis.doubts[0]
     assert not report.is_actionable
-    assert "do not rely on these figures" in report.summary()
+    assert "Do not use these figures." in report.summary()
 
 
 def test_a_tail_without_a_mean_is_a_doubt() -> None:

@@ -32,7 +32,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from tests.forests import CANCER, DIABETES, cancer, fitted
+from tests.forests import CANCER, DIABETES, fitted
 
 
 class TestStoredOutputs:
@@ -199,8 +199,8 @@ class TestBadInput:
         with pytest.raises(InputError, match=r"predicts 2 outputs; pass y of shape \(n_rows, 2\)"):
             analyze(model, X, y)
 
-    @pytest.mark.parametrize("tolerance", [0.5, 0.0, 99, np.nan])
-    def test_tolerance_outside_its_range(self, tolerance: float) -> None:
+    @pytest.mark.parametrize("tolerance", [0.5, 1.0, 99, 0.0, np.nan])
+    def test_share_of_other_labels_outside_its_range(self, tolerance: float) -> None:
         with pytest.raises(InputError, match="tolerance"):
             analyze(fitted(), *CANCER, criterion="agreement", tolerance=tolerance)
 

@@ -149,13 +149,15 @@ def test_members_that_vote_tie_and_a_tie_needs_infinitely_many() -> None:
     assert np.isinf(ties["needed"]).all()
 
 
-def test_two_members_tell_no_size() -> None:
+def test_two_members_know_the_size_from_far_and_promise_a_large_one() -> None:
     X, y = problem(2)
-    found = ens_plugin.agreement(
-        RandomForestClassifier(2, random_state=0).fit(X[:N_TRAINED], y[:N_TRAINED]), X[N_TRAINED:N_TRAINED + 200]
-    )  # fmt: skip
-    assert found.recommended_size is None
-    assert "cannot be told" in str(found)
+    rows = X[N_TRAINED : N_TRAINED + 200]
+    pair = RandomForestClassifier(2, random_state=0).fit(X[:N_TRAINED], y[:N_TRAINED])
+    found, known = ens_plugin.agreement(pair, rows), ens_plugin.agreement(forest(2, 600), rows)
+    low, high = found.recommendation.interval
+    assert high is None or high > 100 * low
+    assert known.recommended_size is not None
+    assert found.recommended_size is None or found.recommended_size >= known.recommended_size
 
 
 def test_members_that_never_differ_agree_at_every_size() -> None:
@@ -402,7 +404,7 @@ def test_missing_values_are_refused_where_the_model_takes_none() -> None:
         ens_plugin.agreement(model, TODAY.mask(pd.DataFrame(np.eye(*TODAY.shape) > 0, TODAY.index, TODAY.columns)))
 
 
-@pytest.mark.parametrize("options", [{"tolerance": 0.6}, {"interval_level": 2.0}, {"max_size": 0}])
+@pytest.mark.parametrize("options", [{"tolerance": 0.6}, {"tolerance": 0.0}, {"interval_level": 2.0}, {"max_size": 0}])
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(options))):
         ens_plugin.agreement(OF_CANCER, TODAY, **options)
@@ -430,16 +432,15 @@ def test_an_analysis_takes_the_agreement_from_rows_without_labels_and_nothing_el
     assert (report.error, report.recommended_size) == (plain.error, plain.recommended_size)
     assert of_labels.interval[1] / of_labels.interval[0] > found.interval[1] / found.interval[0]
     assert report.basis.n_unlabelled == len(others)
-    assert "is that on 5000 rows without labels" in " ".join(str(report).split())
+    assert "on 5000 rows without labels" in " ".join(report.details().split())
     assert ens_plugin.EnsembleReport.from_json(report.to_json()).basis.n_unlabelled == len(others)
 
 
-def test_the_agreement_chooses_the_size_from_rows_without_labels() -> None:
+def test_a_wanted_agreement_has_its_size_from_rows_without_labels() -> None:
     X, y = problem(2)
     labelled, others = slice(N_TRAINED, 1200), X[1200:]
-    report = ens_plugin.analyze(
-        forest(2), X[labelled], y[labelled], data="holdout", criterion="agreement", tolerance=0.05, unlabelled=others
-    )
+    options: Any = {"criterion": "agreement", "tolerance": 0.05, "data": "holdout"}
+    report = ens_plugin.analyze(forest(2), X[labelled], y[labelled], unlabelled=others, **options)
     assert report.recommendation.criterion == "agreement"
     assert report.recommended_size == ens_plugin.agreement(forest(2), others, tolerance=0.05).recommended_size
 

@@ -166,10 +166,10 @@ def test_the_interval_of_the_size_holds_the_luck_that_all_rows_share(share: floa
         outputs, counted = np.stack([1.0 - second, second], axis=2), rng.random(second.shape) < share
         loss = brier_loss(sample_of(RowBlock(outputs, counted, rng.integers(0, 2, 300), 2)))
         assert loss is not None
-        low, high = loss.size_interval(0.005, 20_001, 0.95)
+        low, high = loss.size_interval(0.001, 20_001, 0.95)
         assert high is not None
-        # The variance of one member is 0.26² / 3, the Brier score 1/4.
-        held += low <= 0.26**2 / 3 / (0.005 * 0.25) <= high
+        # The variance of one member is 0.26² / 3.
+        held += low <= 0.26**2 / 3 / 0.001 <= high
     assert held >= 360
 
 
@@ -177,7 +177,6 @@ def test_the_interval_of_the_size_holds_the_luck_that_all_rows_share(share: floa
 def test_the_interval_of_the_size_holds_the_luck_of_raw_scores(share: float) -> None:
     """Halves of the members, whose noise all rows share, held 61 and 21 % of the sizes."""
     held, centre = 0, np.linspace(-1.5, 1.5, 300)
-    squared = (expit(centre) * expit(-centre)).mean()
     # The second derivative of (p - y)² in the score is on average 2 p² (1 - p)²; the variance of a score is 4/3.
     variance = np.square(expit(centre) * expit(-centre)).mean() * 4.0 / 3.0
     for seed in range(400):
@@ -187,9 +186,9 @@ def test_the_interval_of_the_size_holds_the_luck_of_raw_scores(share: float) -> 
         block = RowBlock(both_scores(scores), rng.random(scores.shape) < share, target, 2)
         loss = brier_loss(sample_of(block), two_chances)
         assert loss is not None
-        low, high = loss.size_interval(0.005, 20_001, 0.95)
+        low, high = loss.size_interval(0.001, 20_001, 0.95)
         assert high is not None
-        held += low <= variance / (0.005 * squared) <= high
+        held += low <= variance / 0.001 <= high
     assert held >= 360
 
 

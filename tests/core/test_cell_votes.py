@@ -48,19 +48,19 @@ def test_probabilities_and_more_labels_take_the_two_best_labels() -> None:
     np.testing.assert_allclose(cells.mean, np.abs(lead.mean(axis=0)), atol=1e-12)
     np.testing.assert_allclose(cells.sd, lead.std(axis=0, ddof=1), atol=1e-12)
     assert not cells.votes
-    assert (np.diff(cells.values([1, 11, 101])) > 0).all()
+    assert (np.diff(cells.losses([1, 11, 101])) < 0).all()
 
 
 def test_agreement_and_size_are_those_of_the_cells_where_members_are_many() -> None:
     probability = [0.05, 0.3, 0.42, 0.8]
     cells, votes = gathered(probability, 25, 4000, 2)
     share = votes.mean(axis=0)
-    np.testing.assert_allclose(cells.values([1, 31, 301]), agreement(share, None, [1, 31, 301]), atol=2e-3)
-    size = cells.size_within(0.99, 20001)
+    np.testing.assert_allclose(cells.losses([1, 31, 301]), 1.0 - agreement(share, None, [1, 31, 301]), atol=2e-3)
+    size = cells.size_within(0.01, 20001)
     assert size == pytest.approx(recommended_size(share), rel=0.15)
-    draws = cells.size_draws(0.99, 20001)
+    draws = cells.size_draws(0.01, 20001)
     assert np.quantile(draws, 0.025) < size < np.quantile(draws, 0.975)
-    np.testing.assert_array_equal(draws, cells.size_draws(0.99, 20001))
+    np.testing.assert_array_equal(draws, cells.size_draws(0.01, 20001))
     assert (draws % 2 == 1).all()
 
 
@@ -90,7 +90,7 @@ def test_the_size_is_that_of_the_integral_over_the_lead_of_one_cell(votes: bool,
         np.array([100.0, 100.0]),
         votes,
     )
-    size = cells.size_within(0.995, 20001)
+    size = cells.size_within(0.005, 20001)
     assert size is not None
     assert disagreement(1.1 * size + 2) < 0.005 < disagreement(0.9 * size - 2)
 
@@ -108,12 +108,12 @@ def test_leads_of_three_labels_are_no_votes_of_two() -> None:
 
 
 def test_drawn_sizes_have_the_quantiles_of_students_distribution() -> None:
-    """One cell of four members: at a lead m the size is (z sd/m)^2, with z the normal quantile of the confidence."""
+    """One cell of four members: at a lead m the size is (z sd/m)^2, with z the normal quantile of 0.99."""
     one = np.ones(1)
     cells = CellVotes(0.1 * one, 0.6 * one, 4.0 * one, one, 100.0 * one, votes=False)
     lead = 0.1 + 0.3 * t.rvs(3, size=200_000, random_state=0)
     exact = (2.3263 * 0.6 / lead) ** 2
-    found = cells.size_draws(0.99, 200_001)
+    found = cells.size_draws(0.01, 200_001)
     for level in (0.25, 0.5, 0.75):
         below = np.mean(exact <= np.quantile(found, level))
         assert below == pytest.approx(level, abs=0.06)
@@ -127,7 +127,7 @@ def test_drawn_sizes_have_the_spread_of_the_cells_shares() -> None:
     )
     share = beta.rvs(6.0, 6.0, size=200_000, random_state=0)
     exact = (norm.ppf(1.0 - 0.01 / share) / 0.2) ** 2
-    found = cells.size_draws(0.99, 20001)
+    found = cells.size_draws(0.01, 20001)
     assert np.log(found).std() == pytest.approx(np.log(exact).std(), rel=0.15)
     assert np.log(found).mean() == pytest.approx(np.log(exact).mean(), abs=0.02)
 
@@ -141,7 +141,7 @@ def test_the_interval_of_the_size_covers_where_eight_cells_are_known_from_100_me
         probability = rng.beta(0.7, 0.7, 8)
         truth = recommended_size(probability) or np.inf
         cells, _ = gathered(probability, 60, 100, repetition)
-        low, high = np.quantile(cells.size_draws(0.99, 20001), [0.025, 0.975], method="inverted_cdf")
+        low, high = np.quantile(cells.size_draws(0.01, 20001), [0.025, 0.975], method="inverted_cdf")
         covered += low <= truth <= high
     assert covered >= 54
 

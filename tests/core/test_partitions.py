@@ -122,14 +122,14 @@ def true_agreement(weights: tuple[float, ...], size: int) -> float:
 def test_agreement_of_many_questions_is_the_true_one(kind: str, n_samples: int, within: float) -> None:
     law = fit_partitions(drawn_codes(KINDS[kind], 4000, n_samples, 0), None, 0)
     for size in (1, 5, 33, 129):
-        assert law.values([size])[0] == pytest.approx(true_agreement(KINDS[kind], size), abs=within)
+        assert 1.0 - law.losses([size])[0] == pytest.approx(true_agreement(KINDS[kind], size), abs=within)
 
 
 def test_agreement_grows_to_one() -> None:
     law = fit_partitions(drawn_codes(KINDS["two rivals"], 300, 8, 0), None, 0)
-    values = law.values([1, 3, 9, 101, 1001, 20001, np.inf])
-    assert np.all(np.diff(values) > 0)
-    assert values[-1] == 1.0
+    losses = law.losses([1, 3, 9, 101, 1001, 20001, np.inf])
+    assert np.all(np.diff(losses) < 0)
+    assert losses[-1] == 0.0
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_interval_holds_the_size_as_often_as_it_says(kind: str) -> None:
     true = int(sizes[np.argmax(agreement >= 0.9)])
     held = 0
     for seed in range(60):
-        low, high = fit_partitions(drawn_codes(KINDS[kind], 300, 8, seed), None, seed).size_interval(0.9, 20_001, 0.95)
+        low, high = fit_partitions(drawn_codes(KINDS[kind], 300, 8, seed), None, seed).size_interval(0.1, 20_001, 0.95)
         held += low - 2 <= true <= (np.inf if high is None else high + 2)
     assert held >= 51
 
@@ -150,8 +150,8 @@ def test_groups_widen_the_interval() -> None:
     """Copies of questions tell nothing new."""
     codes = drawn_codes(KINDS["two rivals"], 100, 8, 0)
     copied, groups = np.tile(codes, 10), np.tile(np.arange(100), 10)
-    alone = fit_partitions(copied, None, 0).size_interval(0.9, 20_001, 0.95)
-    together = fit_partitions(copied, groups, 0).size_interval(0.9, 20_001, 0.95)
+    alone = fit_partitions(copied, None, 0).size_interval(0.1, 20_001, 0.95)
+    together = fit_partitions(copied, groups, 0).size_interval(0.1, 20_001, 0.95)
     assert together[0] < alone[0]
     assert alone[1] is not None
     assert together[1] is None or together[1] > alone[1]
@@ -161,13 +161,13 @@ def test_unequal_numbers_of_samples_are_partitions_too() -> None:
     codes = drawn_codes(KINDS["many answers"], 2000, 16, 0)
     codes[np.arange(16)[:, None] >= np.random.default_rng(0).integers(3, 17, 2000)] = -1
     law = fit_partitions(codes, None, 0)
-    assert law.values([33])[0] == pytest.approx(true_agreement(KINDS["many answers"], 33), abs=0.03)
+    assert 1.0 - law.losses([33])[0] == pytest.approx(true_agreement(KINDS["many answers"], 33), abs=0.03)
 
 
 def test_many_partitions_are_sampled() -> None:
     law = fit_partitions(drawn_codes(KINDS["many answers"], 6000, 40, 0), None, 0)
     assert law.likelihood.shape[0] <= 2000
-    assert law.values([33])[0] == pytest.approx(true_agreement(KINDS["many answers"], 33), abs=0.03)
+    assert 1.0 - law.losses([33])[0] == pytest.approx(true_agreement(KINDS["many answers"], 33), abs=0.03)
 
 
 def test_chances_at_a_point_are_those_of_its_shares() -> None:

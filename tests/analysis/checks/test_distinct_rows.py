@@ -53,7 +53,7 @@ def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:
     size = report.recommended_size
     assert (size is None) == (high is None or high > 4 * low)
     assert size is None or low <= size <= (high or 20001)
-    assert report.recommendation.values.shape == report.recommendation.sizes.shape
+    assert report.recommendation.losses.shape == report.recommendation.sizes.shape
     assert EnsembleReport.from_json(report.to_json()).to_json() == report.to_json()
 
 
@@ -100,4 +100,4 @@ def test_the_number_of_threads_changes_nothing(n_jobs: int) -> None:
     forest = RandomForestClassifier(30, random_state=0).fit(X, y)
     one, other = analyze(forest, X, y), analyze(forest, X, y, n_jobs=n_jobs)
     assert one.recommendation.interval == other.recommendation.interval
-    np.testing.assert_array_equal(one.recommendation.values, other.recommendation.values)
+    np.testing.assert_array_equal(one.recommendation.losses, other.recommendation.losses)

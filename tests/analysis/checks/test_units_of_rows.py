@@ -59,7 +59,7 @@ def test_standardised_rows_are_doubted_and_rows_as_trained_are_not(name: str) ->
     model = MODELS[name]()
     scaled = ens_plugin.analyze(model, SCALED[FRESH], y[FRESH], data="holdout")
     assert any("another scale than the training rows" in doubt for doubt in scaled.basis.doubts)
-    assert "do not rely on these figures" in str(scaled)
+    assert "Do not use these figures." in str(scaled)
     fresh = ens_plugin.analyze(model, X[FRESH], y[FRESH], data="holdout")
     assert not fresh.basis.doubts
     assert not any("outside of the values" in warning for warning in fresh.warnings)

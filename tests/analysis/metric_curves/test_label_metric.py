@@ -24,7 +24,7 @@ from ens_plugin.analysis.metric_curves import TwoErrors, label_metric_curve
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.core.intervals import ErrorDraws
 from tests.forests import Array, cancer, digits
-from tests.scorers import MACRO_F1
+from tests.scorers import ACCURACY, MACRO_F1
 
 SIZES = np.array([1.0, 3.0, 11.0, 101.0, np.inf])
 
@@ -160,7 +160,7 @@ def test_a_rare_label_of_few_rows_is_averaged_over_subsets() -> None:
 def test_accuracy_is_what_the_error_leaves(weighted: bool) -> None:
     forest, X, y = cancer()
     weight = np.where(y == 1, 4.0, 1.0) if weighted else None
-    accuracy = analyze(forest, X, y, metric="accuracy", sample_weight=weight).error_curve
+    accuracy = analyze(forest, X, y, metric=ACCURACY, sample_weight=weight).error_curve
     error = analyze(forest, X, y, sample_weight=weight).error_curve
     for size in (5, 51, 501, np.inf):
         assert accuracy.at(size) == pytest.approx(1.0 - error.at(size), abs=2e-4)
@@ -171,7 +171,7 @@ def test_accuracy_is_what_the_error_leaves(weighted: bool) -> None:
 @pytest.mark.slow
 def test_accuracy_of_many_labels_is_what_the_error_leaves() -> None:
     forest, X, y = digits()
-    accuracy = analyze(forest, X, y, metric="accuracy").error_curve
+    accuracy = analyze(forest, X, y, metric=ACCURACY).error_curve
     error = analyze(forest, X, y).error_curve
     assert accuracy.estimator == "deconvolved"
     for size in (5, 51, 501, np.inf):

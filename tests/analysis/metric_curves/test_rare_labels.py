@@ -34,7 +34,7 @@ def page(found: EnsembleReport, directory: Path) -> str:
 def test_a_metric_of_three_rows_is_not_relied_upon(metric: str, tmp_path: Path) -> None:
     found = report(metric, 3)
     assert any("Only 3 out-of-bag rows have the label 'rare'" in doubt for doubt in found.basis.doubts)
-    assert "do not rely on these figures" in found.summary()
+    assert "Do not use these figures." in found.summary()
     assert "<h1>Do not rely on these figures." in page(found, tmp_path)
 
 

@@ -156,7 +156,7 @@ class TestForests:
         report = analyze(forest, X, y, sample_weight=weight)
         assert report.basis.doubts
         assert not report.is_actionable
-        assert "do not rely" in report.summary()
+        assert "Do not use these figures." in report.summary()
 
     def test_weights_of_zero(self) -> None:
         X, y = rows(600, 0.3)
