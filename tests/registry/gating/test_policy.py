@@ -100,7 +100,7 @@ def test_a_policy_tells_what_it_needs() -> None:
 
 
 def test_every_scalar_that_is_logged_can_be_asked_for() -> None:
-    logged = {name for report in all_reports().values() for name in (*report.metrics(), *COSTS)}
+    logged = {name for report in all_reports().values() for name in (*report.scalars(), *COSTS)}
     scores = {"roc_auc", "roc_auc_lower", "roc_auc_upper", "asymptotic_roc_auc", "roc_auc_shortfall"}
     assert {*REPORT_SCALARS} | scores == logged | {"size_ratio"}
     assert read_policy({"report": {name: {"min": 0.5} for name in scores}}).requirements

@@ -10,6 +10,7 @@ from ens_plugin.registry.policy import REPORT_SCALARS, check_share_bounds, read_
 from tests.reports import all_reports, classification_report, custom_metric_report, regression_report, score_report
 
 SHARES = (
+    "accuracy", "accuracy_lower", "accuracy_upper", "asymptotic_accuracy",
     "error", "error_lower", "error_upper", "asymptotic_error", "algorithmic_sd", "agreement", "member_error",
     "member_variance", "bias",
 )  # fmt: skip

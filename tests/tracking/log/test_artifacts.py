@@ -44,7 +44,7 @@ def test_the_table_and_the_report_keep_every_bit(tmp_path: Path) -> None:
 def test_no_picture_is_larger_than_its_figure(excess: float, tmp_path: Path) -> None:
     """An ensemble that errs no more than the infinite one once made a picture a million pixels high."""
     report = next(report for key, report in all_reports().items() if "regression" in key)
-    advice = replace(report.recommendation, values=np.full_like(report.recommendation.values, excess))
+    advice = replace(report.recommendation, losses=np.full_like(report.recommendation.losses, excess))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         folder = draw_figures(replace(report, recommendation=advice), tmp_path / "figures")

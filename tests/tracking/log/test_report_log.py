@@ -18,7 +18,7 @@ import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.findings import codes_of
-from ens_plugin.report.answer import headline
+from ens_plugin.report.answers import headline
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.log import curve_points, scalar_points
 from tests.reports import all_reports, capped_report, classification_report, regression_report, with_doubts
@@ -196,7 +196,7 @@ def test_a_persons_description_is_kept(embedded: mlflow.MlflowClient) -> None:
     assert embedded.get_run(run.info.run_id).data.tags["mlflow.note.content"] == "My note"
 
 
-@pytest.mark.fast_cases("classification", "regression", "hostile", "path", "score")
+@pytest.mark.fast_cases("classification", "regression", "hostile", "score")
 @pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("name", all_reports())
 def test_every_kind_of_report_can_be_logged(name: str, embedded: mlflow.MlflowClient) -> None:
@@ -314,7 +314,7 @@ def test_the_tags_of_a_run_have_verdict_size_and_codes(embedded: mlflow.MlflowCl
         assert tags["ens.verdict"] == headline(report)
         assert tags["ens.size"] == size
     tags = embedded.get_run(log_report(doubted)).data.tags
-    assert tags["ens.verdict"] == "do not rely on these figures."
+    assert tags["ens.verdict"] == "Do not use these figures."
     assert tags["ens.findings"] == ", ".join(codes_of(doubted.findings))
 
 

@@ -690,9 +690,11 @@ def test_a_search_by_a_metric_of_the_report_finds_its_own_model_only(case: Case)
         case.log(bad())
     experiment = [run.info.experiment_id]
     for prefix, wanted in (("ens", [first.model_id]), ("unlinked", [])):
-        found = case.client.search_logged_models(experiment, f"metrics.{prefix}.error < 0.2")
+        found = case.client.search_logged_models(experiment, f"metrics.{prefix}.accuracy > 0.8")
         assert [model.model_id for model in found] == wanted
-    assert len(case.client.search_runs(experiment, "metrics.ens.error < 0.2 and metrics.unlinked.error < 0.2")) == 1
+    assert (
+        len(case.client.search_runs(experiment, "metrics.ens.accuracy > 0.8 and metrics.unlinked.accuracy > 0.8")) == 1
+    )
 
 
 def test_there_are_forty_arrangements() -> None:
