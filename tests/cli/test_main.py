@@ -18,6 +18,7 @@ from ens_plugin import EnsembleReport, _kernel
 from ens_plugin.cli import main
 from ens_plugin.cli.inputs import OPTIONS
 from ens_plugin.cli.main import cli
+from ens_plugin.report import three_answers
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 
@@ -177,11 +178,13 @@ def test_files_are_written_beside_the_result(run: Run, tmp_path: Path) -> None:
 def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     yes = run("recommend", *CANCER)
     assert yes.code == 0
-    assert yes.out.startswith(f"Recommended size: {cancer_report().recommended_size} trees (95 % interval ")
-    assert "now 60." in yes.out
+    assert " ".join(yes.out.split()) == " ".join(
+        f"{each.question} {each.text}" for each in three_answers(cancer_report())
+    )
+    assert yes.out.startswith(f"More trees? Yes, {cancer_report().recommended_size}: ")
     no = run("recommend", *CANCER, "--tolerance", "0.0001", "--max-size", "101")
     assert no.code == 1
-    assert no.out.startswith("Recommended size: more than 101 trees")
+    assert no.out.startswith("More trees? Yes, more than 101: ")
 
 
 def test_the_agreement_can_be_that_on_rows_without_labels(run: Run) -> None:
@@ -233,7 +236,7 @@ def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
     few = ("cancer.joblib", "--data", "few.csv", *CANCER[3:], "--holdout")
     outcome = run("recommend", *few, "--max-size-ratio", "100")
     assert outcome.code == 2
-    assert outcome.out.startswith("Warning: 10 rows are too few to decide whether 60 trees are enough.")
+    assert outcome.out.startswith("More trees? That cannot be told: 10 rows are too few.\n")
 
 
 @pytest.mark.slow
@@ -394,7 +397,8 @@ def test_demo_trains_nothing_if_the_server_is_down(run: Run, monkeypatch: pytest
 def test_metric_by_name(run: Run) -> None:
     outcome = run("recommend", *CANCER, "--metric", "roc_auc", "--tolerance", "0.01")
     assert outcome.code == 0
-    assert "trees are enough for a difference of 0.01." in " ".join(outcome.out.split())
+    assert outcome.out.startswith("More trees? No, fewer: 9 give 0.987 instead of 0.993 ")
+    assert "How good?   roc_auc 0.993 on new rows" in outcome.out
     outcome = run("analyze", *CANCER, "--metric", "roc_auk")
     assert outcome.code == 2
     assert "near are 'roc_auc'" in " ".join(outcome.err.split())

@@ -38,7 +38,7 @@ CHECKS = (
 def outcome(source: str = "models:/churn/7", name: str | None = "churn", version: str | None = "8") -> Rightsizing:
     report = classification_report()
     logged = LoggedCut(RUN_ID, MODEL_ID, name, version)
-    cut_report = replace(report, n_members=59)
+    cut_report = replace(report, n_members=119)
     return Rightsizing(source, "logged", report, cut_report, CHECKS, SAVINGS, logged)
 
 

@@ -33,7 +33,7 @@ def test_summary_is_what_the_script_prints(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     with redirect_stdout(printed):
         exec(SCRIPT, names)
-    (shown,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
+    (shown,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier,"))
     assert printed.getvalue().startswith(shown.rstrip("\n"))
     size = names["report"].recommended_size
     assert f"`truncate(forest, {size})`" in README
@@ -43,10 +43,12 @@ def test_summary_is_what_the_script_prints(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_picture_and_text_have_the_same_numbers() -> None:
-    """The picture keeps what is written in it; its size and errors are those of the summary below."""
+    """The picture keeps what is written in it; its sizes and accuracies are those of the answers above it."""
     with Image.open(Path(__file__).parents[2] / "docs" / "images" / "error_curve.png") as picture:
         written = str(picture.info["Description"])
-    (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier:"))
-    for words, mark in (("recommended", "recommended"), ("this model", "current")):
-        size, accuracy = re.search(rf"(\d+) trees \({words}\) +([\d.]+) %", printed).groups()  # type: ignore[union-attr]
-        assert f"{mark} {size}: {100 - float(accuracy):.2f} %" in written
+    (printed,) = (text for _, text in BLOCKS if text.startswith("RandomForestClassifier,"))
+    now, size, cut, here = re.search(  # type: ignore[union-attr]
+        r", (\d+) trees\n.*fewer: (\d+) give ([\d.]+ %) .*How good\? +([\d.]+ %) right", printed, re.DOTALL
+    ).groups()
+    assert f"recommended {size}: {cut}" in written
+    assert f"current {now}: {here}" in written

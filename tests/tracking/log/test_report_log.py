@@ -182,8 +182,8 @@ def test_two_reports_in_one_run_need_two_prefixes(embedded: mlflow.MlflowClient)
         log_report(REPORT)
         log_report(regression_report(), prefix="second")
     data = embedded.get_run(run.info.run_id).data
-    assert data.metrics["ens.error"] == REPORT.error
-    assert data.metrics["second.error"] == regression_report().error
+    assert data.metrics["ens.accuracy"] == REPORT.accuracy
+    assert data.metrics["second.rmse"] == regression_report().rmse
     assert files(embedded, run.info.run_id) == FILES
     assert files(embedded, run.info.run_id, "ensemble/second") == FILES
     assert data.tags["mlflow.note.content"].count("begin -->") == 2
@@ -285,7 +285,7 @@ def test_a_time_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize("created", ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05", "2026-01-02T04:04:05+01:00"])
 def test_times_are_utc(created: str, embedded: mlflow.MlflowClient) -> None:
     run_id = log_report(replace(REPORT, created=created))
-    assert embedded.get_metric_history(run_id, "ens.error")[0].timestamp == CREATED_MS
+    assert embedded.get_metric_history(run_id, "ens.accuracy")[0].timestamp == CREATED_MS
 
 
 @pytest.mark.usefixtures("embedded", "swift")
