@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,15 @@ from scipy.special import betainc
 from scipy.stats import beta
 
 from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
+from ens_plugin.report import EstimateBasis
+from ens_plugin.report.result import Criterion
 
 __all__ = ["odd_sizes", "report_on_labels", "report_on_values"]
 
 FloatArray = NDArray[np.float64]
 
 VERSIONS = {"ens_plugin": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.0", "scikit-learn": "1.9.1"}
+BRIER_OF_BASE_RATES, TARGET_VARIANCE = 0.2337, 5930.0  # of breast cancer, and of diabetes
 
 
 def report_on_labels(
@@ -48,21 +52,14 @@ def report_on_labels(
         0.95,
         0.0012,
     )
-    enough = np.flatnonzero(agreement >= 0.99)
-    size = int(sizes[enough[0]]) if enough.size else None
-    now = float(np.interp(1.0 / n_members, 1.0 / sizes[::-1], agreement[::-1]))
-    recommendation = SizeRecommendation(
-        size=size,
-        criterion="agreement",
-        confidence=0.99,
-        tolerance=None,
-        agreement=now,
-        interval=(max(1, (size or 20_001) // 2 | 1), size * 2 | 1 if size and size <= 10_000 else None),
-        reason=f"{size} members predict the same label as infinitely many on 99 % of the rows; "
-        f"{n_members} members do on {100 * now:.1f} %.",
-        max_size=20_001,
-        sizes=sizes,
-        values=agreement,
+    advice = _criteria(
+        n_members,
+        {
+            "agreement": _Law(1.0, 1.0 - agreement, 0.01),
+            "error": _Law(limit, error - limit, max(0.02 * limit, 0.002)),
+            "probability": _brier_law(density, sizes),
+        },
+        sizes,
     )
     bias_variance = BiasVariance(
         member_error=float(centres @ density),
@@ -83,12 +80,14 @@ def report_on_labels(
         bags="recorded",
         data="oob",
         error_curve=curve,
-        recommendation=recommendation,
+        recommendation=max(advice[1:], key=lambda found: found.size or math.inf),
         bias_variance=bias_variance,
         algorithmic_sd=0.0021,
-        algorithmic_sd_is_bound=True,
+        algorithmic_sd_is_bound=False,
         created="2026-11-21T06:32:10+00:00",
         versions=dict(VERSIONS),
+        basis=EstimateBasis(baseline_error=0.3726),
+        criteria=advice,
     )
 
 
@@ -101,19 +100,22 @@ def report_on_values(n_members: int, limit: float, variance: float, half_width: 
     curve = ErrorCurve(
         sizes, error, lower, upper, limit, interval, limit, "closed_form", "mean squared error", 0.95, 0.0
     )
-    size = math.ceil(variance / (0.01 * limit)) if limit else None
-    excess = variance / sizes / limit if limit else np.full(sizes.size, 1e6)
+    tolerance = max(0.01 * limit, 1e-4 * TARGET_VARIANCE) if limit else 0.0
+    size = math.ceil(variance / tolerance) if limit else None
     recommendation = SizeRecommendation(
         size=size,
-        criterion="excess_error",
-        confidence=None,
-        tolerance=0.01,
+        criterion="error",
+        tolerance=tolerance,
+        loss=variance / n_members,
+        limit=limit,
         agreement=None,
         interval=(size - 21, size + 26) if size else (4001, None),
-        reason=f"With {size} members the mean squared error is at most 1 % above that of infinitely many.",
+        reason=f"With {n_members} members, the mean squared error is {variance / n_members:.2g} above that of "
+        f"infinitely many; {tolerance:.2g} are allowed, which takes {size} members.",
         max_size=20_001,
+        is_required=True,
         sizes=sizes,
-        values=excess,
+        losses=variance / sizes,
     )
     bias_variance = BiasVariance(limit + variance, variance, limit + variance / n_members, limit, limit, "squared loss")
     return EnsembleReport(
@@ -130,9 +132,63 @@ def report_on_values(n_members: int, limit: float, variance: float, half_width: 
         recommendation=recommendation,
         bias_variance=bias_variance,
         algorithmic_sd=half_width / 20,
-        algorithmic_sd_is_bound=True,
+        algorithmic_sd_is_bound=False,
         created="2026-11-21T06:32:10+00:00",
         versions=dict(VERSIONS),
+        basis=EstimateBasis(baseline_error=TARGET_VARIANCE if limit else math.nan),
+        criteria=(recommendation,),
+    )
+
+
+class _Law(NamedTuple):
+    """The quantity of infinitely many members, what each size loses against it, and the loss that is allowed."""
+
+    limit: float
+    losses: FloatArray
+    tolerance: float
+
+
+def _brier_law(density: FloatArray, sizes: NDArray[np.int64]) -> _Law:
+    """Of the members' share of votes: the square of the chance of error, and its variance by size."""
+    centres = _votes()[0]
+    limit, variance = float(centres**2 @ density), float(centres * (1.0 - centres) @ density)
+    return _Law(limit, variance / sizes, max(0.01 * limit, 0.002 * BRIER_OF_BASE_RATES))
+
+
+def _criteria(
+    n_members: int, laws: dict[Criterion, _Law], sizes: NDArray[np.int64]
+) -> tuple[SizeRecommendation, ...]:
+    """The size in every respect; a real report's error and probabilities have to be enough, its agreement need not."""
+    loss_now = {
+        name: float(np.interp(1.0 / n_members, 1.0 / sizes[::-1], law.losses[::-1])) for name, law in laws.items()
+    }
+    return tuple(
+        _sized(name, law, n_members, loss_now[name], 1.0 - loss_now["agreement"], sizes) for name, law in laws.items()
+    )
+
+
+def _sized(
+    criterion: Criterion, law: _Law, n_members: int, loss: float, agreement: float, sizes: NDArray[np.int64]
+) -> SizeRecommendation:
+    # The last size that loses too much is followed by those that are enough.
+    too_few = np.flatnonzero(law.losses > law.tolerance)
+    after = int(too_few[-1]) + 1 if too_few.size else 0
+    size = int(sizes[after]) if after < sizes.size else None
+    high = None if size is None or size > 10_000 else size * 2 | 1
+    return SizeRecommendation(
+        size=size,
+        criterion=criterion,
+        tolerance=law.tolerance,
+        loss=loss,
+        limit=law.limit,
+        agreement=agreement,
+        interval=(max(1, (size or 20_001) // 2 | 1), high),
+        reason=f"With {n_members} members, {loss:.2g} is lost against infinitely many; {law.tolerance:.2g} is "
+        f"allowed, which takes {size or 'more than 20001'} members.",
+        max_size=20_001,
+        is_required=criterion != "agreement",
+        sizes=sizes,
+        losses=law.losses,
     )
 
 

@@ -29,12 +29,10 @@ __all__ = [
     "label_report",
     "large_classification_report",
     "negative_asymptote_report",
-    "path_report",
     "perfect_report",
     "regression_report",
     "rising_report",
     "score_report",
-    "short_report",
     "small_classification_report",
 ]
 
@@ -55,11 +53,13 @@ def classification_report() -> EnsembleReport:
 
 
 def large_classification_report() -> EnsembleReport:
-    """Digits: 300 trees are fewer than needed, and the answer lies far to the right."""
+    """Digits: 300 trees are fewer than the agreement takes that was asked for."""
     report = report_on_labels(
         n_members=300, n_rows=1797, weights=(0.88, 0.12), shapes=((0.5, 5.0), (20.0, 24.0)), aggregation="mean_proba"
     )
-    return replace(report, error_curve=replace(report.error_curve, estimator="margin"))
+    curve = replace(report.error_curve, estimator="margin")
+    criteria = tuple(replace(found, is_required=found.criterion == "agreement") for found in report.criteria)
+    return replace(report, error_curve=curve, recommendation=criteria[0], criteria=criteria)
 
 
 def with_doubts(report: EnsembleReport, *doubts: str) -> EnsembleReport:
@@ -91,49 +91,16 @@ def rising_report() -> EnsembleReport:
 def capped_report() -> EnsembleReport:
     """Many rows near one half: no size up to 20001 is enough."""
     report = report_on_labels(n_members=100, n_rows=2000, weights=(0.3, 0.7), shapes=((0.5, 6.0), (150.0, 151.0)))
-    recommendation = replace(
-        report.recommendation,
-        size=None,
-        interval=(20_001, None),
-        reason="No size up to 20001 agrees with the infinite ensemble on 99 % of the rows; pass a larger max_size "
-        "or a lower confidence.",
-    )
-    return replace(report, recommendation=recommendation)
+    labels, error, probability = report.criteria
+    above = above_largest(error)
+    return replace(report, recommendation=above, criteria=(labels, above, probability))
 
 
-def path_report() -> EnsembleReport:
-    """The path estimator: one growth order, no asymptote, and a curve that ends at the current size."""
-    report = classification_report()
-    sizes = np.arange(1, 201, dtype=np.int64)
-    wiggle = 0.003 * np.random.default_rng(7).standard_normal(sizes.size) / np.sqrt(sizes / 8.0)
-    error = np.array([report.error_curve.at(1.0 + 0.37 * (size - 1.0)) for size in sizes]) + wiggle
-    half_width = 1.96 * np.sqrt(error * (1.0 - error) / report.n_rows)
-    nan = math.nan
-    curve = ErrorCurve(
-        sizes, error, error - half_width, error + half_width, nan, (nan, nan), nan, "path", "0-1 error", 0.95
-    )
-    return replace(report, error_curve=curve)
-
-
-def short_report() -> EnsembleReport:
-    """A path without an asymptote, which ends before the current size."""
-    report = classification_report()
-    curve, nan = report.error_curve, math.nan
-    kept = curve.sizes <= 55
-    short = ErrorCurve(
-        curve.sizes[kept],
-        curve.error[kept],
-        curve.lower[kept],
-        curve.upper[kept],
-        nan,
-        (nan, nan),
-        nan,
-        "path",
-        "0-1 error",
-        0.95,
-    )
-    unknown = replace(report.bias_variance, ensemble_error=nan, asymptotic_error=nan, bias=nan, member_variance=nan)
-    return replace(report, error_curve=short, bias_variance=unknown, algorithmic_sd=nan)
+def above_largest(found: SizeRecommendation) -> SizeRecommendation:
+    """Return the recommendation of a size above the largest considered, whose losses the current one exceeds."""
+    tolerance = 0.9 * float(found.losses[-1])
+    reason = f"{found.loss:.2g} is lost; {tolerance:.2g} is allowed, which takes more than {found.max_size} members."
+    return replace(found, size=None, interval=(found.max_size, None), tolerance=tolerance, reason=reason)
 
 
 def perfect_report() -> EnsembleReport:
@@ -141,19 +108,21 @@ def perfect_report() -> EnsembleReport:
     sizes = odd_sizes(20_001)
     zero, upper = np.zeros(sizes.size), np.full(sizes.size, 0.0255)
     curve = ErrorCurve(sizes, zero, zero, upper, 0.0, (0.0, 0.0255), 0.0, "deconvolved", "0-1 error", 0.95, 0.0)
-    recommendation = SizeRecommendation(
-        1, "agreement", 0.99, None, 1.0, (1, 1), "All members agree on every row.", 20_001, sizes, np.ones(sizes.size)
+    criteria = tuple(
+        replace(found, size=1, loss=0.0, limit=limit, agreement=1.0, interval=(1, 1), losses=zero)
+        for found, limit in zip(classification_report().criteria, (1.0, 0.0, 0.0), strict=True)
     )
     bias_variance = BiasVariance(0.0, 0.0, 0.0, 0.0, 0.0, "0-1 error")
     return replace(
         classification_report(),
         n_members=25,
         n_rows=147,
+        mean_oob_members=9.2,
         error_curve=curve,
-        recommendation=recommendation,
+        recommendation=criteria[1],
+        criteria=criteria,
         bias_variance=bias_variance,
         algorithmic_sd=0.0,
-        algorithmic_sd_is_bound=True,
     )
 
 
@@ -166,10 +135,8 @@ def negative_asymptote_report() -> EnsembleReport:
     """Almost no error at infinity: the unbiased estimate came out negative and is reported as 0."""
     report = report_on_values(n_members=20, limit=0.0, variance=0.0021, half_width=0.0004)
     curve = replace(report.error_curve, asymptote_raw=-0.00002, asymptote_interval=(0.0, 0.0004))
-    recommendation = replace(report.recommendation, size=None, interval=(4001, None), values=np.full(3, 1e6))
-    recommendation = replace(recommendation, sizes=np.array([1, 101, 20_001]))
     warnings = ("The estimated error of the infinite ensemble was negative (-2e-05) and is reported as 0.",)
-    return with_notes(replace(report, error_curve=curve, recommendation=recommendation), *warnings)
+    return with_notes(replace(report, error_curve=curve), *warnings)
 
 
 def custom_metric_report() -> EnsembleReport:
@@ -188,8 +155,10 @@ def custom_metric_report() -> EnsembleReport:
         estimator="subset_average",
         metric="brier_score",
         check=None,
+        metric_basis=MetricBasis(greater_is_better=False, lowest=-math.inf, highest=math.inf, n_rows=report.n_rows),
     )
-    return replace(report, error_curve=scored, data="holdout", bags="holdout", algorithmic_sd_is_bound=False)
+    held_out = replace(report, error_curve=scored, data="holdout", bags="holdout", mean_oob_members=200.0)
+    return sized_by_metric(held_out, 0.001)
 
 
 def score_report() -> EnsembleReport:
@@ -210,22 +179,33 @@ def score_report() -> EnsembleReport:
         check=None,
         metric_basis=MetricBasis(greater_is_better=True, lowest=0.0, highest=1.0, n_rows=report.n_rows),
     )
+    return sized_by_metric(replace(report, error_curve=scored, algorithmic_sd=math.nan), 0.005)
+
+
+def sized_by_metric(report: EnsembleReport, tolerance: float) -> EnsembleReport:
+    """Return a report on a metric with the size that is enough for it, as one that was analysed with metric=."""
+    curve = report.error_curve
+    losses = np.abs(curve.error - curve.asymptote)
+    now = float(np.interp(1.0 / report.n_members, 1.0 / curve.sizes[::-1], losses[::-1]))
+    size = int(curve.sizes[np.flatnonzero(losses > tolerance)[-1] + 1])
     advice = SizeRecommendation(
-        size=30,
+        size=size,
         criterion="metric",
-        confidence=None,
-        tolerance=0.005,
+        tolerance=tolerance,
+        loss=now,
+        limit=curve.asymptote,
         agreement=report.recommendation.agreement,
-        interval=(21, 47),
-        reason="30 members are enough for a difference of 0.005.",
+        interval=(2 * size // 3, 3 * size // 2),
+        reason=f"With {report.n_members} members, the {curve.metric} is {now:.2g} from that of infinitely many; "
+        f"{tolerance:.2g} is allowed, which takes {size} members.",
         max_size=20_001,
+        is_required=True,
         sizes=curve.sizes,
-        values=0.15 / curve.sizes,
-        of_metric="roc_auc",
-        is_absolute=True,
+        losses=losses,
+        of_metric=curve.metric,
     )
-    criteria = (*report.criteria, advice)
-    return replace(report, error_curve=scored, recommendation=advice, criteria=criteria, algorithmic_sd=float("nan"))
+    others = (replace(found, is_required=False) for found in report.criteria)
+    return replace(report, recommendation=advice, criteria=(*others, advice))
 
 
 def hostile_report() -> EnsembleReport:
@@ -255,8 +235,6 @@ def all_reports() -> dict[str, EnsembleReport]:
         "small_classification": small_classification_report(),
         "rising": rising_report(),
         "capped": capped_report(),
-        "path": path_report(),
-        "short": short_report(),
         "perfect": perfect_report(),
         "regression": regression_report(),
         "negative_asymptote": negative_asymptote_report(),
@@ -277,5 +255,6 @@ def label_report(label: str | None, metric: str = "f1") -> EnsembleReport:
         report,
         error_curve=about,
         recommendation=replace(advice, of_metric=metric),
+        criteria=(*report.criteria[:-1], replace(advice, of_metric=metric)),
         basis=replace(report.basis, labels=labels),
     )

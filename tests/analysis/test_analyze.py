@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.metrics import mean_squared_error
 
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze

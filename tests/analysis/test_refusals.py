@@ -32,7 +32,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from tests.forests import CANCER, DIABETES, cancer, fitted
+from tests.forests import CANCER, DIABETES, fitted
 
 
 class TestStoredOutputs:

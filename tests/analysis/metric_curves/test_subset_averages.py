@@ -91,7 +91,6 @@ def test_the_log_loss_is_averaged_up_to_half_the_members_and_expected_from_all_o
     own = rng.beta(3.0, 1.5, (n_members, 300))
     second = np.where(y == 1, own, 1.0 - own)
     ensemble = CustomEnsemble(np.stack([1.0 - second, second], axis=2), None, aggregation="mean_proba")
-    sizes = [1, 4, 5, 8, 16, 100_000]
     curve = analyze(ensemble, None, y, metric="neg_log_loss", data="holdout").error_curve
     assert -curve.at(1) == pytest.approx(np.mean([log_loss(y, each) for each in second]), rel=5e-3)
     mean, trials = own.mean(axis=0), np.full(300, 8.0)
