@@ -71,8 +71,12 @@ def test_doubts_come_first_among_the_codes() -> None:
 def test_the_text_of_a_report_ends_each_finding_with_its_code() -> None:
     report = with_notes(with_doubts(REPORT, "The rows are copies.", "The rows are few."), "A column moved.")
     text = " ".join(str(report).split())
-    assert "do not rely on these figures. The rows are copies. [unnamed-doubt]" in text
-    assert "Warning: The rows are few. [unnamed-doubt] Warning: A column moved. [unnamed-note]" in text
+    assert "Do not use these figures." in text
+    assert "[unnamed-doubt]" in text
+    details = " ".join(report.details().split())
+    assert "The rows are copies. [unnamed-doubt]" in details
+    assert "The rows are few. [unnamed-doubt]" in details
+    assert "A column moved. [unnamed-note]" in details
 
 
 def test_findings_come_back_from_json_with_code_and_numbers() -> None:
@@ -128,7 +132,7 @@ def test_texts_of_a_third_party_adapter_get_a_code(monkeypatch: pytest.MonkeyPat
 def test_the_command_line_explains_a_code_with_or_without_its_brackets() -> None:
     for code in ("near-copies", "[near-copies]"):
         result = CliRunner().invoke(cli, ["explain", code])
-        assert result.output.startswith("near-copies, a doubt: Many rows lie far closer")
+        assert result.output.startswith("near-copies, a doubt: Many rows look like a few things")
     assert CliRunner().invoke(cli, ["explain"]).output.splitlines() == list(CHECKS)
 
 
