@@ -9,7 +9,7 @@ from tests.golden import Case, cases, differs, figures_of, read_table
 TABLE = read_table()
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
 def test_the_report_says_what_the_table_has(case: Case) -> None:
     found, known = figures_of(case), TABLE[case.name]
     assert found.keys() == known.keys()

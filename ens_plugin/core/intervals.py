@@ -203,7 +203,8 @@ def size_draws(
 def spread_sizes(draws: FloatArray, log_sd: float, random_state: int) -> FloatArray:
     """Return drawn odd sizes, moved by a normal error of their logarithms; infinite ones stay."""
     noise = np.random.default_rng([random_state, draws.size]).standard_normal(draws.size)
-    moved = draws * np.exp(log_sd * noise)
+    # A factor beyond this is above every size, or below 1.
+    moved = draws * np.exp(np.clip(log_sd * noise, -600.0, 600.0))
     return np.asarray(2.0 * np.maximum(np.round((moved - 1.0) / 2.0), 0.0) + 1.0)
 
 

@@ -117,8 +117,8 @@ def test_copies_of_rows_that_are_grouped_leave_the_interval_of_the_size_as_it_is
     """Without groups, four copies of each row would halve it."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)
-    # Of few rows members differ by far, so that rows and not members limit what is known.
-    spread = np.where(rng.random(300) < 0.05, 0.5, 0.02)
+    # Of some rows members differ by far, so that rows and not members limit what is known.
+    spread = np.where(rng.random(300) < 0.3, 0.4, 0.02)
     second = np.clip(0.3 + 0.4 * y + rng.normal(0.0, 0.05, 300) + spread * rng.normal(size=(200, 300)), 0.0, 1.0)
 
     def width(n_copies: int, groups: Any) -> float:

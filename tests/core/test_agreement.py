@@ -114,6 +114,10 @@ def test_noise_of_the_logarithm_widens_drawn_sizes() -> None:
     assert (spread[:-1] % 2 == 1).all()
     assert np.log(spread[:-1]).std() == pytest.approx(2 * sd, rel=0.05)
     np.testing.assert_array_equal(spread_sizes(np.full(3, np.inf), sd, 0), np.full(3, np.inf))
+    # An error of many orders of magnitude moves half of the sizes above every size, without a warning of overflow.
+    far = spread_sizes(np.full(400, 101.0), 1e6, 0)
+    assert np.mean(far > 1e9) == pytest.approx(0.5, abs=0.1)
+    assert (far[far < 1e9] == 1.0).all()
 
 
 def test_rows_without_weight_are_no_part_of_the_corrections() -> None:
