@@ -80,7 +80,7 @@ def test_option_out_of_range_is_named(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("tolerance", [0.5, 1.0])
 def test_half_of_the_labels_must_not_differ(tolerance: float) -> None:
-    with pytest.raises(InputError, match="must be below 0.5"):
+    with pytest.raises(InputError, match=r"must be below 0\.5"):
         resolve(criterion="agreement", tolerance=tolerance)
 
 

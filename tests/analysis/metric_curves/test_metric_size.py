@@ -45,7 +45,7 @@ def area_lost(truth: Array, p: Array, sample_weight: Array | None = None) -> flo
 def needed_size(found: SizeRecommendation) -> int:
     """Return the size from which on the estimated loss itself is allowed, below the promise, which a bound decides."""
     sizes = np.arange(1, 20002)
-    far = np.flatnonzero([found.loss_at(size) > found.tolerance for size in sizes])
+    far = np.flatnonzero([found.loss_at(float(size)) > found.tolerance for size in sizes])
     return int(far[-1]) + 2 if far.size else 1
 
 
