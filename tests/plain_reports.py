@@ -155,9 +155,7 @@ def _brier_law(density: FloatArray, sizes: NDArray[np.int64]) -> _Law:
     return _Law(limit, variance / sizes, max(0.01 * limit, 0.002 * BRIER_OF_BASE_RATES))
 
 
-def _criteria(
-    n_members: int, laws: dict[Criterion, _Law], sizes: NDArray[np.int64]
-) -> tuple[SizeRecommendation, ...]:
+def _criteria(n_members: int, laws: dict[Criterion, _Law], sizes: NDArray[np.int64]) -> tuple[SizeRecommendation, ...]:
     """The size in every respect; a real report's error and probabilities have to be enough, its agreement need not."""
     loss_now = {
         name: float(np.interp(1.0 / n_members, 1.0 / sizes[::-1], law.losses[::-1])) for name, law in laws.items()

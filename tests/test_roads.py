@@ -22,7 +22,7 @@ pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift", "store", "autolo
 @pytest.fixture
 def swift(monkeypatch: pytest.MonkeyPatch) -> None:
     stub_artifacts(monkeypatch)
-    monkeypatch.setattr("ens_plugin.tracking.uploads.draw", lambda folder: None)
+    stub_artifacts(monkeypatch, "uploads")
     # MLflow loads each model that its autologging logs in a process of its own to see what it needs.
     monkeypatch.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
 

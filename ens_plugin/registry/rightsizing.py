@@ -20,7 +20,6 @@ from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
-from ens_plugin.report.answers import headline
 from ens_plugin.report.budget import NO_LIMITS, CostLimits, check_limits
 from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
 from ens_plugin.report.text import error_text, members_text, printable, size_text, wrapped
@@ -551,8 +550,8 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
     found = report.recommendation
     if report.basis.doubts or not report.has_enough_rows:
         raise InputError(
-            f"No size was cut to: {headline(report)} Pass {FEWEST_ROWS} rows or more, or "
-            "choose a size yourself and cut with ens_plugin.truncate."
+            f"No size was cut to: {report.basis.doubts[0] if report.basis.doubts else report.too_few_rows_text + '.'} "
+            f"Pass {FEWEST_ROWS} rows or more, or choose a size yourself and cut with ens_plugin.truncate."
         )
     if math.isnan(found.loss):
         raise InputError(

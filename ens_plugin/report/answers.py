@@ -31,6 +31,7 @@ from ens_plugin.report.text import (
     output_lines,
     output_markdown,
     output_sentence,
+    reason_sentence,
     table_row,
     with_code,
     wrapped,
@@ -78,7 +79,7 @@ def three_answers(report: ReportContent) -> list[Answer]:
 def _doubt_text(found: Finding) -> str:
     """Return what a doubt is about and what to do, shortly; its whole sentence is in the details."""
     check = CHECKS.get(found.code)
-    if check is None or found.code == "of-adapter":
+    if check is None or found.code in ("of-adapter", "unnamed-doubt"):
         return with_code(found, LONGEST_DOUBT)
     return f"{check.finds} {check.remedy} [{found.code}]"
 
@@ -94,10 +95,11 @@ def _more(report: ReportContent) -> str:
         return f"That cannot be told: {report.too_few_rows_text}."
     found, now = report.recommendation, report.n_members
     if math.isnan(found.loss):
-        return f"That cannot be told. {found.reason}"
-    if not report.is_enough:
+        return f"That cannot be told. {reason_sentence(report)}"
+    # Votes tie at an even size, and a smaller odd one can be enough where it is not.
+    if not report.is_enough and (found.size is None or found.size > now):
         return _yes(report)
-    if found.size is not None and WORTH_CUTTING * found.size <= now:
+    if found.size is not None and (WORTH_CUTTING * found.size <= now or (found.size < now and not report.is_enough)):
         return _fewer(report, found.size)
     return f"No. With more, {_change(report)}."
 
@@ -155,24 +157,30 @@ def _also_changed(report: ReportContent) -> str:
 def _far_more(report: ReportContent) -> str:
     """Return what several sizes give where the recommended one is far above the current one."""
     found, now = report.recommendation, report.n_members
-    last = found.max_size if found.size is None else found.size
+    last = max(found.max_size, now) if found.size is None else found.size
     # In the middle on the scale of logarithms.
     sizes = [
         size for size in dict.fromkeys((now, round(math.sqrt(now * last)), last)) if report.error_curve.reaches(size)
     ]
     needed = f"more than {last}" if found.size is None else f"{last}"
     values = [measure_text(report, report.error_curve.at(size)) for size in sizes]
-    given = ", ".join(f"{size} give {value}" for size, value in zip(sizes, values, strict=True))
+    given = ", ".join(f"{_give(size)} {value}" for size, value in zip(sizes, values, strict=True))
     limit = measure_text(report, report.error_curve.asymptote)
-    end = f"none gives over {limit}" if report.error_curve.metric in SHARES else f"infinitely many give {limit}"
+    is_share, rises = report.error_curve.metric in SHARES, report.error_curve.asymptote <= report.error
+    end = f"none gives over {limit}" if is_share and rises else f"infinitely many give {limit}"
     return f"Yes, {needed}: {given}; {end}."
+
+
+def _give(size: int) -> str:
+    return "1 gives" if size == 1 else f"{size} give"
 
 
 def _fewer(report: ReportContent, size: int) -> str:
     here, there = gain_texts(report, report.n_members, size)
-    given = f"{size} give {there} as well" if here == there else f"{size} give {there} instead of {here}"
+    given = f"{_give(size)} {there} as well" if here == there else f"{_give(size)} {there} instead of {here}"
     saved = 100.0 * (1.0 - size / report.n_members)
-    return f"No, fewer: {given} and save {saved:.0f} % of size and time: truncate(model, {size})."
+    verb = "saves" if size == 1 else "save"
+    return f"No, fewer: {given} and {verb} {saved:.0f} % of size and time: truncate(model, {size})."
 
 
 def _quality(report: ReportContent) -> str:
@@ -203,7 +211,7 @@ def _trust(report: ReportContent) -> str:
     groups = report.basis.n_groups
     of_groups = "" if groups is None or groups == report.n_rows else f" of {counted(groups, 'group')}"
     if report.data == "oob":
-        judged = f"about {report.mean_oob_members:.0f} {noun}s each that never saw it"
+        judged = f"about {counted(round(report.mean_oob_members), noun)} each that never saw it"
     else:
         judged = f"all {number_text(report, report.n_members)} each"
     return f"Yes, if {' and '.join(_conditions(report))}: {rows}{of_groups}, {judged}; nothing suspicious found."

@@ -110,7 +110,7 @@ class Budget:
     def __str__(self) -> str:
         """Return the verdict and a table, in 12 lines of at most 80 columns; more where the figures are doubted."""
         doubt = first_doubt(self.report)
-        warning = f"Warning: do not rely on these figures. {with_code(doubt, LONGEST_DOUBT)}" if doubt else ""
+        warning = f"Do not use these figures. {with_code(doubt, LONGEST_DOUBT)}" if doubt else ""
         return "\n".join([*wrapped(warning, later="  "), *self.lines()])
 
     @property

@@ -549,12 +549,10 @@ def plot_agreement(
     noun: str = "member",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the agreement or the relative excess error, from which the size is recommended, against the ensemble size.
+    """Draw the quantity from which the size is recommended against the ensemble size, and what is enough of it.
 
-    Classification: the agreement with the infinite ensemble, and the wanted agreement.
-    Regression: the error in excess of the infinite ensemble's, relative to it, and the tolerance.
-    A bar on the wanted level shows the interval of the recommended size; it ends in an arrow where
-    the interval exceeds the largest size considered.
+    That is the agreement of labels with the infinite ensemble, the Brier score of the probabilities, the error or a
+    metric.  A band shows the values that lose no more than is allowed.
 
     Parameters
     ----------
@@ -568,7 +566,7 @@ def plot_agreement(
     noun : str, default="member"
         What one member is called, as in "Ensemble size (members)".
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.  On axes that already show such a curve, the bar is left out
+        Axes to draw on; a new figure with one if None.  On axes that already show such a curve, the band is left out
         and the sizes are marked on the curves, in the next colours of the axes' property cycle.
 
     Returns
@@ -587,8 +585,8 @@ def plot_agreement(
     >>> from ens_plugin import SizeRecommendation
     >>> from ens_plugin.report.plots import plot_agreement
     >>> sizes = np.array([1, 11, 101, 1001])
-    >>> advice = SizeRecommendation(101, "agreement", 0.99, None, 0.985, (51, 201), "", 20001, sizes,
-    ...                             np.array([0.9, 0.96, 0.99, 0.999]))
+    >>> advice = SizeRecommendation(101, "agreement", 0.01, 0.02, 1.0, 0.98, (51, 201), "", 20001, True, sizes,
+    ...                             np.array([0.1, 0.04, 0.01, 0.001]))
     >>> ax = plot_agreement(advice, n_members=50, ax=Figure().subplots())
     >>> ax.get_xscale()
     'log'

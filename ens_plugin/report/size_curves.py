@@ -120,7 +120,7 @@ class SizeCurve:
     ceiling : float, default=inf
         Largest value that exists.
     focus : tuple of two floats, optional
-        The values that matter: the axis covers the first, and does not go beyond the second.
+        The values that matter, from the lowest to the highest: the axis does not go far beyond them.
     is_whole : bool, default=False
         Whether the line begins at the first tabulated size, however steep it is there.
     tolerance : tuple of two floats, optional
@@ -232,7 +232,9 @@ def _focused(limits: Limits, curves: Sequence[SizeCurve]) -> Limits:
     found = [curve.focus for curve in curves if curve.focus is not None]
     if len(found) < len(curves):
         return limits
-    return min(limits[0], *(low for low, _ in found)), min(limits[1], max(high for _, high in found))
+    low, high = min(low for low, _ in found), max(high for _, high in found)
+    room = 0.06 * (high - low)
+    return max(limits[0], low - room), min(limits[1], high + room)
 
 
 def _log_limits(values: FloatArray) -> Limits:
@@ -276,7 +278,7 @@ def _focus(report: ReportContent) -> tuple[float, float] | None:
     limit, here = measure_of(curve.metric, curve.asymptote), measure_of(curve.metric, report.error)
     ends = sorted(measure_of(curve.metric, end) for end in report.error_interval)
     reach = max(FOCUS * abs(here - limit), ends[1] - ends[0])
-    return (limit - reach, ends[1]) if here <= limit else (ends[0], limit + reach)
+    return (limit - reach, max(limit, ends[1])) if here <= limit else (min(limit, ends[0]), limit + reach)
 
 
 def whole_curve(report: ReportContent) -> SizeCurve:
@@ -290,11 +292,13 @@ def curve_of_error(
     """Return an error curve in the everyday measure, with sizes to mark on it."""
     basis, metric = curve.metric_basis, curve.metric
     quantity, direction = measure_name_of(metric), []
+    if metric in SHARES:
+        quantity = f"{quantity.title()} (%)"
     if curve.greater_is_better:
         quantity, direction = f"{printable(metric, 30)}{label_words(basis)}", ["greater is better"]
     limit = math.nan if math.isnan(curve.asymptote) else measure_of(metric, curve.asymptote)
     return SizeCurve(
-        quantity=f"{quantity[:1].upper()}{quantity[1:]}{' (%)' * (metric in SHARES)}",
+        quantity=quantity,
         notes=(*direction, f"shaded: {level_text(curve.interval_level)} interval"),
         kind=("error curve", metric, curve.greater_is_better, basis and basis.label, curve.interval_level),
         name=name,
@@ -337,7 +341,7 @@ def criterion_curve(
         as_text=lambda value: f"{100.0 * value:.2f} %" if is_agreement else f"{value:.4g}",
         n_members=n_members,
         recommended_size=found.size,
-        covered=(reach,) if n_members is None else (n_members, reach),
+        covered=tuple(size for size in (n_members, found.size, reach) if size is not None),
         level=found.limit,
         level_name="infinite ensemble",
         level_text="100 %" if is_agreement else f"{found.limit:.4g}",

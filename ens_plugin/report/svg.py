@@ -44,8 +44,9 @@ TEXT, MUTED, GOOD, PAPER = (
 )
 LINES = tuple(f"var(--ens-line-{place}, {colour})" for place, colour in enumerate(PALETTE, start=1))
 DASHES = ("none", "7 4", "7 3 2 3", "2 3")  # of lines whose colours are used a second time
+EM = 0.63  # mean width of a letter in its size, of wide fonts
 FEW_BANDS = 3
-LEAST_HEIGHT = 150.0  # of the plane, below many lines of a legend
+LEAST_HEIGHT = 130.0  # of the plane, below many lines of a legend
 FOOT = 2.7  # lines of text below the plane
 N_TICKS = 6
 FARTHEST = 1e5  # pixels, of values that are not finite
@@ -65,11 +66,11 @@ class Frame(NamedTuple):
 
     def width_of(self, text: str) -> float:
         """Return the width of a text, estimated from above."""
-        return 0.6 * self.font * len(text)
+        return EM * self.font * len(text)
 
     def letters(self, width: float) -> int:
         """Return the number of letters that fit a width."""
-        return int(width / (0.6 * self.font))
+        return int(width / (EM * self.font))
 
     def inside(self, x: float, text: str) -> float:
         """Return the middle of a text at `x`, or as near as it is within the picture."""
@@ -77,7 +78,7 @@ class Frame(NamedTuple):
         return min(max(x, half), max(self.width - half, half))
 
 
-WIDE, NARROW = Frame(640.0, 280.0, 13.0), Frame(340.0, 300.0, 12.0)
+WIDE, NARROW = Frame(560.0, 232.0, 13.6), Frame(340.0, 300.0, 12.0)
 
 
 class Label(NamedTuple):
@@ -209,10 +210,10 @@ class _Drawing:
         frame, y = self.frame, 0.0
         for text in textwrap.wrap(self.title, frame.letters(frame.width)):
             y += frame.line
-            self.labels.append(Label(0.0, y, text, MUTED))
+            self.labels.append(Label(0.0, y, text))
         if len(self.curves) > 1:
             return self._write_legend(y + frame.line) + 10.0
-        return y + frame.line * (1 + max((row for row, _ in self._rows_of_marks()), default=-1)) + 12.0
+        return y + frame.line * (1 + max((row for row, _ in self._rows_of_marks()), default=-1)) + 14.0
 
     def _write_legend(self, y: float) -> float:
         x, frame = 0.0, self.frame
@@ -290,7 +291,7 @@ class _Drawing:
             self._stroke(f"M{at:.1f} {plane.top - 4.0:.1f}V{plane.bottom:.1f}", colour, 1.2, "1.5 2.5")
             if plane.holds(mark.value):
                 self._mark(at, float(plane.y(mark.value)), colour, is_recommended=mark.is_recommended)
-            y = plane.top - 8.0 - row * self.frame.line
+            y = plane.top - 10.0 - row * self.frame.line
             self.labels.append(Label(x, y, mark.text, colour, "middle"))
 
     def _rows_of_marks(self) -> list[tuple[int, float]]:

@@ -740,6 +740,8 @@ def measure_interval_text(report: ReportContent, interval: tuple[float, float]) 
 
 def interval_in_measure(metric: str, interval: tuple[float, float]) -> str:
     """Return the ends of an interval of an error in the everyday measure, the lower one first, without a unit."""
+    if any(map(math.isnan, interval)):
+        return NOT_KNOWN
     low, high = sorted(measure_of(metric, end) for end in interval)
     return (
         f"{_percent(low)} to {_percent(high)}" if metric in SHARES else f"{_three_digits(low)} to {_three_digits(high)}"
@@ -774,7 +776,8 @@ def gain_texts(report: ReportContent, here: float, there: float) -> tuple[str, s
 
 def _percent(share: float) -> str:
     # Rounded first and 0 added, because a share of -1e-9 would be -0.0 otherwise.
-    return f"{round(100.0 * share, 2) + 0.0:.{_percent_digits(share)}f}"
+    digits = _percent_digits(share)
+    return f"{round(100.0 * share, digits) + 0.0:.{digits}f}"
 
 
 def _percent_digits(share: float) -> int:

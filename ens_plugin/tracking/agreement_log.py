@@ -10,17 +10,17 @@ from ens_plugin.analysis.unlabelled import Agreement
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
-from ens_plugin.tracking.log import DEFAULT_PREFIX, MlflowRun, artifact_path, check_prefix, save_plot, target_run
+from ens_plugin.tracking.log import DEFAULT_PREFIX, MlflowRun, artifact_path, check_prefix, draw_plot, target_run
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
 
-DATA_FILE, ROWS_FILE, FIGURE_FILE, PAGE_FILE = "agreement.json", "undecided.csv", "agreement.png", "agreement.html"
+DATA_FILE, ROWS_FILE, PAGE_FILE, FIGURE_FILE = "agreement.json", "undecided.csv", "agreement.html", "agreement.png"
 
 
 @ends_at_caller
 def log_agreement(
     found: Agreement, *, run_id: str | None = None, prefix: str = DEFAULT_PREFIX, tracker: object = MLFLOW
 ) -> str:
-    """Log an agreement to an experiment tracker: scalars, the agreement by size, its picture and undecided rows.
+    """Log an agreement to an experiment tracker: scalars, the agreement by size, its page and undecided rows.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def log_agreement(
     The scalars are ``ens.agreement``, a share; ``ens.agreement_size``, the trees that the wanted agreement takes, where
     they can be told; ``ens.undecided_rows``; ``ens.agreement_rows``; and ``ens.probability_sd``, where members give
     probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are ``agreement.html``,
-    ``agreement.json``, ``agreement.png`` and ``undecided.csv``.
+    ``agreement.json`` and ``undecided.csv``.  Trackers other than MLflow get the curve as a figure too, where
+    matplotlib is installed.
 
     Examples
     --------
@@ -71,18 +72,18 @@ def log_agreement(
     check_tracker(tracker)
     if kind_of(tracker) != MLFLOW and run_id is not None:
         raise InputError("run_id is of MLflow. For another tracker, pass the run itself, or leave run_id out.")
-    with TemporaryDirectory(prefix="ens_plugin-") as directory:
-        parts = _parts(found, Path(directory), prefix)
-        if kind_of(tracker) != MLFLOW:
-            return log_to(tracker, parts)
-        return _log_to_mlflow(parts, run_id)
+    with TemporaryDirectory(prefix="ens_plugin-") as folder, TemporaryDirectory(prefix="ens_plugin-") as drawn:
+        parts = _parts(found, Path(folder), prefix)
+        if kind_of(tracker) == MLFLOW:
+            return _log_to_mlflow(parts, run_id)
+        figures = draw_plot(found.plot, Path(drawn) / "figures", FIGURE_FILE)
+        return log_to(tracker, parts._replace(figures=figures))
 
 
 def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
     """Write the files and return the parts that are logged."""
     (directory / DATA_FILE).write_text(found.to_json(), encoding="utf-8")
     found.undecided.to_csv(directory / ROWS_FILE)
-    save_plot(found.plot, directory / FIGURE_FILE)
     found.to_html(directory / PAGE_FILE)
     scalars = {
         "agreement": found.agreement,
@@ -96,6 +97,7 @@ def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
         scalars={f"{prefix}.{name}": float(value) for name, value in scalars.items() if value is not None},
         curve={f"{prefix}/agreement": _by_size(found)},
         directory=directory,
+        figures=None,
         facts={"model": found.model, "n_members": found.n_members, "n_rows": found.n_rows},
         summary=f"```\n{found}\n```",
     )

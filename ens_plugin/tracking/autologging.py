@@ -61,7 +61,6 @@ from ens_plugin.tracking.uploads import (
     forget_unreachable,
     link_logged,
     not_logged,
-    prepare_drawing,
     remember_report,
     renew_in_child,
     send_all,
@@ -256,11 +255,10 @@ def tracker_delivery(
 
     def deliver() -> str:
         delivery.progress.is_reachable = True
-        directory = None
+        numbered = _next_prefix(tracker, prefix)
+        parts = report_parts(report, None, numbered, data_digest=data_digest)
         if files is not None:
-            directory = files.folder
-            files.draw()
-        parts = report_parts(report, directory, _next_prefix(tracker, prefix), data_digest)
+            parts = parts._replace(directory=files.folder(), figures=files.figures)
         try:
             return f"{name}: {log_to(tracker, parts)}"
         except EnsPluginError as error:
@@ -331,7 +329,7 @@ def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
         with _turn(deadline, settings):
             report = _analyze(ensemble, fit, deadline, settings)
             digest = _digest(fit.data, settings)
-            files = ReportFiles(report, len(destinations), settings) if settings.log_artifacts else None
+            files = _files(report, destinations) if settings.log_artifacts else None
     except EnsPluginError as error:
         if not _has_no_report(error, fit):
             raise
@@ -355,6 +353,11 @@ def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
 
     send_all([delivery_to(destination) for destination in destinations], files, deadline, settings)
     link_logged(settings, *layers(fit.model))
+
+
+def _files(report: EnsembleReport, destinations: Sequence[object]) -> ReportFiles:
+    is_mlflow = [kind_of(destination) == MLFLOW for destination in destinations]
+    return ReportFiles(report, len(destinations), with_figures=not all(is_mlflow))
 
 
 def _is_reachable(fit: FinishedFit, store: str, settings: AutologOptions) -> bool:
@@ -431,8 +434,6 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             about_rows.append(finding("part-of-rows", sentence, n_rows=rows.size))
         return rows
 
-    if settings.log_artifacts:
-        prepare_drawing()
     with warnings.catch_warnings():
         # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
         warnings.simplefilter("ignore")
@@ -874,8 +875,8 @@ def autolog(
     max_overhead : float, default=0.1
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
         enough for all rows, the ensemble is judged by fewer, drawn at random, and the report warns of it.
-        ``math.inf`` removes the limit.  Page and figures do not count: a process of their own draws them after
-        the fit.
+        ``math.inf`` removes the limit.  Figures, which trackers other than MLflow get where matplotlib is installed,
+        do not count, and take about a second.
     prefix : str, default="ens"
         Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +24,7 @@ from ens_plugin.findings import codes_of
 from ens_plugin.report.answers import headline, markdown_answers
 from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable, recommended_text
-from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
+from ens_plugin.tracking.connection import check_server, is_installed, require_mlflow, tracking_errors
 from ens_plugin.tracking.links import (
     ReportLink,
     StoredModel,
@@ -46,6 +47,8 @@ DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a r
 REPORT_FILE = "report.json"
 PAGE_FILE = "report.html"
 ROWS_FILE = "judged_rows.npz"
+INCHES = (9.0, 5.0)
+LOGGER = logging.getLogger("ens_plugin.tracking")
 
 
 def artifact_path(prefix: str) -> str:
@@ -54,21 +57,58 @@ def artifact_path(prefix: str) -> str:
 
 
 def render_artifacts(report: EnsembleReport, directory: Path) -> None:
-    """Write the data, the page and the figures of a report into an existing directory."""
-    write_data(report, directory)
-    draw_files(report, directory)
-
-
-def draw_files(report: EnsembleReport, directory: Path) -> None:
-    """Write report.html and the figures into an existing directory."""
+    """Write the data and the page of a report into an existing directory."""
     from ens_plugin.report.html import write_page
-    from ens_plugin.report.plots import default_style, report_figures
 
+    write_data(report, directory)
     write_page(report, directory / PAGE_FILE)
-    for name, figure in report_figures(report).items():
-        # Saved at the figure's own size: a tight bounding box has no limit.
+
+
+def draw_figures(report: EnsembleReport, directory: Path) -> Path | None:
+    """Write the figures of a report into a new directory and return it; None where matplotlib is not installed."""
+
+    def save() -> None:
+        from ens_plugin.report.plots import default_style, report_figures
+
+        for name, figure in report_figures(report).items():
+            # Saved at the figure's own size: a tight bounding box has no limit.
+            with default_style():
+                figure.savefig(directory / name, dpi=120)
+
+    return _drawn(save, directory)
+
+
+def draw_plot(plot: Callable[[Axes], object], directory: Path, name: str) -> Path | None:
+    """Write a figure of what `plot` draws on axes, as :func:`draw_figures` does."""
+
+    def save() -> None:
+        from matplotlib.figure import Figure
+
+        from ens_plugin.report.plots import default_style
+
         with default_style():
+            figure = Figure(figsize=INCHES, layout="constrained")
+            plot(figure.subplots())
             figure.savefig(directory / name, dpi=120)
+
+    return _drawn(save, directory)
+
+
+def _drawn(save: Callable[[], object], directory: Path) -> Path | None:
+    if not is_installed("matplotlib"):
+        _tell_of_no_figures()
+        return None
+    directory.mkdir()
+    save()
+    return directory
+
+
+@cache
+def _tell_of_no_figures() -> None:
+    LOGGER.warning(
+        "Reports are logged without figures, because matplotlib is not installed: pip install matplotlib. Their pages "
+        "have all curves."
+    )
 
 
 def label_frame(report: EnsembleReport) -> pd.DataFrame:
@@ -182,15 +222,14 @@ class MlflowRun:
         self._directory: Path | None = None
 
     def log_figure(self, name: str, path: Path) -> None:
-        """Record the folder of a figure; :meth:`log_curve` sends all its files."""
-        self._directory = path.parent
+        """Leave a figure out: the page has the curve."""
 
     def log_file(self, name: str, path: Path) -> None:
         """Record the folder of a file; :meth:`log_curve` sends all its files."""
         self._directory = path.parent
 
     def log_curve(self, curve: Mapping[str, Mapping[int, float]]) -> None:
-        """Log the figures and files in one call, as some stores send them in parallel; then the values by step."""
+        """Log the files in one call, as some stores send them in parallel; then the values by step."""
         run_id = self._run.info.run_id
         if self._directory is not None:
             self._client.log_artifacts(run_id, str(self._directory), self._folder)
@@ -255,9 +294,14 @@ def _block(summary: str, prefix: str) -> str:
 
 
 def report_parts(
-    report: EnsembleReport, directory: Path | None, prefix: str, data_digest: str | None = None
+    report: EnsembleReport,
+    directory: Path | None,
+    prefix: str,
+    *,
+    figures: Path | None = None,
+    data_digest: str | None = None,
 ) -> ReportParts:
-    """Return the parts of a report that are logged; its figures and files, if any, are in `directory` already."""
+    """Return the parts of a report that are logged; its files and figures, if any, are in their directories already."""
     curve: dict[str, dict[int, float]] = {}
     for point in curve_points(report, prefix):
         curve.setdefault(point.key, {})[point.step] = point.value
@@ -266,6 +310,7 @@ def report_parts(
         scalars={point.key: point.value for point in scalar_points(report, prefix)},
         curve=curve,
         directory=directory,
+        figures=figures,
         facts=_facts(report) | ({} if data_digest is None else {"data_digest": data_digest}),
         summary=markdown_answers(report),
     )
@@ -286,22 +331,6 @@ def _facts(report: EnsembleReport) -> dict[str, str | int]:
     }
     shown = {name: printable(text, 100) for name, text in texts.items()}
     return {**shown, "n_members": report.n_members, "n_rows": report.n_rows}
-
-
-INCHES = (9.0, 5.0)
-LOGGER = logging.getLogger("ens_plugin.tracking")
-
-
-def save_plot(plot: Callable[[Axes], object], path: Path) -> None:
-    """Write a picture of what `plot` draws on axes."""
-    from matplotlib.figure import Figure
-
-    from ens_plugin.report.plots import default_style
-
-    with default_style():
-        figure = Figure(figsize=INCHES, layout="constrained")
-        plot(figure.subplots())
-        figure.savefig(path, dpi=120)
 
 
 @ends_at_caller
@@ -416,11 +445,13 @@ def log_report(
         )
     if rows is not None:
         report = report_with_rows(report, rows)
-    with TemporaryDirectory(prefix="ens_plugin-") as directory:
-        render_artifacts(report, Path(directory))
+    with TemporaryDirectory(prefix="ens_plugin-") as folder, TemporaryDirectory(prefix="ens_plugin-") as drawn:
+        directory = Path(folder)
+        render_artifacts(report, directory)
         if kind_of(tracker) == MLFLOW:
-            return _log_to_mlflow(report, Path(directory), run_id, model_id, prefix)
-        return log_to(tracker, report_parts(report, Path(directory), prefix))
+            return _log_to_mlflow(report, directory, run_id, model_id, prefix)
+        figures = draw_figures(report, Path(drawn) / "figures")
+        return log_to(tracker, report_parts(report, directory, prefix, figures=figures))
 
 
 def _log_to_mlflow(

@@ -50,8 +50,9 @@ METHODS = ("log_figure", "log_file", "log_curve", "log_scalars")
 class Tracker(Protocol):
     """The methods that :func:`ens_plugin.log_report` calls on a tracker; any object that has them is one.
 
-    Nothing has to be inherited.  The methods are called once for each figure, once for each file, then once for the
-    curve and once for the scalars.  Names start with the prefix of the report, ``"ens"`` by default.
+    Nothing has to be inherited.  The methods are called once for each figure, where matplotlib is installed, once for
+    each file, then once for the curve and once for the scalars.  Names start with the prefix of the report, ``"ens"``
+    by default.
 
     Examples
     --------
@@ -132,9 +133,6 @@ class OpenTracker(NamedTuple):
     place: str
 
 
-FIGURE = ".png"
-
-
 class ReportParts(NamedTuple):
     """The parts of a report, complete before the first call to a tracker; all their names start with `prefix`."""
 
@@ -142,6 +140,7 @@ class ReportParts(NamedTuple):
     scalars: Mapping[str, float]
     curve: Mapping[str, Mapping[int, float]]
     directory: Path | None
+    figures: Path | None
     facts: Mapping[str, str | int]
     summary: str
 
@@ -153,12 +152,10 @@ class ReportParts(NamedTuple):
 
 def log_parts(tracker: Tracker, parts: ReportParts) -> None:
     """Log the figures, files, curve and scalars of a report, in this order."""
+    for path in sorted(parts.figures.iterdir()) if parts.figures is not None else ():
+        tracker.log_figure(f"{parts.prefix}/{path.stem}", path)
     for path in sorted(parts.directory.iterdir()) if parts.directory is not None else ():
-        if path.suffix == FIGURE:
-            tracker.log_figure(f"{parts.prefix}/{path.stem}", path)
-    for path in sorted(parts.directory.iterdir()) if parts.directory is not None else ():
-        if path.suffix != FIGURE:
-            tracker.log_file(f"{parts.prefix}/{path.name}", path)
+        tracker.log_file(f"{parts.prefix}/{path.name}", path)
     tracker.log_curve(parts.curve)
     tracker.log_scalars(parts.scalars)
 

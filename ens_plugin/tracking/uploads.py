@@ -1,25 +1,16 @@
-"""The upload of reports after a fit, in the background: a queue, the page's files, delivery and links.
-
-The files of a report that autologging sends; page and figures are drawn in a process of their own. Matplotlib's
-settings belong to a process. Drawn in that of the fit while its code goes on, a report could change the style of the
-user's own figures.
-"""
+"""The upload of reports after a fit, in the background: a queue, the files, delivery and links."""
 
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import math
 import os
 import secrets
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,13 +25,12 @@ from ens_plugin.tracking.digest import DIGEST_TAG
 from ens_plugin.tracking.links import find_stored, prove_stored
 from ens_plugin.tracking.log import (
     LoggedReport,
-    artifact_path,
-    draw_files,
+    draw_figures,
     link_report,
     log_model_scalars,
+    render_artifacts,
     run_content,
     send,
-    write_data,
 )
 from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn, warn_once
 
@@ -61,8 +51,7 @@ def renew_in_child(namespace: dict[str, Any], name: str, make: Callable[[], obje
 
 
 MAX_WAITING = 20  # in one store's queue
-MOST_PICTURES = 1000  # whose reports are logged already
-EXIT_S = 30.0  # the end of a program waits this long for its reports,
+EXIT_S = 30.0  # the end of a program waits this long for all its reports,
 UNREACHED_S = 5.0  # this long for those to a store that was never reached,
 ENDING_S = 60.0  # and this much longer where a run being made would stay RUNNING
 POLL_S = 0.02
@@ -121,14 +110,14 @@ _is_waited_for = False
 _first_at_exit: dict[Callable[[], object], None] = {}
 
 
-def post(upload: Upload, seconds: float, most_waiting: int = MAX_WAITING) -> bool:
+def post(upload: Upload, seconds: float) -> bool:
     """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it."""
     _wait_at_exit()
     with _lock:
         waiting = _queues.setdefault(upload.store, deque())
-        if len(waiting) > most_waiting:
+        if len(waiting) > MAX_WAITING:
             raise TrackingError(
-                f"{most_waiting} reports are waiting for the tracking server already, so this one is dropped. Check "
+                f"{MAX_WAITING} reports are waiting for the tracking server already, so this one is dropped. Check "
                 "the server, or log to another store."
             )
         waiting.append(upload)
@@ -143,10 +132,11 @@ def call_at_exit(work: Callable[[], object]) -> None:
     _first_at_exit[work] = None
 
 
-def wait_until_sent(seconds: float) -> bool:
-    """Wait at most `seconds` for all uploads to all stores, and return whether they were sent."""
+def wait_until_sent(seconds: float, store: str | None = None) -> bool:
+    """Wait at most `seconds` for all uploads to a store, by default to all, and return whether they were sent."""
     deadline = time.monotonic() + seconds
-    return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in _unsent())
+    wanted = [upload for upload in _unsent() if store in (None, upload.store)]
+    return all(upload.sent.wait(max(deadline - time.monotonic(), 0.0)) for upload in wanted)
 
 
 def _start_worker(store: str) -> None:
@@ -198,11 +188,14 @@ def _end() -> None:
     try:
         for work in _first_at_exit:
             work()
-        start, pending = time.monotonic(), _unsent()
-        while pending := [upload for upload in pending if not _is_over(upload, time.monotonic() - start)]:
-            if pending[0].sent.wait(POLL_S):
-                # Of many reports, each has its own time; one may post its pictures.
-                start, pending = time.monotonic(), _unsent()
+        start, pending, reached = time.monotonic(), _unsent(), set[str]()
+        while pending:
+            # One that waits behind another has not reached their store itself.
+            reached |= {upload.store for upload in pending if upload.progress.is_reachable}
+            waited = time.monotonic() - start
+            pending = [upload for upload in pending if not _is_over(upload, waited, upload.store in reached)]
+            if pending:
+                pending[0].sent.wait(POLL_S)
     except KeyboardInterrupt:
         # Ctrl-C: the user does not want to wait.
         for upload in pending:
@@ -210,68 +203,39 @@ def _end() -> None:
             upload.lose()
 
 
-def _is_over(upload: Upload, waited: float) -> bool:
+def _is_over(upload: Upload, waited: float, is_reached: bool) -> bool:
     if upload.sent.is_set():
         return True
-    patience = EXIT_S if upload.progress.is_reachable else UNREACHED_S
+    patience = EXIT_S if is_reached else UNREACHED_S
     if waited < patience or (not upload.progress.give_up() and waited < patience + ENDING_S):
         return False
     upload.lose()
     return True
 
 
-DRAWN = (".html", ".png")
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from ens_plugin.tracking.uploads import serve; serve()"
-
-# By the process that started them: a forked child has none.
-_drawing: dict[int, subprocess.Popen[str]] = {}
-_drawing_lock = threading.Lock()  # held while a report is drawn
-renew_in_child(globals(), "_drawing_lock", threading.Lock)
-
-
 class ReportFiles:
     """The files of a report in a folder, which is removed when the last of its deliveries is over."""
 
-    def __init__(self, report: EnsembleReport, n_deliveries: int, settings: AutologOptions) -> None:
-        self._model, self._settings = report.model, settings
-        self._left, self._lock = n_deliveries, threading.Lock()
-        # A delivery that is over does not wait for pictures of another one.
-        self._is_drawn, self._pictures = False, threading.Lock()
-        self._folder = TemporaryDirectory(prefix="ens_plugin-")
+    def __init__(self, report: EnsembleReport, n_deliveries: int, *, with_figures: bool) -> None:
+        self._report, self._left = report, n_deliveries
+        self._is_written, self._lock = False, threading.Lock()
+        self._root = TemporaryDirectory(prefix="ens_plugin-")
         try:
-            write_data(report, Path(self._folder.name))
+            # Here, in the thread of the fit: matplotlib's settings belong to the process.
+            self.figures = draw_figures(report, Path(self._root.name) / "figures") if with_figures else None
         except BaseException:
-            self._folder.cleanup()
+            self._root.cleanup()
             raise
 
-    @property
     def folder(self) -> Path:
-        """The folder, which holds the data from the beginning."""
-        return Path(self._folder.name)
-
-    def draw(self) -> list[Path]:
-        """Draw page and figures, once, and return them; where they cannot be drawn, log a warning, each time."""
-        with self._pictures:
-            if not self._is_drawn:
-                self._is_drawn = True
-                try:
-                    draw(self.folder)
-                except TrackingError as error:
-                    warn(
-                        self._settings,
-                        f"The report of {self._model} has no page and not all figures: {error} To draw them, load "
-                        "report.json with EnsembleReport.from_json(...) and call its to_html(path).",
-                    )
-            return sorted(file for file in self.folder.iterdir() if file.suffix in DRAWN)
-
-    def keep(self) -> None:
-        """Count one delivery more, which :meth:`release` ends."""
+        """Return the folder of the data and the page, which the first delivery writes."""
+        folder = Path(self._root.name) / "files"
         with self._lock:
-            self._left += 1
-
-    def warn_once(self, kind: str, problem: str) -> None:
-        """Log a warning that the report has no page and figures, once for each kind of problem."""
-        warn_once(self._settings, kind, f"The report of {self._model} has no page and no figures: {problem}")
+            if not self._is_written:
+                folder.mkdir(exist_ok=True)
+                render_artifacts(self._report, folder)
+                self._is_written = True
+        return folder
 
     def release(self) -> None:
         """Count one delivery as over; after the last one, remove the folder."""
@@ -279,95 +243,7 @@ class ReportFiles:
             self._left -= 1
             is_last = self._left == 0
         if is_last:
-            self._folder.cleanup()
-
-
-def prepare_drawing() -> None:
-    """Start the process that draws, which takes a second or two to begin, unless it runs already."""
-    # Where another thread has the lock, the process runs.
-    if _drawing_lock.acquire(blocking=False):
-        try:
-            # A problem is told with the report that it concerns.
-            with suppress(TrackingError):
-                _process()
-        finally:
-            _drawing_lock.release()
-
-
-def end_drawing() -> None:
-    """End the process that draws, if this process started one."""
-    process = _drawing.pop(os.getpid(), None)
-    if process is not None:
-        process.kill()
-        process.communicate()
-
-
-# Called after the wait for uploads, for which the process may still draw.
-atexit.register(end_drawing)
-
-
-def draw(folder: Path) -> None:
-    """Draw the page and the figures of the report whose data are in a folder."""
-    with _drawing_lock:
-        process = _process()
-        limit = threading.Timer(EXIT_S, process.kill)
-        limit.daemon = True
-        limit.start()
-        try:
-            answer = _answer(process, folder)
-        except OSError:
-            answer = ""
-        finally:
-            limit.cancel()
-    if not answer:
-        raise TrackingError(f"the process that draws them ended, or had not drawn them after {EXIT_S:g} seconds.")
-    if problem := json.loads(answer):
-        raise TrackingError(f"they could not be drawn ({problem}).")
-
-
-def _answer(process: subprocess.Popen[str], folder: Path) -> str:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(str(folder)) + "\n")
-    process.stdin.flush()
-    return process.stdout.readline()
-
-
-def _process() -> subprocess.Popen[str]:
-    running = _drawing.get(os.getpid())
-    if running is not None and running.poll() is None:
-        return running
-    end_drawing()
-    # The executable of a frozen program is the program itself, which would run again.
-    if not sys.executable or getattr(sys, "frozen", False):
-        raise TrackingError("no Python interpreter is known that could draw them beside this program.")
-    try:
-        _drawing[os.getpid()] = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *sys.path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            # Ctrl-C in the terminal is for the program; this process ends with its standard input.
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
-    except OSError as error:
-        raise TrackingError(f"the process that draws them could not be started ({error}).") from error
-    return _drawing[os.getpid()]
-
-
-def serve() -> None:
-    """Draw the reports whose folders come by the standard input, one a line, and answer each with its problem or ""."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        try:
-            folder = Path(json.loads(line))
-            draw_files(EnsembleReport.from_json((folder / "report.json").read_text(encoding="utf-8")), folder)
-            problem = ""
-        except Exception as error:  # an unexpected error in one report must not leave the next ones undrawn
-            problem = f"{type(error).__name__}: {error}"
-        print(json.dumps(problem), file=answers, flush=True)
+            self._root.cleanup()
 
 
 INTEGRATION = "ens_plugin"
@@ -401,6 +277,9 @@ def deliver(upload: ReportUpload) -> str:
         avoid(upload.tracking_uri, str(error))
         raise
     upload.progress.is_reachable = True
+    if upload.files is not None:
+        # Before a run is made for them.
+        upload.files.folder()
     with tracking_errors(upload.tracking_uri):
         # MLflow would resume, and end, the run that this variable names.
         run_id = upload.run_id or os.environ.get(RUN_VARIABLE)
@@ -446,39 +325,12 @@ def forget_unreachable() -> None:
 
 
 def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None:
-    directory = None if upload.files is None else upload.files.folder
+    directory = None if upload.files is None else upload.files.folder()
     prefix = _free_prefix(client.get_run(run_id), upload.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
     upload.progress.logged = send(client, run_id, run_content(upload.report, directory, prefix))
     upload.progress.prefix = prefix
-    if upload.files is not None:
-        _post_pictures(client, run_id, prefix, upload.tracking_uri, upload.files)
-
-
-def _post_pictures(client: MlflowClient, run_id: str, prefix: str, store: str, files: ReportFiles) -> None:
-    """Queue the page and the figures of a report, which take a second, in a queue that no numbers wait in."""
-    files.keep()
-
-    def work() -> None:
-        try:
-            with tracking_errors(store):
-                for file in files.draw():
-                    client.log_artifact(run_id, str(file), artifact_path(prefix))
-        except Exception as error:
-            # This runs in a worker thread, where a raised exception would be lost.
-            files.warn_once("pictures", str(error))
-        finally:
-            files.release()
-
-    def lose() -> None:
-        files.warn_once("lost pictures", "the program ended before they were drawn.")
-
-    try:
-        post(Upload(f"pictures of {store}", work, lose, Progress(is_reachable=True)), 0.0, MOST_PICTURES)
-    except TrackingError as error:
-        files.release()
-        files.warn_once("pictures", str(error))
 
 
 def _free_prefix(run: Run, prefix: str) -> str:
@@ -514,14 +366,8 @@ def send_all(
     settings: AutologOptions,
 ) -> None:
     """Queue all deliveries of a report, and wait for them until the deadline."""
-    problems = []
     for delivery in deliveries:
-        try:
-            _send(delivery, files, deadline, settings)
-        except TrackingError as error:
-            problems.append(error)
-    if problems:
-        raise problems[0]
+        _send(delivery, files, deadline, settings)
 
 
 def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions) -> None:
@@ -545,7 +391,7 @@ def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settin
             clean_up()
 
     def lose() -> None:
-        warn_once(settings, "lost", _lost(delivery))
+        warn(settings, _lost(delivery))
         clean_up()
 
     seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
@@ -553,9 +399,10 @@ def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settin
         seconds = threading.TIMEOUT_MAX
     try:
         is_sent = post(Upload(delivery.store, work, lose, delivery.progress), seconds)
-    except TrackingError:
+    except TrackingError as error:
+        warn(settings, not_logged(delivery.model, str(error)))
         clean_up()
-        raise
+        return
     if not is_sent:
         # The upload may succeed or fail within seconds; then its own message is enough.
         watch = threading.Timer(SLOW_S, _warn_unless, (is_done, settings, _still_sending(delivery)))

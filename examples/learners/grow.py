@@ -20,7 +20,7 @@ def main() -> None:
         RandomForestClassifier(random_state=0), X, y, criterion="agreement", tolerance=0.005, method="iterative"
     )
     print("By Fig. 3 of 2013, step by step:")
-    columns = ["n_members", "recommended_size", "attained", "train_seconds", "estimate_seconds"]
+    columns = ["n_members", "recommended_size", "loss", "train_seconds", "estimate_seconds"]
     print(growth.to_frame()[columns].round(4).to_string(index=False))
 
     # As an estimator: each fold trains the forest its own rows need.

@@ -1,4 +1,4 @@
-"""The picture at the top of the README: the error curve of a forest on the digits.
+"""The picture at the top of the README: the accuracy of a forest on the digits by its number of trees.
 
 Run with a path to write the picture to, ``python examples/reports/digits_error_curve.py curve.png``.
 """
@@ -13,13 +13,12 @@ import ens_plugin
 
 
 def draw(path: str) -> ens_plugin.EnsembleReport:
-    """Train a forest, analyse it and write the picture of its error curve."""
+    """Train a forest, analyse it and write the picture of its accuracy."""
     X, y = load_digits(return_X_y=True)
     forest = RandomForestClassifier(n_estimators=800, random_state=0, n_jobs=-1).fit(X, y)
     report = ens_plugin.analyze(forest, X, y)
-    with plt.rc_context({"figure.figsize": (5.6, 3.6)}):
-        axes = report.plot()
-        figure = plt.gcf()
+    figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
+    report.plot(axes)
     # What is written in the picture is kept beside it, so that a test can read it.
     written = "; ".join(text.get_text() for text in axes.texts)
     figure.savefig(path, dpi=150, metadata={"Description": written})

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 import ens_plugin
 
-NAMES = {"agreement": "99 % agreement", "excess_error": "error within 1 %", "probability": "Brier score within 0.5 %"}
+NAMES = {"agreement": "99 % agreement", "error": "error within 0.2 points", "probability": "Brier score within 1 %"}
 
 
 def draw(path: str, sizes: list[int], scores: list[float], report: ens_plugin.EnsembleReport) -> None:

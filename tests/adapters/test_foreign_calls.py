@@ -32,13 +32,11 @@ FOREST = RandomForestClassifier(9, random_state=0).fit(X, Y)
         ("n_jobs", 0),
         ("n_jobs", True),
         ("n_jobs", 1.5),
-        ("estimator", np.array(["auto", "path"])),
-        ("estimator", ["auto"]),
-        ("estimator", None),
+        ("criterion", np.array(["auto", "error"])),
+        ("criterion", ["auto"]),
+        ("criterion", None),
         ("data", np.array(["oob", "oob"])),
         ("metric", np.zeros(3)),
-        ("sizes", [[1], [1, 2]]),
-        ("sizes", [10**400]),
         ("groups", [[1], [1, 2]]),
     ],
 )
@@ -65,7 +63,7 @@ class Escape:
         return "\x1b[2J\u202e\n"
 
 
-@pytest.mark.parametrize("argument", ["data", "estimator", "confidence", "max_size", "random_state", "n_jobs"])
+@pytest.mark.parametrize("argument", ["data", "criterion", "tolerance", "max_size", "random_state", "n_jobs"])
 def test_a_value_is_shown_without_control_characters(argument: str) -> None:
     with pytest.raises(InputError) as refused:
         ens_plugin.analyze(FOREST, X, Y, **{argument: Escape()})

@@ -42,15 +42,15 @@ __all__ = ["KINDS", "attack"]
 SLOW_S = 30
 SHARES = {"api": 16, "custom": 700, "report": 110, "policy": 165, "command": 1, "file": 6}
 ARGUMENTS = (
-    "data", "sample_weight", "groups", "metric", "confidence", "tolerance", "max_size", "interval_level", "sizes",
-    "estimator", "random_state", "n_jobs",
+    "data", "sample_weight", "groups", "metric", "criterion", "tolerance", "max_size", "interval_level", "random_state",
+    "n_jobs",
 )  # fmt: skip
 
 
 def _api(random: Random, _: Path) -> None:
     name = random.choice(sorted(cases()))
     model, X, y = cases()[name]
-    options: dict[str, Any] = {"max_size": 11, "sizes": [1, 3]}
+    options: dict[str, Any] = {"max_size": 11}
     for argument in random.sample(ARGUMENTS, random.randrange(1, 3)):
         options[argument] = random.choice((any_value(random), array_like(random, (len(y),))))
     if random.random() < 0.2:
@@ -154,7 +154,7 @@ def _file(random: Random, folder: Path) -> None:
     _, X, y = cases()["forest"]
 
     def use() -> None:
-        ens_plugin.analyze(load_model(folder / name), X, y, max_size=11, sizes=[1, 3])
+        ens_plugin.analyze(load_model(folder / name), X, y, max_size=11)
 
     _in_fork(use)
 
@@ -198,7 +198,7 @@ def _in_fork(work: Callable[[], None]) -> None:
 
 
 OPTIONS = (
-    "--holdout", "--confidence", "--tolerance", "--max-size", "--estimator", "--sample-weight", "--groups",
+    "--holdout", "--criterion", "--tolerance", "--max-size", "--sample-weight", "--groups",
     "--random-state", "--n-jobs", "--format", "--json", "--html", "--log", "--experiment", "--run-id", "--picture",
     "--max-size-ratio", "--min-agreement", "--help", "--engine", "--", "--nonsense",
 )  # fmt: skip

@@ -685,7 +685,7 @@ OWN: dict[str, Subject] = {
     "pipeline": Subject(lambda: make_pipeline(StandardScaler(), RandomForestClassifier(30, random_state=0)).fit(X, Y)),
     "RightSizedClassifier": Subject(
         lambda: RightSizedClassifier(
-            RandomForestClassifier(30, random_state=0), confidence=0.97, tolerance=0.03, max_size=2001
+            RandomForestClassifier(30, random_state=0), criterion="agreement", tolerance=0.03, max_size=2001
         ).fit(X, Y)
     ),
     "XGBRFClassifier": Subject(xgb_labels(Y), flavour="xgboost"),
@@ -757,7 +757,7 @@ def store(name: str) -> Iterator[None]:
         patches.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
         patches.setattr(tempfile, "tempdir", str(folder))
         stub_artifacts(patches)
-        patches.setattr("ens_plugin.tracking.uploads.draw", lambda folder: None)
+        stub_artifacts(patches, "uploads")
         stack.enter_context(tracking_to(stack.enter_context(STORES[name](folder))))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")

@@ -28,7 +28,7 @@ def test_an_error_is_far_from_the_truth_beyond_two_half_widths_and_what_the_trut
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(460, 2)), rng.normal(size=460)
     model = RandomForestRegressor(10, random_state=0).fit(X[:60], y[:60])
-    curve = analyze(model, X[60:], y[60:], data="holdout", sizes=[1]).error_curve
+    curve = analyze(model, X[60:], y[60:], data="holdout").error_curve
     place = curve.sizes.tolist().index(10)
     error, half = float(curve.error[place]), float(curve.upper[place] - curve.lower[place]) / 2
 

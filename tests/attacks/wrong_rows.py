@@ -295,7 +295,7 @@ def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: Truth) -> tuple[s
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            report = ens_plugin.analyze(model, X, y, data=kind, sizes=[1])  # type: ignore[arg-type]
+            report = ens_plugin.analyze(model, X, y, data=kind)  # type: ignore[arg-type]
     except EnsPluginError as error:
         return "refused", f"{type(error).__name__}: {error}"
     except Exception as error:  # what is counted

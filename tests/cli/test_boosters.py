@@ -92,7 +92,7 @@ def test_recommend_answers_for_a_regression_of_each_library(run: Any) -> None:
     for name in ("forest.txt", "trees.json"):
         code, out, err = run("recommend", name, *question)
         assert (code, err) == (0, "")
-        assert '"criterion": "excess_error"' in out
+        assert '"criterion": "error"' in out
 
 
 def test_a_booster_knows_labels_as_codes_only(run: Any) -> None:

@@ -94,7 +94,7 @@ def test_help_says_that_loading_runs_code(command: str, run: Run) -> None:
 def test_defaults_are_those_of_analyze() -> None:
     api = {name: parameter.default for name, parameter in inspect.signature(ens_plugin.analyze).parameters.items()}
     options = {parameter.name: parameter.default for parameter in cli.commands["analyze"].params}
-    shared = ("confidence", "tolerance", "max_size", "estimator", "random_state")
+    shared = ("criterion", "tolerance", "max_size", "random_state")
     assert {name: options[name] for name in shared} == {name: api[name] for name in shared}
     assert set(shared) <= set(OPTIONS)
 
@@ -129,19 +129,18 @@ def test_options_reach_the_analysis(run: Run, tmp_path: Path) -> None:
     unlike.assign(diagnosis=y).to_parquet(tmp_path / "unlike.parquet")
     outcome = run(
         "analyze", "cancer.joblib", "--data", "unlike.parquet", "--target", "diagnosis", "--format", "json",
-        "--confidence", "0.98", "--max-size", "5001", "--estimator", "path", "--n-jobs", "2", "--holdout",
+        "--criterion", "agreement", "--tolerance", "0.02", "--max-size", "5001", "--n-jobs", "2", "--holdout",
     )  # fmt: skip
     report = EnsembleReport.from_json(outcome.out)
-    assert report.recommendation.confidence == 0.98
+    assert (report.recommendation.criterion, report.recommendation.tolerance) == ("agreement", 0.02)
     assert report.recommendation.max_size == 5001
-    assert report.error_curve.estimator == "path"
     assert report.data == "holdout"
 
 
 def test_a_regression_without_feature_names(run: Run) -> None:
     report = EnsembleReport.from_json(run("analyze", *DIABETES, "--format", "json", "--tolerance", "0.02").out)
     assert report.task == "regression"
-    assert report.recommendation.tolerance == 0.02
+    assert report.recommendation.tolerance == 0.02 * report.recommendation.limit
 
 
 @pytest.mark.slow
@@ -180,7 +179,7 @@ def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     assert yes.code == 0
     assert yes.out.startswith(f"Recommended size: {cancer_report().recommended_size} trees (95 % interval ")
     assert "now 60." in yes.out
-    no = run("recommend", *CANCER, "--confidence", "0.9999", "--max-size", "101")
+    no = run("recommend", *CANCER, "--tolerance", "0.0001", "--max-size", "101")
     assert no.code == 1
     assert no.out.startswith("Recommended size: more than 101 trees")
 
@@ -256,8 +255,8 @@ def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
         (("cancer.joblib", "--data", "cancer.joblib", "--target", "y"), "no format that can be read"),
         (("cancer.joblib", "--data", "cancer.csv", "--target", "diagnos"), "Did you mean 'diagnosis'?"),
         (("cancer.joblib", "--data", "diabetes.csv", "--target", "age"), "missing: mean radius"),
-        ((*CANCER, "--confidence", "0.3"), "confidence"),
-        ((*CANCER, "--confidence", "much"), "Invalid value for '--confidence'"),
+        ((*CANCER, "--tolerance", "-0.3"), "tolerance"),
+        ((*CANCER, "--tolerance", "much"), "Invalid value for '--tolerance'"),
         ((*CANCER, "--html", "no/such/place.html"), "there is no directory 'no/such'"),
         ((*CANCER, "--html", f"{LONG}.html"), "File name too long"),
         ((*CANCER, "--json", f"{LONG}.json"), "File name too long"),
@@ -327,7 +326,7 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(run: Run, store_uri: st
     arguments = (*CANCER[1:], "--log", "--tracking-uri", store_uri)
     assert run("analyze", info.model_uri, *arguments).code == 0
     linked = linked_metrics(mlflow.MlflowClient(store_uri), info.model_id)
-    assert {"ens.error", "ens.recommended_size"} <= set(linked)
+    assert {"ens.accuracy", "ens.recommended_size"} <= set(linked)
     assert "ens/error" not in linked
     refused = run("analyze", "models:/nobody/1", *arguments)
     assert (refused.code, refused.out) == (2, "")

@@ -26,6 +26,7 @@ from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 pytestmark = MLFLOW_WARNINGS
 
 ROOT = Path(__file__).parents[2]
+WANTED = ("--criterion", "agreement", "--tolerance", "0.03")
 MODEL_ID, RUN_ID = f"m-{'0123456789abcdef' * 2}", "0123456789abcdef" * 2
 SAVINGS = Savings(200, 51, 8_000_000, 2_000_500, 1797, 0.040, 0.010, 0.02)
 CHECKS = (
@@ -136,23 +137,23 @@ def embedded_store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 def test_a_cut_is_a_yes_and_so_is_nothing_to_cut(run: Run, embedded_store: str) -> None:
-    first = run("models:/cancer/1", "--confidence", "0.97", "--format", "json")
+    first = run("models:/cancer/1", *WANTED, "--format", "json")
     assert (first.code, first.err) == (0, "")
     content = json.loads(first.out)
     made = content["model"]
     assert (content["outcome"], made["name"]) == ("logged", "cancer")
     client = mlflow.MlflowClient(embedded_store)
     assert client.get_model_version("cancer", made["version"]).tags["ens.parent"] == "models:/cancer/1"
-    second = run(f"models:/cancer/{made['version']}", "--confidence", "0.97", "--register", "other")
+    second = run(f"models:/cancer/{made['version']}", *WANTED, "--register", "other")
     assert (second.code, second.err) == (0, "")
     assert "Nothing to cut" in second.out
     assert [model.name for model in client.search_registered_models()] == ["cancer"]
 
 
 def test_no_size_large_enough_is_a_no(run: Run) -> None:
-    found = run("models:/cancer/1", "--confidence", "0.9999", "--max-size", "101")
+    found = run("models:/cancer/1", "--tolerance", "0.0001", "--max-size", "101")
     assert (found.code, found.err) == (1, "")
-    assert "not even 101 are enough" in found.out
+    assert "not even 101 are sure to be enough" in found.out
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_no_size_large_enough_is_a_no(run: Run) -> None:
         ("forest.joblib", (), "ens_plugin.truncate"),
         ("models:/nobody/1", (), "refused the call"),
         ("models:/cancer/1", ("--register", "a/b"), "cannot be the name of a registered model"),
-        ("models:/cancer/1", ("--confidence", "0.8"), "pass held-out rows with --holdout"),
+        ("models:/cancer/1", ("--criterion", "agreement", "--tolerance", "0.3"), "pass held-out rows with --holdout"),
     ],
 )
 def test_what_cannot_be_told_is_no_answer(model: str, arguments: tuple[str, ...], message: str, run: Run) -> None:
@@ -180,7 +181,7 @@ def test_a_dead_server_is_no_answer(run: Run) -> None:
 
 def test_a_failed_check_is_a_no(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.sizing.truncate.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
-    found = run("models:/cancer/1", "--confidence", "0.97")
+    found = run("models:/cancer/1", *WANTED)
     assert found.code == 1
     assert "FAILED: 51 members" in found.out
     assert "nothing logged" in " ".join(found.out.split()).lower()

@@ -55,14 +55,14 @@ def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
     assert outline.attributes <= ATTRIBUTES
     assert not [value for value in outline.values if "javascript:" in value or "://" in value]
     assert "url(" not in card
-    assert card.count("<svg ") == 2
+    assert card.count("<svg ") == (0 if name == "doubted" else 2)
     # A cell of a notebook has room for figures that are at most half as high as wide; a phone is higher than wide.
     sizes = [tuple(map(float, size.split())) for size in re.findall(r'viewBox="0 0 ([\d.]+ [\d.]+)"', card)]
-    assert [height <= width / 2 for width, height in sizes] == [True, False]
+    assert [height <= width / 2 for width, height in sizes] == [True, False][: len(sizes)]
 
 
 @pytest.mark.fast_cases("hostile")
-@pytest.mark.parametrize("name", ["regression", "short", "hostile"])
+@pytest.mark.parametrize("name", ["regression", "score", "hostile"])
 def test_a_report_that_was_read_has_the_same_card(name: str) -> None:
     read = EnsembleReport.from_json(SHOWN[name].to_json())
     assert read._repr_html_() == card_of(name)
@@ -80,28 +80,31 @@ def test_the_picture_has_no_colour_that_a_theme_cannot_change() -> None:
     assert all(f"{name}:" in palette for palette in palettes for name in used)
 
 
-def test_verdict_picture_sizes_and_folded_details_come_in_this_order() -> None:
+def test_answers_picture_sizes_and_folded_details_come_in_this_order() -> None:
     card = card_of("large_classification")
-    parts = ["300 trees are too few", "<svg ", "<th>needed for</th>", "<details>"]
+    parts = ["Yes, 609", "How good?", "Trust it?", "<svg ", "<th>on new rows</th>", "<details>", "<th>enough for</th>"]
     card = card[card.index('class="ens-card"') :]
     places = [card.index(part) for part in parts]
     assert places == sorted(places)
     assert "<details open" not in card
 
 
-def test_doubts_and_warnings_stand_in_the_headline() -> None:
+def test_a_doubt_is_the_only_answer_and_all_findings_are_folded() -> None:
     card = card_of("doubted")
-    head = card[card.index('<div class="ens-caution">') : card.index("<svg ")]
-    for text in ("Do not rely on these figures.", "&lt;b&gt;rare&lt;/b&gt;", "second doubt", "A warning."):
-        assert text in head
-    assert '<div class="ens-caution">' not in card_of("classification")
+    card = card[card.index('class="ens-card"') :]
+    head, _, folded = card.partition("<details>")
+    assert "Do not use these figures. Only 3 rows of label &lt;b&gt;rare&lt;/b&gt; are out of bag." in head
+    assert "How good?" not in head
+    assert "<table" not in head
+    for text in ("&lt;b&gt;rare&lt;/b&gt;", "second doubt", "A warning."):
+        assert text in folded
 
 
 @pytest.mark.slow
-def test_few_rows_and_an_unknown_size_are_a_caution() -> None:
-    few = replace(REPORTS["classification"], n_rows=29)._repr_html_()
-    for card in (few, card_of("small_classification"), card_of("negative_asymptote")):
-        assert '<div class="ens-caution">' in card
+def test_few_rows_give_no_size() -> None:
+    card = replace(REPORTS["classification"], n_rows=29)._repr_html_()
+    assert "That cannot be told: 29 rows are too few." in card
+    assert "(recommended)" not in card
 
 
 def test_a_size_above_the_largest_is_in_the_table() -> None:
@@ -133,7 +136,7 @@ def test_the_card_of_a_comparison_has_all_names_and_is_safe() -> None:
     assert outline.attributes <= ATTRIBUTES
     assert card.count("<svg ") == 2
     shown = "".join(outline.text)
-    assert all(text in shown for text in (*named, "doubted: do not rely on these figures", "more than 20001"))
+    assert all(text in shown for text in (*named, "doubted: Do not use these figures.", "more than 20001"))
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -149,7 +152,8 @@ def test_representations_of_all_parts_are_short(name: str) -> None:
 def test_a_representation_has_the_values_that_matter() -> None:
     report = REPORTS["capped"]
     assert repr(report.recommendation) == (
-        "SizeRecommendation(size=None, interval=(20001, None), criterion='agreement', confidence=0.99, "
+        "SizeRecommendation(size=None, interval=(20001, None), criterion='error', "
+        f"tolerance={report.recommendation.tolerance:.4g}, loss={report.recommendation.loss:.4g}, "
         f"agreement={report.recommendation.agreement:.4g}, max_size=20001)"
     )
     assert repr(report.error_curve) == (

@@ -27,20 +27,20 @@ FOREST, DIGITS, CAPPED = (REPORTS[name] for name in ("classification", "large_cl
 
 
 def test_the_table_has_the_values_of_each_report() -> None:
-    named = {"forest": FOREST, "digits": DIGITS, "capped": CAPPED, "short": REPORTS["short"]}
+    named = {"forest": FOREST, "digits": DIGITS, "capped": CAPPED}
     frame = ens_plugin.compare(named).to_frame()
     assert frame.index.tolist() == list(named)
     for name, report in named.items():
-        row, scalars = frame.loc[name], report.metrics()
+        row, scalars = frame.loc[name], report.scalars()
         for key in ("error", "error_lower", "error_upper", "asymptotic_error", "algorithmic_sd", "n_members"):
             assert row[key] == scalars[key] if key in scalars else math.isnan(row[key])
         assert row["n_rows"] == report.n_rows
-    assert frame.loc["forest", "recommended_size"] == 59
-    assert frame.loc["forest", "recommended_error"] == FOREST.error_curve.at(59)
+    assert frame.loc["forest", "recommended_size"] == 119
+    assert frame.loc["forest", "recommended_error"] == FOREST.error_curve.at(119)
     assert frame.loc["capped", "recommended_size"] is pd.NA
     assert frame.loc["capped", "recommended_lower"] == 20_001
     assert frame.loc["capped", "recommended_upper"] is pd.NA
-    assert math.isnan(frame.loc["short", "recommended_error"])
+    assert math.isnan(frame.loc["capped", "recommended_error"])
 
 
 def test_a_score_has_its_own_name() -> None:
@@ -50,10 +50,10 @@ def test_a_score_has_its_own_name() -> None:
 
 
 def test_an_unknown_size_is_missing_and_doubts_are_in_the_table() -> None:
-    advice = replace(FOREST.recommendation, size=None, values=np.full(FOREST.recommendation.sizes.size, np.nan))
+    advice = replace(FOREST.recommendation, size=None, interval=(1, None))
     unknown = with_doubts(replace(FOREST, recommendation=advice), "Few.", "Copies.")
     row = ens_plugin.compare([unknown]).to_frame().iloc[0]
-    assert [row[f"recommended_{end}"] is pd.NA for end in ("size", "lower", "upper")] == [True] * 3
+    assert [row[f"recommended_{end}"] is pd.NA for end in ("size", "lower", "upper")] == [True, False, True]
     assert row["doubts"] == "Few. Copies."
 
 
@@ -139,7 +139,7 @@ def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
     assert colours == [to_hex(colour) for colour in plt.rcParams["axes.prop_cycle"].by_key()["color"][:4]]
     for line, report in zip(curves, (FOREST, DIGITS, CAPPED, FOREST), strict=True):
         sizes, values = (np.asarray(data) for data in line.get_data())
-        np.testing.assert_allclose(values, [report.error_curve.at(size) for size in sizes], rtol=1e-12)
+        np.testing.assert_allclose(values, [1.0 - report.error_curve.at(size) for size in sizes], rtol=1e-12)
         assert sizes[-1] == pytest.approx(ax.get_xlim()[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import multiprocessing
 import os
 import threading
@@ -40,13 +41,13 @@ def test_the_check_of_placement_sees_covered_and_leaving_text() -> None:
 def test_error_curve_names_its_axes_with_units() -> None:
     ax = plot_error_curve(REPORTS["classification"].error_curve, ax=new_axes())
     assert ax.get_xlabel() == "Ensemble size (members)"
-    assert ax.get_ylabel() == "0-1 error (%)\nshaded: 95 % interval"
+    assert ax.get_ylabel() == "Accuracy (%)\nshaded: 95 % interval"
     assert ax.get_xscale() == "log"
 
 
 def test_error_curve_of_a_regression_is_not_in_percent() -> None:
     ax = plot_error_curve(REPORTS["regression"].error_curve, ax=new_axes())
-    assert ax.get_ylabel().startswith("Mean squared error\n")
+    assert ax.get_ylabel().startswith("RMSE\n")
 
 
 def test_error_line_has_no_steps_where_votes_tie() -> None:
@@ -57,7 +58,7 @@ def test_error_line_has_no_steps_where_votes_tie() -> None:
     )  # fmt: skip
     ax = plot_error_curve(curve, ax=new_axes())
     line = next(line for line in ax.lines if line.get_label() == "error")
-    assert np.all(np.diff(heights(line)) < 0)
+    assert np.all(np.diff(heights(line)) > 0)
 
 
 def test_error_ticks_are_percent_and_size_ticks_plain_numbers() -> None:
@@ -77,50 +78,35 @@ def test_error_line_and_band_hold_the_values_of_the_curve() -> None:
     sizes, errors = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
     tabulated = np.isin(curve.sizes, sizes)
     assert tabulated.sum() > 20
-    np.testing.assert_allclose(errors[np.isin(sizes, curve.sizes)], curve.error[tabulated], rtol=1e-12)
+    np.testing.assert_allclose(errors[np.isin(sizes, curve.sizes)], 1.0 - curve.error[tabulated], rtol=1e-12)
     (band,) = ax.collections
     corners = np.asarray(band.get_paths()[0].vertices)
     one = int(np.flatnonzero(tabulated)[10])
     edges = corners[np.isclose(corners[:, 0], curve.sizes[one]), 1]
-    assert (edges.min(), edges.max()) == pytest.approx((curve.lower[one], curve.upper[one]))
+    assert (edges.min(), edges.max()) == pytest.approx((1.0 - curve.upper[one], 1.0 - curve.lower[one]))
 
 
 def test_asymptote_is_a_dashed_line_at_its_value() -> None:
     curve = REPORTS["classification"].error_curve
     ax = plot_error_curve(curve, ax=new_axes())
-    flat = [line for line in ax.lines if heights(line) == [curve.asymptote, curve.asymptote]]
+    flat = [line for line in ax.lines if heights(line) == [1.0 - curve.asymptote] * 2]
     assert len(flat) == 1
     assert flat[0].is_dashed()
-    assert f"infinite\nensemble\n{100 * curve.asymptote:.2f} %" in [text.get_text() for text in ax.texts]
-
-
-@pytest.mark.parametrize("name", ["path", "short"])
-def test_no_asymptote_is_drawn_where_there_is_none(name: str) -> None:
-    report = REPORTS[name]
-    ax = plot_error_curve(report.error_curve, n_members=200, recommended_size=59, ax=new_axes())
-    assert not [text for text in ax.texts if "infinite" in text.get_text()]
-    line = next(line for line in ax.lines if line.get_label() == "error")
-    assert np.max(np.asarray(line.get_xdata())) == report.error_curve.sizes[-1]
+    assert f"infinite\nensemble\n{100 * (1.0 - curve.asymptote):.1f} %" in [text.get_text() for text in ax.texts]
 
 
 def test_marks_tell_size_and_error() -> None:
     report = REPORTS["classification"]
     ax = plot_error_curve(report.error_curve, n_members=200, recommended_size=59, ax=new_axes())
     assert labels_above(ax) == [
-        f"current 200: {100 * report.error:.2f} %",
-        f"recommended 59: {100 * report.error_curve.at(59):.2f} %",
+        f"current 200: {100 * report.accuracy:.1f} %",
+        f"recommended 59: {100 * (1.0 - report.error_curve.at(59)):.1f} %",
     ]
 
 
 def test_equal_sizes_share_one_mark() -> None:
     ax = plot_error_curve(REPORTS["classification"].error_curve, n_members=59, recommended_size=59, ax=new_axes())
     assert [text.split(":")[0] for text in labels_above(ax)] == ["current = recommended 59"]
-
-
-def test_sizes_beyond_the_curve_are_marked_without_an_error() -> None:
-    curve = REPORTS["short"].error_curve
-    ax = plot_error_curve(curve, n_members=200, recommended_size=59, ax=new_axes())
-    assert labels_above(ax) == ["current 200", "recommended 59"]
 
 
 @pytest.mark.parametrize("size", [0, -3])
@@ -190,32 +176,28 @@ def test_without_axes_a_new_figure_is_made() -> None:
         plt.close("all")
 
 
-def test_agreement_has_the_wanted_level_and_the_interval_of_the_size() -> None:
-    recommendation = REPORTS["classification"].recommendation
-    ax = plot_agreement(recommendation, n_members=200, ax=new_axes())
-    assert ax.get_ylabel() == "Agreement with the\ninfinite ensemble (%)"
-    assert any(heights(line) == [0.99, 0.99] and line.is_dashed() for line in ax.lines)
-    assert any(
-        np.asarray(line.get_xdata()).tolist() == [29, 119] and heights(line) == [0.99, 0.99] for line in ax.lines
-    )
-
-
-def test_agreement_of_a_capped_size_ends_in_an_arrow() -> None:
-    ax = plot_agreement(REPORTS["capped"].recommendation, n_members=100, ax=new_axes())
-    assert [line.get_marker() for line in ax.lines].count(">") == 1
-    assert ax.get_ylim()[1] > 0.99
-
-
-def test_regression_shows_relative_excess_and_tolerance() -> None:
-    ax = plot_agreement(REPORTS["regression"].recommendation, n_members=100, ax=new_axes())
-    assert ax.get_ylabel() == "Error above the\ninfinite ensemble's (%)"
-    assert ax.get_yscale() == "log"
-    assert any(heights(line) == [0.01, 0.01] and line.is_dashed() for line in ax.lines)
+@pytest.mark.parametrize(
+    ("place", "label", "level"),
+    [
+        (0, "Labels as with infinitely many (%)", "infinite\nensemble\n100 %"),
+        (1, "Error", "infinite\nensemble\n0.04078"),
+        (2, "Brier score of the probabilities", "infinite\nensemble\n0.03027"),
+    ],
+)
+def test_each_respect_has_its_own_quantity_limit_and_band(place: int, label: str, level: str) -> None:
+    found = REPORTS["classification"].criteria[place]
+    ax = plot_agreement(found, n_members=200, ax=new_axes())
+    assert ax.get_ylabel() == label
+    assert level in [text.get_text() for text in ax.texts]
+    (band,) = [patch for patch in ax.patches if patch.get_label() == "enough"]
+    assert isinstance(band, Rectangle)
+    ends = sorted((found.limit, found.limit + (-found.tolerance if place == 0 else found.tolerance)))
+    assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx(ends)
 
 
 def test_infinite_excess_is_drawn_without_an_error() -> None:
     recommendation = REPORTS["negative_asymptote"].recommendation
-    recommendation.values[:] = np.inf
+    recommendation = replace(recommendation, loss=math.inf, losses=np.full(recommendation.sizes.size, np.inf))
     ax = plot_agreement(recommendation, n_members=20, ax=new_axes())
     assert labels_above(ax) == ["current 20"]
     assert np.isfinite(ax.get_ylim()).all()
@@ -234,14 +216,17 @@ def test_bars_add_up_to_the_errors(name: str) -> None:
 
 
 def test_unknown_parts_say_so() -> None:
-    ax = plot_bias_variance(REPORTS["short"], ax=new_axes())
+    report, nan = REPORTS["classification"], math.nan
+    parts = replace(report.bias_variance, ensemble_error=nan, asymptotic_error=nan, bias=nan, member_variance=nan)
+    unknown = replace(report, bias_variance=parts)
+    ax = plot_bias_variance(unknown, ax=new_axes())
     assert [text.get_text() for text in ax.texts][1:] == ["not estimated", "not estimated"]
     assert ax.get_legend() is None
     spans = sorted((bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.patches if isinstance(bar, Rectangle))
     assert all(end < start for (_, end), (start, _) in pairwise(spans)), "bars of two rows overlap"
 
 
-@pytest.mark.fast_cases("classification", "regression", "hostile", "path")
+@pytest.mark.fast_cases("classification", "regression", "hostile")
 @pytest.mark.parametrize("name", REPORTS)
 def test_report_figures_are_complete_and_readable(name: str) -> None:
     figures = report_figures(REPORTS[name])
@@ -303,7 +288,7 @@ def test_plots_leave_the_report_as_it_was() -> None:
     assert report.to_json() == before
 
 
-def test_the_axis_begins_below_the_limit_and_ends_at_three_times_the_current_error() -> None:
+def test_the_axis_shows_the_values_among_which_sizes_are_chosen() -> None:
     curve = REPORTS["classification"].error_curve
     steep = replace(
         REPORTS["classification"],
@@ -313,8 +298,20 @@ def test_the_axis_begins_below_the_limit_and_ends_at_three_times_the_current_err
         ),
     )  # fmt: skip
     bottom, top = plot_reports({"forest": steep}, Figure().subplots()).get_ylim()
-    assert bottom <= 0.8 * curve.asymptote
-    assert top == pytest.approx(3.0 * steep.error)
+    limit = 1.0 - curve.asymptote
+    assert limit - 6.5 * (limit - steep.accuracy) < bottom < limit - 5.0 * (limit - steep.accuracy)
+    assert limit < top < limit + 0.01
+
+
+def test_a_report_is_drawn_by_the_quantity_that_decided_on_axes_of_its_own() -> None:
+    names = {
+        "classification": "Brier score of the probabilities",
+        "large_classification": "Labels as with infinitely many (%)",
+        "capped": "Accuracy (%)", "regression": "RMSE", "score": "roc_auc",
+    }  # fmt: skip
+    for name, label in names.items():
+        assert REPORTS[name].plot().get_ylabel().splitlines()[0] == label
+    assert REPORTS["classification"].plot(new_axes()).get_ylabel().splitlines()[0] == "Accuracy (%)"
 
 
 @pytest.mark.slow

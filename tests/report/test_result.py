@@ -93,12 +93,6 @@ def test_sizes_below_the_curve_are_refused(size: float) -> None:
         REPORTS["classification"].error_curve.at(size)
 
 
-@pytest.mark.parametrize("size", [201, math.inf])
-def test_sizes_beyond_a_curve_without_asymptote_are_refused(size: float) -> None:
-    with pytest.raises(InputError, match="estimator='path'"):
-        REPORTS["path"].error_curve.at(size)
-
-
 def test_to_frame_holds_the_curve() -> None:
     curve = REPORTS["classification"].error_curve
     frame = curve.to_frame()
@@ -109,21 +103,66 @@ def test_to_frame_holds_the_curve() -> None:
 
 def test_metrics_of_a_classification() -> None:
     report = REPORTS["classification"]
-    metrics = report.metrics()
-    assert metrics["recommended_size"] == 59
-    assert metrics["size_capped"] == 0
-    assert metrics["excess_error"] == pytest.approx(report.error - report.error_curve.asymptote)
+    metrics, (low, high) = report.metrics(), report.error_interval
+    assert metrics["recommended_size"] == 119
+    assert metrics["accuracy"] == 1.0 - report.error
+    assert (metrics["accuracy_lower"], metrics["accuracy_upper"]) == (1.0 - high, 1.0 - low)
+    assert metrics["asymptotic_accuracy"] == 1.0 - report.error_curve.asymptote
     assert all(type(value) is float and math.isfinite(value) for value in metrics.values())
 
 
+@pytest.mark.parametrize("name", REPORTS)
+def test_at_most_ten_scalars_are_logged_and_a_policy_knows_all_of_them(name: str) -> None:
+    report = REPORTS[name]
+    metrics = report.metrics()
+    assert len(metrics) <= 10
+    assert metrics.items() <= report.scalars().items()
+    assert report.measure_key in metrics
+
+
+def test_a_policy_may_name_errors_too() -> None:
+    report = REPORTS["classification"]
+    scalars = report.scalars()
+    assert scalars["excess_error"] == pytest.approx(report.error - report.error_curve.asymptote)
+    assert scalars["error"] == report.error
+    assert scalars["size_capped"] == 0
+    assert "roc_auc_shortfall" in REPORTS["score"].scalars()
+    assert "excess_error" not in REPORTS["score"].scalars()
+
+
+def test_metrics_of_values_are_roots() -> None:
+    metrics, report = REPORTS["regression"].metrics(), REPORTS["regression"]
+    assert metrics["rmse"] == report.rmse == math.sqrt(report.error)
+    assert metrics["asymptotic_rmse"] == math.sqrt(3120.0)
+    assert metrics["rmse_lower"] < metrics["rmse"] < metrics["rmse_upper"]
+
+
 def test_metrics_of_a_capped_size_hold_the_largest_size() -> None:
-    metrics = REPORTS["capped"].metrics()
-    assert (metrics["recommended_size"], metrics["size_capped"]) == (20_001, 1)
+    scalars = REPORTS["capped"].scalars()
+    assert (scalars["recommended_size"], scalars["size_capped"]) == (20_001, 1)
+
+
+def test_a_recommendation_tells_the_loss_of_any_size() -> None:
+    found = REPORTS["regression"].recommendation
+    assert found.loss_at(100) == pytest.approx(found.loss) == pytest.approx(40.8)
+    assert found.loss_at(math.inf) == 0.0
+    assert not found.is_enough
+    assert replace(found, loss=math.nan).is_enough is False
+    assert found.loss_at(131) <= found.tolerance < found.loss_at(130)
 
 
 def test_metrics_leave_out_what_is_not_defined() -> None:
     assert "agreement" not in REPORTS["regression"].metrics()
-    assert not {"asymptotic_error", "excess_error"} & REPORTS["path"].metrics().keys()
+    unknown = without_limit()
+    assert "asymptotic_accuracy" not in unknown.metrics()
+    assert not {"asymptotic_error", "excess_error"} & unknown.scalars().keys()
+
+
+def without_limit() -> EnsembleReport:
+    """A report whose curve has no asymptote."""
+    nan = math.nan
+    curve = replace(REPORTS["classification"].error_curve, asymptote=nan, asymptote_interval=(nan, nan))
+    return replace(REPORTS["classification"], error_curve=curve)
 
 
 # -------------------------------------------------------------------------- there and back
@@ -136,7 +175,7 @@ def test_json_round_trip_is_exact(name: str) -> None:
     assert again.to_json() == report.to_json()
     for field in ("sizes", "error", "lower", "upper"):
         assert same_bits(getattr(again.error_curve, field), getattr(report.error_curve, field))
-    assert same_bits(again.recommendation.values, report.recommendation.values)
+    assert same_bits(again.recommendation.losses, report.recommendation.losses)
     assert again.warnings == report.warnings
     assert again.versions == report.versions
     assert again.recommendation.interval == report.recommendation.interval
@@ -144,7 +183,7 @@ def test_json_round_trip_is_exact(name: str) -> None:
 
 
 def test_json_is_strict_and_names_its_schema() -> None:
-    text = REPORTS["path"].to_json()
+    text = without_limit().to_json()
     assert "NaN" not in text
     assert json.loads(text)["schema_version"] == 1
     assert json.loads(text)["error_curve"]["asymptote"] is None
@@ -275,8 +314,10 @@ def test_text_that_is_no_json_is_refused(text: str) -> None:
 
 
 def test_curve_reaches_sizes_up_to_where_it_ends() -> None:
-    path, whole = REPORTS["path"].error_curve, REPORTS["classification"].error_curve
-    assert path.reaches(200)
-    assert not path.reaches(201)
+    ending, whole = without_limit().error_curve, REPORTS["classification"].error_curve
+    assert ending.reaches(20_001)
+    assert not ending.reaches(20_002)
+    with pytest.raises(InputError, match="largest size"):
+        ending.at(math.inf)
     assert whole.reaches(math.inf)
     assert not whole.reaches(0)

@@ -36,7 +36,7 @@ def test_two_curves_on_the_same_axes_share_limits_and_legend() -> None:
         sizes, values = np.asarray(line.get_xdata()), np.asarray(heights(line))
         assert (sizes[0], sizes[-1]) == pytest.approx((first, last))
         assert ((low < values) & (values < high)).all()
-        np.testing.assert_allclose(values, [report.error_curve.at(size) for size in sizes], rtol=1e-12)
+        np.testing.assert_allclose(values, [1.0 - report.error_curve.at(size) for size in sizes], rtol=1e-12)
     legend = ax.get_legend()
     assert legend is not None
     names = ["own line", "RandomForestClassifier", "rising", "current size", "recommended size", "infinite ensemble"]
@@ -66,7 +66,7 @@ def test_a_curve_of_another_metric_is_refused_and_draws_nothing(other: str) -> N
 def test_agreements_share_axes_and_other_criteria_are_refused() -> None:
     ax = new_axes()
     for name in ("classification", "large_classification"):
-        plot_agreement(REPORTS[name].recommendation, n_members=200, label=name, ax=ax)
+        plot_agreement(REPORTS[name].criteria[0], n_members=200, label=name, ax=ax)
     draw(ax)
     assert [line.get_label() for line in drawn_curves(ax)] == ["classification", "large_classification"]
     assert ax.get_legend() is not None

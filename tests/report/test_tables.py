@@ -23,9 +23,9 @@ def report_with(n_labels: int) -> EnsembleReport:
 def test_few_labels_are_listed_in_their_order_with_their_matrix() -> None:
     text = report_with(3).details()
     lines = text.splitlines()
-    start = lines.index("Error by label:")
+    start = lines.index("Right by label:")
     assert [line.split()[:2] for line in lines[start + 2 : start + 5]] == [["label", str(code)] for code in range(3)]
-    assert "0.20 %" in lines[start + 4]
+    assert "99.80 %" in lines[start + 4]
     assert "Rows by label (down) and by the label of their out-of-bag trees (across):" in lines
     assert max(map(len, lines)) <= 80
 
@@ -52,7 +52,7 @@ DASH = "That is too few for the error at another size, which is shown as a dash.
 
 def test_unknown_errors_are_dashes_that_every_surface_explains() -> None:
     report = report_with_rows(29, 500)
-    assert [row.recommended for row in label_rows(report, 10)] == ["-", "0.05 %"]
+    assert [row.recommended for row in label_rows(report, 10)] == ["-", "99.95 %"]
     for text in (report.details(), markdown_summary(report), render_page(report)):
         words = " ".join(text.replace("\xa0", " ").split())
         assert FEW_ROWS in words
@@ -71,9 +71,9 @@ def test_without_a_recommended_size_there_is_no_column_for_it() -> None:
     report = report_with_rows(29, 500)
     sizeless = replace(report, recommendation=replace(report.recommendation, size=None))
     assert [row.recommended for row in label_rows(sizeless, 10)] == ["", ""]
-    assert "| label | rows | error | interval |\n" in markdown_summary(sizeless)
+    assert "| label | rows | right | interval |\n" in markdown_summary(sizeless)
     page = render_page(sizeless)
-    assert page.count("<th>error with") == 0 < render_page(report).count("<th>error with")
+    assert page.count("<th>right with") == 0 < render_page(report).count("<th>right with")
     for text in (sizeless.details(), markdown_summary(sizeless), page):
         words = " ".join(text.split())
         assert FEW_ROWS in words
@@ -103,5 +103,5 @@ def test_names_of_labels_are_no_markup(render: object) -> None:
 @pytest.mark.slow
 def test_reports_without_labels_have_no_table() -> None:
     report = replace(classification_report(), label_errors=())
-    assert "Error by label" not in report.details()
+    assert "Right by label" not in report.details()
     assert "Label by label" not in render_page(report)

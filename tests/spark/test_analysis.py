@@ -85,21 +85,6 @@ def test_sampled_rows_are_the_local_ones_where_not_all_are(session: Any, monkeyp
     assert compared(session, "votes", held_out("votes"), 4) < ROUNDING
 
 
-def test_the_path_is_the_local_one(session: Any) -> None:
-    frame = held_out("votes")
-    X, y, _ = in_order(frame)
-    local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", estimator="path", n_jobs=1)
-    report = spark.analyze(
-        fitted("votes"),
-        session.createDataFrame(frame).repartition(3),
-        label_col="y",
-        feature_cols=COLUMNS,
-        row_id_col="row",
-        estimator="path",
-    )
-    assert largest_difference(local, report) < ROUNDING
-
-
 def test_metric_of_the_users_own(session: Any) -> None:
     def brier(y: Any, mean: Any) -> float:
         return float(np.mean((mean[:, 1] - y) ** 2))

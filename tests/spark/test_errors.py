@@ -102,7 +102,7 @@ def test_single_label_is_refused(session: Any) -> None:
             "takes no weights: its function has no parameter sample_weight",
         ),
         ({"row_id_col": "y"}, "'y' has 2 row numbers that several rows share"),
-        ({"confidence": 2.0}, "confidence must lie"),
+        ({"criterion": "agreement", "tolerance": 0.5}, "must be below 0.5"),
     ],
 )
 def test_columns_that_cannot_be_used_are_named(session: Any, options: dict[str, Any], words: str) -> None:

@@ -87,8 +87,8 @@ def test_mlflow_knows_it_by_its_names() -> None:
 @pytest.mark.parametrize(
     ("named", "config", "key"),
     [
-        ("ensemble", None, "ens.error"),
-        (["ensemble"], None, "ens.error"),
+        ("ensemble", None, "ens.accuracy"),
+        (["ensemble"], None, "ens.accuracy"),
         ("ens_plugin", {"metric": "roc_auc"}, "ens.roc_auc"),
         (["ens_plugin"], {"ens_plugin": {"metric": "roc_auc"}}, "ens.roc_auc"),
     ],
@@ -115,7 +115,7 @@ def test_a_configuration_for_all_evaluators_logs_one_report(
     monkeypatch.setattr(registry, "_registry", ours)
     with mlflow.start_run() as run:
         mlflow.models.evaluate(version.uri, TEST, targets="benign", model_type="classifier", evaluator_config=ON)
-    assert len(embedded.get_metric_history(run.info.run_id, "ens.error")) == 1
+    assert len(embedded.get_metric_history(run.info.run_id, "ens.accuracy")) == 1
 
 
 @pytest.mark.fast_cases("LoggedModel", "pyfunc")
@@ -159,11 +159,11 @@ def test_the_report_comes_back_as_an_artifact(embedded: Client, version: Version
 
 @pytest.mark.slow
 def test_its_result_can_be_validated_as_any_other(version: Version) -> None:
-    threshold = mlflow.models.MetricThreshold(threshold=0.5, greater_is_better=False)
-    mlflow.validate_evaluation_results({"ens.error_upper": threshold}, evaluate(version.uri))
-    strict = mlflow.models.MetricThreshold(threshold=0.0, greater_is_better=False)
-    with pytest.raises(mlflow.exceptions.MlflowException, match=r"ens\.error_upper"):
-        mlflow.validate_evaluation_results({"ens.error_upper": strict}, evaluate(version.uri))
+    threshold = mlflow.models.MetricThreshold(threshold=0.5, greater_is_better=True)
+    mlflow.validate_evaluation_results({"ens.accuracy_lower": threshold}, evaluate(version.uri))
+    strict = mlflow.models.MetricThreshold(threshold=1.0, greater_is_better=True)
+    with pytest.raises(mlflow.exceptions.MlflowException, match=r"ens\.accuracy_lower"):
+        mlflow.validate_evaluation_results({"ens.accuracy_lower": strict}, evaluate(version.uri))
 
 
 @pytest.mark.parametrize("config", [None, {}, {"enabled": False}, {"log_model_explainability": False}])
@@ -190,15 +190,15 @@ def test_arrays(embedded: Client, version: Version) -> None:
             evaluators="ensemble", evaluator_config=ON,
         )  # fmt: skip
     expected = analyze(forest, X[400:].to_numpy(), Y[400:], data="holdout")
-    assert result.metrics["ens.error"] == expected.error
+    assert result.metrics["ens.accuracy"] == pytest.approx(1.0 - expected.error)
 
 
 def test_options_reach_the_analysis_and_the_log(embedded: Client, version: Version) -> None:
     with mlflow.start_run() as run:
         evaluate(version.uri, criterion="agreement", tolerance=0.03, max_size=5001, prefix="march")
     report = read_report(embedded, run.info.run_id, "ensemble/march")
-    assert (report.recommendation.confidence, report.recommendation.max_size) == (0.97, 5001)
-    assert "march.error" in embedded.get_run(run.info.run_id).data.metrics
+    assert (report.recommendation.tolerance, report.recommendation.max_size) == (0.03, 5001)
+    assert "march.accuracy" in embedded.get_run(run.info.run_id).data.metrics
 
 
 class TestDigest:
@@ -223,7 +223,7 @@ class TestDigest:
             embedded.set_tag(version.run_id, DIGEST_TAG, digest)
         with mlflow.start_run() as run:
             result = evaluate(version.uri, TRAIN, data="oob")
-        assert result.metrics["ens.error"] == analyze(FOREST, X[:400], Y[:400]).error
+        assert result.metrics["ens.accuracy"] == pytest.approx(1.0 - analyze(FOREST, X[:400], Y[:400]).error)
         assert read_report(embedded, run.info.run_id).data == "oob"
         with pytest.raises(DataMismatchError, match="These are the rows"):
             evaluate(version.uri, TRAIN)
@@ -245,7 +245,7 @@ class TestDigest:
         ({"dtaa": "oob"}, "'dtaa', .*did you mean 'data'"),
         ({"data": "training"}, "use 'holdout' or 'oob'"),
         ({"prefix": "a/b"}, "cannot start the names"),
-        ({"confidence": 0.2}, "confidence"),
+        ({"tolerance": -0.2}, "tolerance"),
     ],
 )
 def test_wrong_options_are_named(config: dict[str, Any], message: str, version: Version) -> None:
@@ -283,7 +283,7 @@ def test_the_lines_of_the_documentation(embedded: Client, version: Version, caps
     names = {"test": TEST.rename(columns={"benign": "churned"})}
     for block in (blocks[0], blocks[2]):
         exec(block.replace("models:/churn", f"models:/{version.name}"), names)
-    assert capsys.readouterr().out.split() == [str(SCALARS["ens.error"]), str(SCALARS["ens.recommended_size"])]
+    assert capsys.readouterr().out.split() == [str(SCALARS["ens.accuracy"]), str(SCALARS["ens.recommended_size"])]
 
 
 @pytest.mark.slow
@@ -294,8 +294,8 @@ def test_beside_mlflows_own_evaluator(embedded: Client, version: Version) -> Non
         result = mlflow.models.evaluate(
             version.uri, TEST, targets="benign", model_type="classifier", evaluator_config=config
         )
-    assert {"accuracy_score", "ens.error"} <= {*result.metrics}
-    assert {"accuracy_score", "ens.error"} <= {*embedded.get_run(run.info.run_id).data.metrics}
+    assert {"accuracy_score", "ens.accuracy"} <= {*result.metrics}
+    assert {"accuracy_score", "ens.accuracy"} <= {*embedded.get_run(run.info.run_id).data.metrics}
 
 
 def test_metric_of_scikit_learn(version: Version) -> None:

@@ -61,7 +61,7 @@ def test_scalars_are_linked_to_the_logged_model_once(served: mlflow.MlflowClient
 def test_artifacts_are_listed_and_come_back(served: mlflow.MlflowClient, tmp_path: Path) -> None:
     run_id = log_report(REPORT)
     listed = {Path(item.path).name for item in served.list_artifacts(run_id, "ensemble")}
-    assert {"report.json", "report.html", "curve.csv", "error_curve.png"} <= listed
+    assert {"report.json", "report.html", "curve.csv"} <= listed
     folder = Path(served.download_artifacts(run_id, "ensemble", str(tmp_path)))
     assert EnsembleReport.from_json((folder / "report.json").read_text()).to_dict() == REPORT.to_dict()
 

@@ -14,6 +14,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
+from ens_plugin.papers.ensemble_size_2013 import path_curve
 
 X, y = make_classification(
     20_500, n_features=12, n_informative=8, flip_y=0.02, class_sep=1.2, random_state=3
@@ -22,7 +23,7 @@ X_fresh, y_fresh, X, y = X[500:], y[500:], X[:500], y[:500]
 forest = RandomForestClassifier(101, random_state=0, max_features=3).fit(X, y)
 
 curve = ens_plugin.analyze(forest, X, y).error_curve
-path = ens_plugin.analyze(forest, X, y, estimator="path").error_curve
+path = path_curve(forest, X, y)
 votes = np.cumsum([tree.predict(X_fresh) for tree in forest.estimators_], axis=0)
 sizes = np.arange(1, 102, 2)
 truth = [np.mean((votes[size - 1] > size / 2) != y_fresh) for size in sizes]
@@ -31,7 +32,10 @@ truth = [np.mean((votes[size - 1] > size / 2) != y_fresh) for size in sizes]
 figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 shown = curve.sizes <= 101
 axes.plot(
-    path.sizes, path.error, color="tab:orange", label="usual plot: out-of-bag error after each tree"
+    path["size"],
+    path["error"],
+    color="tab:orange",
+    label="usual plot: out-of-bag error after each tree",
 )
 axes.plot(
     curve.sizes[shown],

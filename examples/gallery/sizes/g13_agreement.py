@@ -14,6 +14,6 @@ from ens_plugin.report.plots import plot_agreement
 
 X, y = load_breast_cancer(return_X_y=True)
 report = ens_plugin.analyze(
-    RandomForestClassifier(300, random_state=0).fit(X, y), X, y, confidence=0.99
+    RandomForestClassifier(300, random_state=0).fit(X, y), X, y, criterion="agreement"
 )
 axes = plot_agreement(report.recommendation, n_members=report.n_members)

@@ -62,7 +62,7 @@ def test_out_of_bag_quantiles_are_the_library_s_own(quantile: float) -> None:
 
 def test_on_held_out_rows_the_loss_is_that_of_the_predicted_quantile() -> None:
     model = quantile_at(FOREST.fit(X, Y), 0.9)
-    report = ens_plugin.analyze(model, FRESH, FRESH_Y, data="holdout", sizes=[1, 80])
+    report = ens_plugin.analyze(model, FRESH, FRESH_Y, data="holdout")
     assert report.error == pytest.approx(mean_pinball_loss(FRESH_Y, model.predict(FRESH), alpha=0.9), rel=1e-12)
     assert report.error_curve.metric == report.bias_variance.loss == "pinball loss of quantile 0.9"
     assert report.aggregation == "quantile"
@@ -82,7 +82,7 @@ def test_the_curve_beyond_the_forest_is_that_of_larger_forests() -> None:
 def test_weights_of_rows() -> None:
     model = quantile_at(FOREST.fit(X, Y), 0.9)
     weight = np.where(FRESH[:, 1] > 0, 3.0, 1.0)
-    report = ens_plugin.analyze(model, FRESH, FRESH_Y, data="holdout", sample_weight=weight, sizes=[1, 80])
+    report = ens_plugin.analyze(model, FRESH, FRESH_Y, data="holdout", sample_weight=weight)
     expected = mean_pinball_loss(FRESH_Y, model.predict(FRESH), alpha=0.9, sample_weight=weight)
     assert report.error == pytest.approx(expected, rel=1e-12)
 

@@ -150,7 +150,7 @@ def test_a_loss_of_the_user_s_takes_the_place_of_the_concordance_index() -> None
     def ipcw(y: Any, risk: Any) -> float:
         return 1.0 - float(concordance_index_ipcw(Y, y, risk, tau=2.0)[0])
 
-    report = ens_plugin.analyze(forest, X, Y, metric=ipcw, sizes=[1, 40])
+    report = ens_plugin.analyze(forest, X, Y, metric=ipcw)
     expected = ipcw(Y, ens_plugin.oob_predictions(forest, X, Y).values)
     assert report.error_curve.at(15) == pytest.approx(expected, abs=0.01)
     assert report.bias_variance.loss == "ipcw"
@@ -158,7 +158,7 @@ def test_a_loss_of_the_user_s_takes_the_place_of_the_concordance_index() -> None
 
 def test_low_memory_keeps_the_risk_score() -> None:
     forest, lean = (RandomSurvivalForest(40, random_state=0, low_memory=low).fit(X, Y) for low in (False, True))
-    reports = [ens_plugin.analyze(model, X, Y, random_state=0, sizes=[1, 40]) for model in (forest, lean)]
+    reports = [ens_plugin.analyze(model, X, Y, random_state=0) for model in (forest, lean)]
     assert reports[0].error == pytest.approx(reports[1].error, rel=1e-9)
     assert not any("not proved" in warning for warning in reports[0].warnings)
     assert any("y is not proved" in warning for warning in reports[1].warnings)
@@ -169,7 +169,7 @@ def test_forests_of_releases_before_0_24_are_judged_on_held_out_rows() -> None:
     del forest._n_samples
     with pytest.raises(BagError, match=r"before 0\.24, so its bags.*data=\"holdout\""):
         ens_plugin.analyze(forest, X[:250], Y[:250])
-    report = ens_plugin.analyze(forest, X[250:], Y[250:], data="holdout", sizes=[1, 40])
+    report = ens_plugin.analyze(forest, X[250:], Y[250:], data="holdout")
     assert report.error == pytest.approx(1.0 - forest.score(X[250:], Y[250:]), abs=1e-12)
 
 
@@ -177,14 +177,14 @@ def test_training_rows_of_a_forest_without_bags_are_not_held_out() -> None:
     forest = ExtraSurvivalTrees(20, bootstrap=False, random_state=0).fit(X[:250], Y[:250])
     for model in (forest, survival_at(forest, TIME)):
         with pytest.raises(DataMismatchError, match="rows the model was trained on"):
-            ens_plugin.analyze(model, X[:250], Y[:250], data="holdout", sizes=[1, 20])
-        assert ens_plugin.analyze(model, X[100:], Y[100:], data="holdout", sizes=[1, 20]).n_members == 20
+            ens_plugin.analyze(model, X[:250], Y[:250], data="holdout")
+        assert ens_plugin.analyze(model, X[100:], Y[100:], data="holdout").n_members == 20
 
 
 def test_copies_of_rows_are_refused() -> None:
     rows, y = np.concatenate([X[:200], X[:40]]), np.concatenate([Y[:200], Y[:40]])
     with pytest.raises(InputError, match="copies"):
-        ens_plugin.analyze(RandomSurvivalForest(40, random_state=0).fit(rows, y), rows, y, sizes=[1, 40])
+        ens_plugin.analyze(RandomSurvivalForest(40, random_state=0).fit(rows, y), rows, y)
 
 
 def test_what_else_the_risk_score_refuses() -> None:

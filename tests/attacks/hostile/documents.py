@@ -33,9 +33,7 @@ val_auc.min = 0.9
 
 @cache
 def _reports() -> list[str]:
-    return [
-        ens_plugin.analyze(*cases()[name], max_size=11, sizes=[1, 3, 5]).to_json() for name in ("forest", "regression")
-    ]
+    return [ens_plugin.analyze(*cases()[name], max_size=11).to_json() for name in ("forest", "regression")]
 
 
 def hostile_report(random: Random, _: Path) -> None:

@@ -127,7 +127,7 @@ FORGERIES: tuple[Callable[[Content, random.Random], None], ...] = (
     _set("recommendation.size", lambda rng: rng.choice((0, -1, 10**12, 1.5, "59"))),
     _set("recommendation.max_size", lambda rng: rng.choice((0, -1, 1, 2.5, None))),
     _set("recommendation.agreement", lambda rng: rng.choice((-0.1, 1.1, 99.0, *NOT_A_NUMBER))),
-    _set("recommendation.confidence", lambda rng: rng.choice((None, 0, 1, 2, -1, *NOT_A_NUMBER))),
+    _set("recommendation.tolerance", lambda rng: rng.choice((None, -1, "Infinity", *NOT_A_NUMBER))),
     _set("recommendation.interval", lambda rng: rng.choice(([0, 5], [9, 3], [-1, None], [1], [None, None], "x"))),
     _set("recommendation.sizes", lambda rng: rng.choice(([], [1], [0], "x", None))),
     _set("bias_variance.bias", lambda rng: rng.choice((-0.5, 1.5, *NOT_A_NUMBER))),

@@ -12,10 +12,12 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier
 
+from ens_plugin import EnsembleReport, analyze
+
 X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
 XR, YR = load_diabetes(return_X_y=True, as_frame=True)
 # Small recommendations, from little time.
-EASY: dict[str, Any] = {"confidence": 0.97, "tolerance": 0.03, "max_size": 2001}
+EASY: dict[str, Any] = {"criterion": "agreement", "tolerance": 0.03, "max_size": 2001}
 
 Client = mlflow.MlflowClient
 
@@ -28,12 +30,17 @@ class Case(NamedTuple):
     X: Any = X
     y: Any = Y
     options: Any = MappingProxyType({})
-    confidence: float = 0.97
+    wanted: Any = MappingProxyType({})
 
 
 @cache
 def forest() -> RandomForestClassifier:
     return RandomForestClassifier(60, random_state=0).fit(X, Y)
+
+
+@cache
+def report_on_forest() -> EnsembleReport:
+    return analyze(forest(), X, Y, **EASY)
 
 
 CLOUDPICKLE = {"serialization_format": "cloudpickle"}

@@ -135,7 +135,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     settings_ = resolve_options(adapter, AnalysisOptions(data="oob" if oob else "holdout"))
     assert part.kept is not None
     kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
-    evidence = tallied_rows(adapter, replace(part, path=None, kept=kept), plan.grouping)
+    evidence = tallied_rows(adapter, replace(part, kept=kept), plan.grouping)
     known = KnownRows(sampled_labels=kept.target, sample_tally=tally_block(evidence.sample.block, adapter))
     return build_report(adapter, evidence, settings_, known)
 

@@ -84,18 +84,18 @@ class TestReports:
         self.check(embedded, experiment, ens_plugin.analyze(model, frame, y))
 
     @pytest.mark.fast_cases("<lambda>0-members added", "<lambda>1-members left out")
-    @pytest.mark.parametrize("confidence", [0.95, 0.99], ids=["members left out", "members added"])
+    @pytest.mark.parametrize("tolerance", [0.05, 0.005], ids=["members left out", "members added"])
     @pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)])
     def test_of_an_ensemble_grown_to_size(
-        self, wrap: Any, confidence: float, embedded: mlflow.MlflowClient, experiment: str
+        self, wrap: Any, tolerance: float, embedded: mlflow.MlflowClient, experiment: str
     ) -> None:
-        model = RightSizedClassifier(wrap(classifier()), confidence=confidence).fit(X, y)
-        assert (model.n_members_ < 50) == (confidence == 0.95)
+        model = RightSizedClassifier(wrap(classifier()), criterion="agreement", tolerance=tolerance).fit(X, y)
+        assert (model.n_members_ < 50) == (tolerance == 0.05)
         self.check(embedded, experiment, ens_plugin.analyze(model, X, y))
 
     @pytest.mark.slow
     def test_of_a_search_over_ensembles_grown_to_size(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        search = GridSearchCV(RightSizedClassifier(classifier()), {"confidence": [0.97, 0.98]}, cv=2)
+        search = GridSearchCV(RightSizedClassifier(classifier()), {"tolerance": [0.1, 0.2]}, cv=2)
         search.fit(X, y)
         self.check(embedded, experiment, ens_plugin.analyze(search, X, y))
 
@@ -300,12 +300,7 @@ class TestRuns:
         assert [run.info.status for run in runs] == ["FAILED", "FAILED", "FINISHED", "FINISHED"]
         assert [has_report(run) for run in runs] == [False, False, True, True]
 
-    def test_fits_in_one_run_have_names_of_their_own(
-        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        # Pictures take seconds, and have tests of their own.
-        drawing = "ens_plugin.tracking.uploads.draw"
-        monkeypatch.setattr(drawing, lambda folder: (folder / "report.html").write_text("a page"))
+    def test_fits_in_one_run_have_names_of_their_own(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         autolog(max_overhead=PATIENT)
         with mlflow.start_run():
             for rows in (200, 150, 100):

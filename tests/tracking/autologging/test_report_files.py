@@ -1,107 +1,116 @@
-"""Page and figures of autologging's reports, which a process of their own draws."""
+"""The files of autologging's reports: which there are, when they are written, and when they are removed."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import matplotlib as mpl
 import pytest
 
-from ens_plugin.analysis import AnalysisOptions
-from ens_plugin.errors import TrackingError
-from ens_plugin.tracking import uploads as report_files
-from ens_plugin.tracking.settings import AutologOptions
-from ens_plugin.tracking.uploads import ReportFiles, draw, end_drawing, prepare_drawing
+from ens_plugin.tracking import log as report_log
+from ens_plugin.tracking.log import draw_figures
+from ens_plugin.tracking.uploads import ReportFiles
 from tests.reports import classification_report
+from tests.tracking.stores import new_store
 
-DRAWN = {"report.html", "error_curve.png", "agreement.png", "bias_variance.png"}
-
-
-@pytest.fixture
-def own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a test start a drawing process of its own, which ends with it."""
-    monkeypatch.setattr(report_files, "_drawing", {})
-    yield
-    end_drawing()
+FILES = {"report.json", "report.html", "curve.csv"}
+FIGURES = {"error_curve.png", "agreement.png", "bias_variance.png"}
 
 
-def settings(silent: bool = False) -> AutologOptions:
-    return AutologOptions(silent, False, 0.1, "ens", True, AnalysisOptions())
+def names(folder: Path | None) -> set[str]:
+    return set() if folder is None else {path.name for path in folder.iterdir()}
 
 
-def written(folder: Path) -> Path:
-    (folder / "report.json").write_text(classification_report().to_json(), encoding="utf-8")
-    return folder
+def test_the_first_delivery_writes_the_files_and_the_last_one_removes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr("ens_plugin.tracking.uploads.render_artifacts", lambda report, folder: written.append(folder))
+    files = ReportFiles(classification_report(), 2, with_figures=False)
+    assert written == []
+    assert files.folder() == files.folder()
+    assert len(written) == 1
+    files.release()
+    assert written[0].exists()
+    files.release()
+    assert not written[0].exists()
 
 
-def test_another_process_draws_and_the_settings_of_matplotlib_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("with_figures", [True, False])
+def test_figures_are_apart_from_the_files_which_mlflow_gets(with_figures: bool) -> None:
+    files = ReportFiles(classification_report(), 1, with_figures=with_figures)
+    assert names(files.figures) == (FIGURES if with_figures else set())
+    assert names(files.folder()) == FILES
+    files.release()
+
+
+def test_a_folder_that_cannot_be_written_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(report: object, folder: object) -> None:
+        raise OSError("No space left on device")
+
+    files = ReportFiles(classification_report(), 1, with_figures=False)
+    with monkeypatch.context() as changed:
+        changed.setattr("ens_plugin.tracking.uploads.render_artifacts", fail)
+        with pytest.raises(OSError, match="No space left"):
+            files.folder()
+    assert names(files.folder()) == FILES
+    files.release()
+
+
+def test_without_matplotlib_figures_are_left_out_and_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def other_style(*arguments: object) -> None:
-        raise AssertionError("matplotlib's settings were changed in this process")
-
-    monkeypatch.setattr("matplotlib.style.context", other_style)
-    monkeypatch.setitem(mpl.rcParams, "figure.facecolor", "black")
-    draw(written(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == {"report.json", *DRAWN}
-
-
-@pytest.mark.usefixtures("own_process")
-def test_a_process_that_is_killed_is_started_again(tmp_path: Path) -> None:
-    prepare_drawing()
-    report_files._drawing[os.getpid()].kill()
-    report_files._drawing[os.getpid()].wait()
-    draw(written(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} >= DRAWN
+    monkeypatch.setattr(report_log, "is_installed", lambda package: False)
+    report_log._tell_of_no_figures.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="ens_plugin.tracking"):
+        assert [draw_figures(classification_report(), tmp_path / name) for name in ("one", "other")] == [None, None]
+    (record,) = caplog.records
+    assert "pip install matplotlib" in record.getMessage()
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("own_process")
-def test_a_drawing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_files, "EXIT_S", 0.05)
-    monkeypatch.setattr(report_files, "PROGRAM", "import time; time.sleep(60)")
-    with pytest.raises(TrackingError, match=r"had not drawn them after 0\.05 seconds"):
-        draw(written(tmp_path))
+SMALL_FITS = """
+import sys, time
+import mlflow
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+import ens_plugin
+X, y = load_breast_cancer(return_X_y=True)
+mlflow.set_tracking_uri({uri!r})
+mlflow.set_experiment("tests")
+ens_plugin.autolog()
+for seed in range({n_fits}):
+    RandomForestClassifier(25, random_state=seed).fit(X, y)
+print(time.time(), "matplotlib" in sys.modules)
+"""
 
 
-def test_a_report_that_cannot_be_drawn_is_told_and_the_next_one_drawn(tmp_path: Path) -> None:
-    damaged, sound = tmp_path / "damaged", tmp_path / "sound"
-    for folder in (damaged, sound):
-        folder.mkdir()
-    (damaged / "report.json").write_text("{}")
-    with pytest.raises(TrackingError, match="InputError"):
-        draw(damaged)
-    draw(written(sound))
-    assert {path.name for path in sound.iterdir()} >= DRAWN
+@pytest.mark.slow
+@pytest.mark.long
+def test_many_small_fits_do_not_hold_up_the_end_of_the_program(tmp_path: Path) -> None:
+    import time
 
+    import mlflow
 
-@pytest.mark.usefixtures("own_process")
-def test_each_report_without_a_page_is_told(log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    for silent in (False, False, True):
-        files = ReportFiles(classification_report(), 1, settings(silent))
-        folder = files.folder
-        assert files.draw() == []
-        assert {path.name for path in folder.iterdir()} == {"report.json", "curve.csv"}
-        files.release()
-        assert not folder.exists()
-    warnings = [record.getMessage() for record in log.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 2
-    assert all("has no page" in warning and "no Python interpreter" in warning for warning in warnings)
-
-
-def test_the_files_of_several_deliveries_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Path] = []
-    monkeypatch.setattr(report_files, "draw", drawn.append)
-    files = ReportFiles(classification_report(), 2, settings())
-    files.draw()
-    files.draw()
-    assert len(drawn) == 1
-    files.release()
-    assert json.loads((drawn[0] / "report.json").read_text())
-    files.release()
-    assert not drawn[0].exists()
+    uri, n_fits = new_store(tmp_path), 25
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL_FITS.format(uri=uri, n_fits=n_fits)], cwd=tmp_path, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": os.getcwd()}, capture_output=True, check=True,
+    )  # fmt: skip
+    ended = time.time()
+    last, has_drawn = done.stdout.split()
+    assert ended - float(last) < 30.0
+    assert has_drawn == "False"
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    experiment: Any = client.get_experiment_by_name("tests")
+    runs = client.search_runs([experiment.experiment_id])
+    found = [{Path(item.path).name for item in client.list_artifacts(run.info.run_id, "ensemble")} for run in runs]
+    # Each report is there, or its absence is told.
+    assert sum(files >= FILES for files in found) + done.stderr.count("was not ") >= n_fits
+    assert not [files for files in found if files & FIGURES]
+    if found:
+        path = client.download_artifacts(runs[0].info.run_id, "ensemble/report.json", str(tmp_path))
+        assert json.loads(Path(path).read_text())["n_members"] == 25

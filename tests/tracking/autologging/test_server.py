@@ -120,7 +120,7 @@ class TestFaults:
         def fail(*arguments: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("ens_plugin.tracking.uploads.write_data", fail)
+        monkeypatch.setattr("ens_plugin.tracking.uploads.render_artifacts", fail)
         autolog(max_overhead=PATIENT)
         model = classifier().fit(X, y)
         assert len(model.estimators_) == 25

@@ -66,19 +66,20 @@ class TestDestinations:
     ) -> None:
         folders: list[Path] = []
 
-        def draw(folder: Path) -> None:
+        def render(report: object, folder: Path) -> None:
             folders.append(folder)
-            for name in ("report.html", "error_curve.png"):
+            for name in ("report.html", "report.json"):
                 (folder / name).write_text(name)
 
-        monkeypatch.setattr("ens_plugin.tracking.uploads.draw", draw)
+        monkeypatch.setattr("ens_plugin.tracking.uploads.render_artifacts", render)
         first, second = Recorder(), Recorder()
         fit_with(first, "mlflow", second, log_artifacts=True)
         assert first.files == second.files
         assert first.figures == second.figures
-        assert set(first.files) == {"ens/report.json", "ens/report.html", "ens/curve.csv"}
+        assert set(first.figures) == {"ens/agreement", "ens/bias_variance", "ens/error_curve"}
+        assert set(first.files) == {"ens/report.json", "ens/report.html"}
         run = only_run(embedded, experiment)
-        assert len(embedded.list_artifacts(run.info.run_id, "ensemble")) == len(first.files) + len(first.figures)
+        assert len(embedded.list_artifacts(run.info.run_id, "ensemble")) == len(first.files)
         assert [folder.exists() for folder in folders] == [False]
 
     @pytest.mark.usefixtures("embedded", "experiment")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import mlflow
@@ -114,6 +115,21 @@ class TestEnd:
         assert self.end(progress, 30) == (False, True)
         with pytest.raises(TrackingError, match="ended"):
             progress.make_run()
+
+    def test_waits_for_all_reports_together_and_tells_of_each_that_is_late(self) -> None:
+        lost: list[int] = []
+        released = threading.Event()
+        for number in range(5):
+            # The first one reaches the store; the others wait behind it.
+            progress = Progress(is_reachable=number == 0)
+            post(Upload("store", lambda: released.wait(0.15), lambda number=number: lost.append(number), progress), 0.0)
+        start = time.monotonic()
+        upload_queue._end()
+        waited = time.monotonic() - start
+        released.set()
+        assert wait_until_sent(30)
+        assert 0.15 < waited < 0.5
+        assert lost == [1, 2, 3, 4]
 
     def test_gives_up_a_silent_store_sooner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(upload_queue, "EXIT_S", 60.0)

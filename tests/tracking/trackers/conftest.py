@@ -1,4 +1,4 @@
-"""A report, and its files, which are drawn once."""
+"""A report, and its files and figures, which are made once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.tracking.log import render_artifacts, write_data
+from ens_plugin.tracking.log import draw_figures, render_artifacts, write_data
 from tests.reports import classification_report
 
 
@@ -20,23 +20,25 @@ def report() -> EnsembleReport:
 
 @pytest.fixture(scope="session")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of a report, drawn once, because that takes seconds."""
+    """The files of a report, and its figures in a folder of their own, made once, because that takes seconds."""
     folder = tmp_path_factory.mktemp("rendered")
-    render_artifacts(classification_report(), folder)
+    (folder / "files").mkdir()
+    render_artifacts(classification_report(), folder / "files")
+    draw_figures(classification_report(), folder / "figures")
     return folder
 
 
 @pytest.fixture(autouse=True)
 def _drawn_once(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copy pages and figures from one report instead of drawing them; write the data of each report."""
+    """Copy page and figures from one report instead of making them; write the data of each report."""
 
     def render(report: EnsembleReport, directory: Path) -> None:
-        shutil.copytree(rendered, directory, dirs_exist_ok=True)
+        shutil.copytree(rendered / "files", directory, dirs_exist_ok=True)
         write_data(report, directory)
 
-    def draw(folder: Path) -> None:
-        for name in ("report.html", "agreement.png", "bias_variance.png", "error_curve.png"):
-            shutil.copy(rendered / name, folder)
+    def draw(report: EnsembleReport, directory: Path) -> Path:
+        return shutil.copytree(rendered / "figures", directory)
 
-    monkeypatch.setattr("ens_plugin.tracking.log.render_artifacts", render)
-    monkeypatch.setattr("ens_plugin.tracking.uploads.draw", draw)
+    for module in ("log", "uploads"):
+        monkeypatch.setattr(f"ens_plugin.tracking.{module}.render_artifacts", render)
+        monkeypatch.setattr(f"ens_plugin.tracking.{module}.draw_figures", draw)
